@@ -1,0 +1,115 @@
+"""Every error raised on purpose, grouped by what the caller should do next.
+
+`str(error)` is one line that says what happened, why, and what to do. Nothing secret is ever put into one.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class SlateError(Exception):
+    """Base of every error raised on purpose.
+
+    Parameters
+    ----------
+    what : the fact, with the value found, the value expected and the object path
+    why : the likely cause, where one is known
+    todo : what the caller can do about it
+    """
+
+    def __init__(self, what: str, *, why: str = "", todo: str = "") -> None:
+        super().__init__(what)  # only `what` in args, defaults on the rest: it must survive pickling from an executor
+        self.why, self.todo = why, todo
+
+    def __str__(self) -> str:
+        """Join what, why and what to do."""
+        return " ".join(part for part in (str(self.args[0]), self.why, self.todo) if part)
+
+
+class InvalidRequestError(SlateError):
+    """The call is wrong: fix it. The table is as it was."""
+
+
+class OptionError(InvalidRequestError):
+    """An option is unknown, malformed, or contradicts another one."""
+
+
+class SchemaError(InvalidRequestError):
+    """Columns, types or row contents do not fit the table."""
+
+
+class TableNotFoundError(InvalidRequestError):
+    """There is no SlateDB database at this place."""
+
+
+class TableExistsError(InvalidRequestError):
+    """A table stands already where one was to be created."""
+
+
+class ClockRegressionError(InvalidRequestError):
+    """A time lies before the last tick of the table, or ahead of the clock."""
+
+
+class ConflictError(SlateError):
+    """Somebody else was faster: retry."""
+
+
+class CommitConflictError(ConflictError):
+    """Another commit landed between the read point and this commit."""
+
+
+class TransactionConflictError(ConflictError):
+    """A key or range that the transaction depends on has changed."""
+
+
+class FencedError(SlateError):
+    """A newer writer owns the table: stop."""
+
+
+class UnavailableError(SlateError):
+    """The object store did not answer, or not in time: retry later."""
+
+
+class HistoryTrimmedError(SlateError):
+    """The past asked for can no longer be answered exactly: choose a later point."""
+
+
+class SnapshotExpiredError(HistoryTrimmedError):
+    """A file of the snapshot was collected while it was being read: load again."""
+
+
+class CorruptDataError(SlateError):
+    """Stored bytes are damaged: restore them.
+
+    The pure layers raise it with an offset relative to the bytes they were given; whoever fetched those bytes adds the
+    object with `located`.
+    """
+
+    def __init__(self, what: str, *, why: str = "", todo: str = "", path: str = "", offset: int | None = None) -> None:
+        super().__init__(what, why=why, todo=todo)
+        self.path, self.offset = path, offset
+
+    def located(self, path: str, base_offset: int = 0) -> Self:
+        """Return the same error, naming the object and the absolute byte offset in it.
+
+        An error that names an object already is returned as it is.
+        """
+        if self.path:
+            return self
+        offset = None if self.offset is None else self.offset + base_offset
+        return type(self)(str(self.args[0]), why=self.why, todo=self.todo, path=path, offset=offset)
+
+    def __str__(self) -> str:
+        """Put the object and the offset in front."""
+        where = self.path + (f" at byte {self.offset}" if self.offset is not None else "")
+        message = super().__str__()
+        return f"{where}: {message}" if where else message
+
+
+class UnsupportedFormatError(SlateError):
+    """The bytes are of a version, or use a feature, that this release does not handle: upgrade."""
+
+
+class InternalError(SlateError):
+    """A bug in slatespark: report it."""

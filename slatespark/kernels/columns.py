@@ -1,0 +1,99 @@
+"""What every kernel takes and gives: row versions as columns, and rows named by packed numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Row flags; on disk, do not change. Source: spec section 2.4.
+TOMBSTONE: Final = 0x01
+HAS_EXPIRE: Final = 0x02
+HAS_CREATE: Final = 0x04
+MERGE: Final = 0x08
+
+# A row of one of several sources is one int64: source << ROW_BITS | position.
+ROW_BITS: Final = 40
+
+
+@dataclass(slots=True)
+class RowColumns:
+    """`n` row versions as columns.
+
+    Values stay where they were decoded from: `value_bytes` is the backing buffer, possibly a memory map, and
+    `value_starts`, `value_lengths` point into it. So a value is copied once, after merging and filtering.
+
+    Attributes
+    ----------
+    key_bytes : (>= key_offsets[n],) uint8, the keys one behind the other
+    key_offsets : (n + 1,) int64, ascending
+    seqs : (n,) uint64
+    flags : (n,) uint8, the bits above
+    create_ts, expire_ts : (n,) int64 ms, 0 where the flag says absent
+    value_bytes : (any,) uint8
+    value_starts, value_lengths : (n,) int64
+    """
+
+    key_bytes: NDArray[np.uint8]
+    key_offsets: NDArray[np.int64]
+    seqs: NDArray[np.uint64]
+    flags: NDArray[np.uint8]
+    create_ts: NDArray[np.int64]
+    expire_ts: NDArray[np.int64]
+    value_bytes: NDArray[np.uint8]
+    value_starts: NDArray[np.int64]
+    value_lengths: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def key(self, row: int) -> bytes:
+        """Return the key of row `row`."""
+        return self.key_bytes[self.key_offsets[row] : self.key_offsets[row + 1]].tobytes()
+
+    def value(self, row: int) -> bytes:
+        """Return the value of row `row`; empty for a tombstone."""
+        start = self.value_starts[row]
+        return self.value_bytes[start : start + self.value_lengths[row]].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which versions a read shows; design section 3.
+
+    Attributes
+    ----------
+    max_seq : versions above it are invisible
+    now_ms : a version with expire_ts <= now_ms is expired
+    include_expired : expired versions count as live (the real client's own view)
+    include_deleted : a key whose newest version is a tombstone shows that tombstone
+    all_versions : every version with seq <= max_seq, tombstones and expired ones included
+    """
+
+    max_seq: int
+    now_ms: int
+    include_expired: bool = False
+    include_deleted: bool = False
+    all_versions: bool = False
+
+
+# Marks of a selection.
+PLAIN: Final = 0  # the row is shown as it is
+GROUP_HEAD: Final = 1  # newest live operand of a key: a group to fold starts here
+GROUP_REST: Final = 2  # further rows of that group, newest to oldest; the base put, if any, is the last
+
+
+@dataclass(slots=True)
+class Selection:
+    """Rows chosen by a merge, keys ascending.
+
+    Attributes
+    ----------
+    rows : (m,) int64 packed rows
+    marks : (m,) uint8, PLAIN, GROUP_HEAD or GROUP_REST
+    """
+
+    rows: NDArray[np.int64]
+    marks: NDArray[np.uint8]

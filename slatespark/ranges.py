@@ -1,0 +1,95 @@
+"""Byte ranges and key ranges, both half-open: `[start, end)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ByteRange:
+    """Bytes `[start, end)` of an object."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def shift(self, by: int) -> ByteRange:
+        """Return the range moved by `by` bytes."""
+        return ByteRange(self.start + by, self.end + by)
+
+
+def coalesce(ranges: Iterable[ByteRange], *, max_gap: int, max_bytes: int) -> list[ByteRange]:
+    """Merge ranges that lie at most `max_gap` bytes apart, as long as a merged one stays within `max_bytes`.
+
+    Parameters
+    ----------
+    ranges : in any order, possibly overlapping
+    max_gap : bytes that may be read in vain between two ranges
+    max_bytes : upper bound of a merged range (a single longer range is kept whole)
+
+    Returns
+    -------
+    Ascending ranges that together cover every given one, each of which lies in exactly one of them.
+    """
+    merged: list[ByteRange] = []
+    for item in sorted(ranges):
+        if merged:
+            last = merged[-1]
+            end = max(last.end, item.end)
+            overlaps = item.start < last.end
+            if overlaps or (item.start - last.end <= max_gap and end - last.start <= max_bytes):
+                merged[-1] = ByteRange(last.start, end)
+                continue
+        merged.append(item)
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys `[start, end)` in unsigned byte order; `end=None` is unbounded."""
+
+    start: bytes = b""
+    end: bytes | None = None
+
+    def is_empty(self) -> bool:
+        """Tell whether no key can lie in the range."""
+        return self.end is not None and self.end <= self.start
+
+    def contains(self, key: bytes) -> bool:
+        """Tell whether `key` lies in the range."""
+        return key >= self.start and (self.end is None or key < self.end)
+
+    def is_point(self) -> bool:
+        """Tell whether the range holds exactly one key."""
+        return self.end == key_after(self.start)
+
+    def intersect(self, other: KeyRange) -> KeyRange:
+        """Return the keys that lie in both ranges (possibly an empty range)."""
+        end = other.end if self.end is None else self.end if other.end is None else min(self.end, other.end)
+        return KeyRange(max(self.start, other.start), end)
+
+    def overlaps(self, other: KeyRange) -> bool:
+        """Tell whether any key lies in both ranges."""
+        return not self.intersect(other).is_empty()
+
+
+ALL_KEYS = KeyRange()
+
+
+def key_after(key: bytes) -> bytes:
+    """Return the smallest key above `key`: what turns an inclusive end, or an exclusive start, into our half-open form."""
+    return key + b"\0"
+
+
+def point_range(key: bytes) -> KeyRange:
+    """Return the range that holds `key` alone."""
+    return KeyRange(key, key_after(key))
+
+
+def prefix_range(prefix: bytes) -> KeyRange:
+    """Return the range of all keys that start with `prefix`."""
+    stem = prefix.rstrip(b"\xff")
+    return KeyRange(prefix, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
