@@ -1,0 +1,411 @@
+"""Every option of reading and writing, stated once: key, type, default, check and documentation.
+
+Keys are camelCase; case and underscores are ignored on input, an unknown key is refused with the nearest known one. Spark
+hands over text, `SlateStore` Python values: each parser takes both. Below `spark/` and `cli/` only the typed objects travel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from slatespark.errors import OptionError
+from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
+from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
+
+STORAGE_PREFIX: Final = "storage."
+METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
+COMPRESSIONS: Final = ("none", "snappy", "zlib", "lz4", "zstd")
+
+MIB: Final = 1 << 20
+
+Parser = Callable[[Any, str], Any]
+
+
+# --- parsers: (value, option name) -> typed value, or OptionError ---------------------------------------------------
+
+
+def parse_text(value: object, name: str) -> str:
+    """Return non-empty text."""
+    if not isinstance(value, str) or not value.strip():
+        raise OptionError(f"{name}: {value!r} is no text.", todo=f"Give {name} a non-empty value.")
+    return value.strip()
+
+
+def parse_flag(value: object, name: str) -> bool:
+    """Return a boolean from a bool or `true`/`false`."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise OptionError(f"{name}: {value!r} is no boolean.", todo="Write true or false.")
+
+
+def parse_count(low: int, high: int) -> Parser:
+    """Return a parser of integers in `[low, high]`."""
+
+    def parse(value: object, name: str) -> int:
+        text = value.strip() if isinstance(value, str) else value
+        if isinstance(text, str) and text.isascii() and text.isdigit():
+            text = int(text)
+        if not isinstance(text, int) or isinstance(text, bool) or not low <= text <= high:
+            raise OptionError(
+                f"{name}: {value!r} is not acceptable.", todo=f"Give a whole number from {low} to {high}."
+            )
+        return text
+
+    return parse
+
+
+def parse_choice(*choices: str) -> Parser:
+    """Return a parser that accepts one of `choices`, ignoring case."""
+
+    def parse(value: object, name: str) -> str:
+        text = value.strip().lower() if isinstance(value, str) else value
+        if text not in choices:
+            raise OptionError(f"{name}: {value!r} is not acceptable.", todo=f"Choose one of {', '.join(choices)}.")
+        return str(text)
+
+    return parse
+
+
+def parse_names(value: object, name: str) -> tuple[str, ...]:
+    """Return distinct names from a comma list or a sequence."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
+        raise OptionError(f"{name}: {value!r} is no list of names.", todo="Separate names by commas.")
+    names = tuple(part.strip() for part in parts)
+    if not names or len(set(names)) != len(names):
+        raise OptionError(f"{name}: {value!r} names nothing, or something twice.", todo="Name each column once.")
+    return names
+
+
+def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:
+    """Return the metadata columns asked for, in their fixed order; `true` asks for all, `false` for none."""
+    if value is True or (isinstance(value, str) and value.strip().lower() == "true"):
+        return METADATA_COLUMNS
+    if value is False or (isinstance(value, str) and value.strip().lower() == "false"):
+        return ()
+    asked = {part.lower() for part in parse_names(value, name)}
+    if unknown := sorted(asked - set(METADATA_COLUMNS)):
+        raise OptionError(f"{name}: unknown {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}.")
+    return tuple(column for column in METADATA_COLUMNS if column in asked)
+
+
+def parse_key(value: object, name: str) -> bytes:
+    """Return key bytes from bytes or hexadecimal text."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    try:
+        return bytes.fromhex(value if isinstance(value, str) else "?")
+    except ValueError as exc:
+        raise OptionError(f"{name}: {value!r} is not hexadecimal.", todo="Write the key bytes like 00ff41.") from exc
+
+
+def parse_operator(value: object, name: str) -> Any:
+    """Return the name of a merge operator, or a callable as it is."""
+    return value if callable(value) else parse_text(value, name)
+
+
+def _parse_ttl(value: object, name: str) -> int | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("none", "default")):
+        return None
+    return parse_duration_ms(value, name=name)  # type: ignore[arg-type]  # it checks
+
+
+def _named(parse: Callable[..., Any]) -> Parser:
+    """Adapt a parser of `units`, which takes the name by keyword."""
+    return lambda value, name: parse(value, name=name)
+
+
+# --- declaring options ----------------------------------------------------------------------------------------------
+
+
+def option(key: str, *, doc: str, parse: Parser, default: Any = dataclasses.MISSING, shown: str | None = None) -> Any:
+    """Declare one option as a dataclass field.
+
+    Parameters
+    ----------
+    key : its camelCase name
+    doc : one sentence or two, for the reference page
+    parse : (value, key) -> typed value
+    default : its value when not given; required without one
+    shown : how the reference page writes the default, if not as Python prints it
+    """
+    metadata = MappingProxyType({"key": key, "doc": doc, "parse": parse, "shown": shown})
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _path() -> Any:
+    return option("path", doc="Location of the table: a local path, or any fsspec URL.", parse=parse_text)
+
+
+def _wal_path() -> Any:
+    return option(
+        "walPath",
+        doc="Where the database keeps its WAL, if apart from the table: the folder that holds `wal/`.",
+        parse=parse_text,
+        default=None,
+    )
+
+
+def _merge_operator() -> Any:
+    return option(
+        "mergeOperator",
+        doc="How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`.",
+        parse=parse_operator,
+        default=None,
+    )
+
+
+def _storage() -> Any:
+    return dataclasses.field(default_factory=dict, repr=False)  # repr=False: it may hold credentials
+
+
+Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
+
+
+def _parse(cls: type[Options], given: Mapping[str, Any]) -> Options:
+    """Parse a mapping of options, refusing unknown ones with the nearest known name."""
+    fields = {_plain(f.metadata["key"]): f for f in dataclasses.fields(cls) if f.metadata}
+    values: dict[str, Any] = {}
+    storage: dict[str, str] = {}
+    for key, value in given.items():
+        if key.lower().startswith(STORAGE_PREFIX):
+            storage[key[len(STORAGE_PREFIX) :].lower()] = value
+            continue
+        field = fields.get(_plain(key))
+        if field is None:
+            raise _unknown_option(key, cls)
+        if field.name in values:
+            raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
+        if value is not None:
+            values[field.name] = field.metadata["parse"](value, field.metadata["key"])
+    if "path" not in values:
+        raise OptionError(
+            "No path was given.",
+            why="Catalog tables are not supported: Spark drops their options.",
+            todo="Use load(path), save(path), or a temporary view with OPTIONS (path '...').",
+        )
+    return cls(**values, storage=storage)
+
+
+def _plain(key: str) -> str:
+    return key.replace("_", "").lower()
+
+
+def _unknown_option(key: str, cls: type[ReadOptions | WriteOptions]) -> OptionError:
+    known = [f.metadata["key"] for f in dataclasses.fields(cls) if f.metadata]
+    by_plain = {_plain(name): name for name in known}
+    near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.5)
+    todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
+    return OptionError(f"Unknown option {key!r}.", todo=todo)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Options of a read; design 5.1."""
+
+    path: str = _path()
+    version_as_of: int | None = option(
+        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), default=None
+    )
+    checkpoint: str | None = option(
+        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, default=None
+    )
+    now_ms: int | None = option(
+        "now",
+        doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock tick "
+        "of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick.",
+        parse=_named(parse_time_ms),
+        default=None,
+    )
+    columns: tuple[str, ...] | None = option(
+        "columns", doc="Comma list: only these columns are produced.", parse=parse_names, default=None
+    )
+    start_key: bytes | None = option(
+        "startKey", doc="First key, in hexadecimal, inclusive.", parse=parse_key, default=None
+    )
+    end_key: bytes | None = option(
+        "endKey", doc="End of the keys, in hexadecimal, exclusive.", parse=parse_key, default=None
+    )
+    key_prefix: bytes | None = option(
+        "keyPrefix", doc="Only keys that start with it, in hexadecimal.", parse=parse_key, default=None
+    )
+    metadata_columns: tuple[str, ...] = option(
+        "metadataColumns",
+        doc="`true` or a comma list of `key`, `seq`, `op`, `create_ts`, `expire_ts`: adds `_key`, `_seq`, `_op`, "
+        "`_create_ts`, `_expire_ts`.",
+        parse=parse_metadata_columns,
+        default=(),
+        shown="`false`",
+    )
+    read_versions: str = option(
+        "readVersions",
+        doc="`latest`, or `all`: every stored version, tombstones and expired ones included, with metadata columns.",
+        parse=parse_choice("latest", "all"),
+        default="latest",
+    )
+    include_expired: bool = option(
+        "includeExpired",
+        doc="Show rows past their expiry, as the SlateDB client does.",
+        parse=parse_flag,
+        default=False,
+    )
+    include_deleted: bool = option(
+        "includeDeleted",
+        doc="Show deleted keys, with null values and `_op` = `delete`.",
+        parse=parse_flag,
+        default=False,
+    )
+    merge_operator: Any = _merge_operator()
+    split_bytes: int = option(
+        "splitSize",
+        doc="Stored bytes per read partition.",
+        parse=_named(parse_bytes),
+        default=64 * MIB,
+        shown="`64m`",
+    )
+    read_buffer_bytes: int = option(
+        "readBuffer",
+        doc="Memory for stored bytes in flight per task, shared by all files it merges.",
+        parse=_named(parse_bytes),
+        default=64 * MIB,
+        shown="`64m`",
+    )
+    wal_path: str | None = _wal_path()
+    storage: Mapping[str, str] = _storage()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> ReadOptions:
+        """Return the options that `given` spells out; raises `OptionError`."""
+        return _parse(cls, given)
+
+    def __post_init__(self) -> None:
+        """Check combinations."""
+        if self.version_as_of is not None and self.checkpoint is not None:
+            raise OptionError("versionAsOf and checkpoint are both given.", todo="Give one of them.")
+        if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
+            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
+        if self.read_versions == "all" and not self.metadata_columns:
+            object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
+
+    @property
+    def key_range(self) -> KeyRange:
+        """The keys asked for."""
+        if self.key_prefix is not None:
+            return prefix_range(self.key_prefix)
+        return KeyRange(self.start_key or b"", self.end_key) if self.start_key or self.end_key is not None else ALL_KEYS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """Options of a write; design 5.2."""
+
+    path: str = _path()
+    operation: str = option(
+        "operation",
+        doc="`upsert`, `delete` (the key column suffices) or `merge` (values are operands).",
+        parse=parse_choice("upsert", "delete", "merge"),
+        default="upsert",
+    )
+    op_column: str | None = option(
+        "opColumn",
+        doc="Column that says `put`, `delete` or `merge` for each row; not stored.",
+        parse=parse_text,
+        default=None,
+    )
+    ttl_ms: int | None = option(
+        "ttl",
+        doc="Time to live of every row of the write: `7d`, `90m`, `P7D`, a number of ms; `none` for no expiry.",
+        parse=_parse_ttl,
+        default=None,
+        shown="`none`",
+    )
+    merge_operator: Any = _merge_operator()
+    compression: str = option(
+        "compression",
+        doc="Codec of the new files: `none`, `snappy`, `lz4`, `zlib`, `zstd`.",
+        parse=parse_choice(*COMPRESSIONS),
+        default="none",
+    )
+    block_bytes: int = option(
+        "blockSize", doc="Size of a data block, 1k to 64k.", parse=_named(parse_bytes), default=4096, shown="`4k`"
+    )
+    sst_bytes: int = option(
+        "sstSize", doc="Size at which a new file is begun.", parse=_named(parse_bytes), default=64 * MIB, shown="`64m`"
+    )
+    bloom_bits_per_key: int = option(
+        "bloomBitsPerKey", doc="Bits per key of the bloom filters; 0 writes none.", parse=parse_count(0, 64), default=10
+    )
+    write_buffer_bytes: int = option(
+        "writeBuffer",
+        doc="Rows a task holds in memory before it sorts them and spills them to local disk.",
+        parse=_named(parse_bytes),
+        default=64 * MIB,
+        shown="`64m`",
+    )
+    if_exists: str | None = option(
+        "ifExists",
+        doc="What a write to an existing table does instead of its mode: `error` or `ignore`.",
+        parse=parse_choice("error", "ignore"),
+        default=None,
+    )
+    if_client_active: str = option(
+        "ifClientActive",
+        doc="`fail` refuses to commit when a SlateDB client was active on the table during the write, `fence` goes on and "
+        "shuts that client out.",
+        parse=parse_choice("fail", "fence"),
+        default="fail",
+    )
+    gc_min_age_ms: int = option(
+        "gcMinAge",
+        doc="Minimum age at which the table's garbage collector may remove unreferenced files.",
+        parse=_named(parse_duration_ms),
+        default=300_000,
+        shown="`300s`",
+    )
+    rewrite_limit_bytes: int = option(
+        "commitRewriteLimit",
+        doc="How many bytes of new files a commit may rewrite to move them above a concurrent commit.",
+        parse=_named(parse_bytes),
+        default=1 << 30,
+        shown="`1g`",
+    )
+    wal_path: str | None = _wal_path()
+    storage: Mapping[str, str] = _storage()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> WriteOptions:
+        """Return the options that `given` spells out; raises `OptionError`."""
+        return _parse(cls, given)
+
+    def __post_init__(self) -> None:
+        """Check combinations."""
+        if not 1024 <= self.block_bytes <= 65536:
+            raise OptionError(f"blockSize: {self.block_bytes} is not acceptable.", todo="Give 1k to 64k.")
+        if self.op_column is not None and self.operation != "upsert":
+            raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
+
+
+def option_rows(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, str, str]]:
+    """Return (key, default, documentation) of every option, for the reference page."""
+    rows = []
+    for field in dataclasses.fields(cls):
+        if not field.metadata:
+            continue
+        default = field.metadata["shown"]
+        if default is None:
+            absent = field.default is dataclasses.MISSING or field.default is None
+            default = "" if absent else f"`{str(field.default).lower()}`"
+        rows.append((field.metadata["key"], default, field.metadata["doc"]))
+    rows.append(
+        (f"{STORAGE_PREFIX}*", "", "Handed to the storage backend; `storage.root` is where external paths start.")
+    )
+    return rows

@@ -1,0 +1,170 @@
+"""Durations, instants and sizes: the one place that parses them, prints them, and multiplies by 1000.
+
+Instants and durations are integers in milliseconds everywhere else (`*_ms`); the format keeps seconds in checkpoints
+and in the sequence tracker (`*_s`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from slatespark.errors import OptionError
+
+MAX_MS: Final = 2**63 - 1
+MIN_MS: Final = -(2**63)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNIT_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+_SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
+_ISO_DURATION: Final = re.compile(
+    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE
+)
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -> int:
+    """Return a non-negative duration in ms.
+
+    Parameters
+    ----------
+    value : `7d`, `90m`, `250ms`, ISO-8601 (`P7D`, `PT1H30M`), a plain number of ms, or a timedelta
+    name : the option it was given for, for the message
+
+    Raises
+    ------
+    OptionError
+        When it is none of these, is negative, or does not fit 64 bits.
+    """
+    if isinstance(value, bool):
+        raise _bad_duration(value, name)
+    if isinstance(value, timedelta):
+        ms = value // timedelta(milliseconds=1)
+    elif isinstance(value, int):
+        ms = value
+    else:
+        ms = _duration_text_ms(value.strip(), name)
+    if not 0 <= ms <= MAX_MS:
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="A duration lies between 0 and 2^63 - 1 ms.")
+    return ms
+
+
+def _duration_text_ms(text: str, name: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    if simple := _SIMPLE_DURATION.fullmatch(text):
+        return int(simple[1]) * _UNIT_MS[simple[2].lower()]
+    iso = _ISO_DURATION.fullmatch(text)
+    if iso is None or not any(iso.groups()):
+        raise _bad_duration(text, name)
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in iso.groups()[:5])
+    millis = int((iso[6] or "0").ljust(3, "0"))
+    return ((((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis
+
+
+def _bad_duration(value: object, name: str) -> OptionError:
+    return OptionError(f"{name}: {value!r} is no duration.", todo="Write 7d, 90m, 500ms, P7D, or a number of ms.")
+
+
+def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
+    """Return an instant in ms since the epoch.
+
+    Parameters
+    ----------
+    value : ISO-8601 text (without an offset it is UTC), a number of ms, or a datetime (naive is UTC)
+    name : the option it was given for, for the message
+
+    Raises
+    ------
+    OptionError
+        When it is none of these or does not fit 64 bits.
+    """
+    if isinstance(value, datetime):
+        return datetime_to_ms(value)
+    if isinstance(value, str):
+        text = value.strip()
+        if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+            value = int(text)
+        else:
+            return datetime_to_ms(_parse_iso(text, name))
+    if isinstance(value, bool) or not MIN_MS <= value <= MAX_MS:
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="Give ms since 1970 that fit 64 bits.")
+    return value
+
+
+def _parse_iso(text: str, name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise OptionError(
+            f"{name}: {text!r} is no instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970."
+        ) from exc
+
+
+def datetime_to_ms(moment: datetime) -> int:
+    """Return ms since the epoch, rounded down; a naive datetime is UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+def ms_to_text(ms: int) -> str:
+    """Return an instant as ISO-8601 in UTC; a number that no calendar holds stays a number."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return str(ms)
+
+
+def ms_to_s(ms: int) -> int:
+    """Return whole seconds, rounded down."""
+    return ms // 1000
+
+
+def s_to_ms(seconds: int) -> int:
+    """Return seconds as ms."""
+    return seconds * 1000
+
+
+def ns_to_ms(ns: int) -> int:
+    """Return nanoseconds as ms, rounded down."""
+    return ns // 1_000_000
+
+
+def parse_bytes(value: str | int, *, name: str = "size") -> int:
+    """Return a positive number of bytes.
+
+    Parameters
+    ----------
+    value : `64m`, `1g`, `512k`, `64MiB`, or a plain number; factors are powers of 1024
+    name : the option it was given for, for the message
+
+    Raises
+    ------
+    OptionError
+        When it is none of these, or not positive.
+    """
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None:
+        size = int(match[1]) * _UNIT_BYTES[match[2].lower()]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        raise OptionError(f"{name}: {value!r} is no size.", todo="Write 64m, 512k, 1g, or a number of bytes.")
+    if not 0 < size <= MAX_MS:
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="A size is at least one byte.")
+    return size
+
+
+def bytes_to_text(size: int) -> str:
+    """Return a size for people: `1.5 MiB`."""
+    if size < 1024:
+        return f"{size} B"
+    amount = float(size)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"
