@@ -1,7 +1,8 @@
 """Every option of reading and writing, stated once: key, type, default, check and documentation.
 
-Keys are camelCase; case and underscores are ignored on input, an unknown key is refused with the nearest known one. Spark
-hands over text, `SlateStore` Python values: each parser takes both. Below `spark/` and `cli/` only the typed objects travel.
+Keys are camelCase; case and underscores are ignored on input, an unknown key is refused with the nearest known one.
+Spark hands over text, `SlateStore` Python values: each parser takes both. Below `spark/` and `cli/` only the typed
+objects travel.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from slatespark.errors import OptionError
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
@@ -23,7 +24,8 @@ COMPRESSIONS: Final = ("none", "snappy", "zlib", "lz4", "zstd")
 
 MIB: Final = 1 << 20
 
-Parser = Callable[[Any, str], Any]
+Parser: TypeAlias = Callable[[Any, str], Any]
+MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
 
 
 # --- parsers: (value, option name) -> typed value, or OptionError ---------------------------------------------------
@@ -106,7 +108,7 @@ def parse_key(value: object, name: str) -> bytes:
         raise OptionError(f"{name}: {value!r} is not hexadecimal.", todo="Write the key bytes like 00ff41.") from exc
 
 
-def parse_operator(value: object, name: str) -> Any:
+def parse_operator(value: object, name: str) -> MergeOperator:
     """Return the name of a merge operator, or a callable as it is."""
     return value if callable(value) else parse_text(value, name)
 
@@ -158,7 +160,8 @@ def _wal_path() -> Any:
 def _merge_operator() -> Any:
     return option(
         "mergeOperator",
-        doc="How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`.",
+        doc="How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or "
+        "`module:function`.",
         parse=parse_operator,
         default=None,
     )
@@ -221,8 +224,8 @@ class ReadOptions:
     )
     now_ms: int | None = option(
         "now",
-        doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock tick "
-        "of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick.",
+        doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
+        "tick of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick.",
         parse=_named(parse_time_ms),
         default=None,
     )
@@ -264,7 +267,7 @@ class ReadOptions:
         parse=parse_flag,
         default=False,
     )
-    merge_operator: Any = _merge_operator()
+    merge_operator: MergeOperator | None = _merge_operator()
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
@@ -328,7 +331,7 @@ class WriteOptions:
         default=None,
         shown="`none`",
     )
-    merge_operator: Any = _merge_operator()
+    merge_operator: MergeOperator | None = _merge_operator()
     compression: str = option(
         "compression",
         doc="Codec of the new files: `none`, `snappy`, `lz4`, `zlib`, `zstd`.",
@@ -359,8 +362,8 @@ class WriteOptions:
     )
     if_client_active: str = option(
         "ifClientActive",
-        doc="`fail` refuses to commit when a SlateDB client was active on the table during the write, `fence` goes on and "
-        "shuts that client out.",
+        doc="`fail` refuses to commit when a SlateDB client was active on the table during the write, `fence` goes on "
+        "and shuts that client out.",
         parse=parse_choice("fail", "fence"),
         default="fail",
     )

@@ -80,7 +80,7 @@ ALL_KEYS = KeyRange()
 
 
 def key_after(key: bytes) -> bytes:
-    """Return the smallest key above `key`: what turns an inclusive end, or an exclusive start, into our half-open form."""
+    """Return the smallest key above `key`; turns an inclusive end, or an exclusive start, into our half-open form."""
     return key + b"\0"
 
 

@@ -1,0 +1,85 @@
+"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and compactions files.
+
+Knows numbers, not contents. Source: spec section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
+from slatespark.format.paths import boundary_path, numbered, numbered_path
+from slatespark.storage.object_store import Buffer, ObjectStore
+
+_LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLog:
+    """The versions of one object, such as the manifest.
+
+    Attributes
+    ----------
+    store : where the folder lies
+    folder : with a trailing `/`
+    extension : of its members, with the dot
+    boundary : name of its boundary object (`manifest`, `compactions`): ids at or below its content are dead
+    """
+
+    store: ObjectStore
+    folder: str
+    extension: str
+    boundary: str
+
+    def path(self, number: int) -> str:
+        """Return the path of one version."""
+        return numbered_path(self.folder, number, self.extension)
+
+    def numbers(self) -> list[int]:
+        """Return the ids present and alive, ascending."""
+        names = (meta.path.rsplit("/", 1)[-1] for meta in self.store.list(self.folder))
+        found = [number for name in names if (number := numbered(name, self.extension)) is not None]
+        dead = self._dead_up_to() if found else 0
+        return sorted(number for number in found if number > dead)
+
+    def latest(self) -> tuple[int, Buffer] | None:
+        """Return id and content of the newest version; None if there is none."""
+        for _ in range(_LIST_ATTEMPTS):
+            numbers = self.numbers()
+            if not numbers:
+                return None
+            try:
+                return numbers[-1], self.store.get(self.path(numbers[-1]))
+            except FileNotFoundError:
+                continue
+        raise UnavailableError(f"{self.store.url}/{self.folder}: newest version keeps vanishing.", todo="Retry.")
+
+    def get(self, number: int) -> Buffer:
+        """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""
+        try:
+            return self.store.get(self.path(number))
+        except FileNotFoundError as exc:
+            raise SnapshotExpiredError(
+                f"{self.store.url}/{self.path(number)} does not exist.",
+                why="Version " + str(number) + " was collected, or was never written.",
+                todo="Choose a version that `slatespark describe` lists, or load again.",
+            ) from exc
+
+    def create(self, number: int, data: Buffer) -> None:
+        """Create version `number`; raises `FileExistsError` when the race for it is lost.
+
+        The id counts as used up, too, if the collector has moved the boundary past it meanwhile.
+        """
+        self.store.create(self.path(number), data)
+        if number <= self._dead_up_to():
+            raise FileExistsError(self.path(number))
+
+    def _dead_up_to(self) -> int:
+        path = boundary_path(self.boundary)
+        try:
+            text = bytes(self.store.get(path))
+        except FileNotFoundError:
+            return 0
+        if not text.isdigit() or len(text) > 20:
+            raise CorruptDataError(f"boundary is {text[:40]!r}, expected a decimal number.", path=path)
+        return int(text)
