@@ -157,14 +157,9 @@ def _wal_path() -> Any:
     )
 
 
-def _merge_operator() -> Any:
-    return option(
-        "mergeOperator",
-        doc="How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or "
-        "`module:function`.",
-        parse=parse_operator,
-        default=None,
-    )
+_MERGE_OPERATOR_DOC: Final = (
+    "How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`."
+)
 
 
 def _storage() -> Any:
@@ -267,7 +262,9 @@ class ReadOptions:
         parse=parse_flag,
         default=False,
     )
-    merge_operator: MergeOperator | None = _merge_operator()
+    merge_operator: MergeOperator | None = option(
+        "mergeOperator", doc=_MERGE_OPERATOR_DOC, parse=parse_operator, default=None
+    )
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
@@ -331,7 +328,9 @@ class WriteOptions:
         default=None,
         shown="`none`",
     )
-    merge_operator: MergeOperator | None = _merge_operator()
+    merge_operator: MergeOperator | None = option(
+        "mergeOperator", doc=_MERGE_OPERATOR_DOC, parse=parse_operator, default=None
+    )
     compression: str = option(
         "compression",
         doc="Codec of the new files: `none`, `snappy`, `lz4`, `zlib`, `zstd`.",

@@ -1,0 +1,230 @@
+"""Snapshot: one manifest, frozen, with the part of the WAL that it makes visible and the instant that judges expiry.
+
+Source: spec sections 4.1, 4.5; design sections 3 and 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slatespark.errors import (
+    CorruptDataError,
+    HistoryTrimmedError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    TableNotFoundError,
+)
+from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest
+from slatespark.format.paths import MANIFEST_DIR, WAL_DIR, numbered, wal_path
+from slatespark.format.wal import decode_wal
+from slatespark.kernels.columns import HAS_CREATE
+from slatespark.options import ReadOptions
+from slatespark.storage.object_store import ObjectMeta
+from slatespark.table.clock import Clock
+from slatespark.table.numbered_log import NumberedLog
+from slatespark.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class WalTail:
+    """WAL files that hold rows not yet in the trees.
+
+    Attributes
+    ----------
+    start, end : ids [start, end); `end` is the first id that does not belong to it
+    last_seq : highest sequence number in it, 0 if it holds no row
+    tick_ms : highest create_ts in it, None if it holds no row
+    """
+
+    start: int
+    end: int
+    last_seq: int = 0
+    tick_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one read sees.
+
+    Attributes
+    ----------
+    manifest_id, manifest : the version
+    wal : the tail that counts
+    max_seq : highest visible sequence number; rows above it are not committed
+    tick_ms : last clock tick, of trees and WAL; the smallest int64 when nothing was ever written
+    now_ms : the instant at which expiry is judged
+    """
+
+    manifest_id: int
+    manifest: Manifest
+    wal: WalTail
+    max_seq: int
+    tick_ms: int
+    now_ms: int
+
+
+def manifest_log(stores: TableStores) -> NumberedLog:
+    """Return the chain of manifests."""
+    return NumberedLog(stores.main, MANIFEST_DIR, ".manifest", "manifest")
+
+
+def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
+    """Return id and content of the newest manifest; raises `TableNotFoundError` when there is none."""
+    log = manifest_log(stores)
+    found = log.latest()
+    if found is None:
+        raise TableNotFoundError(
+            f"{stores.url} is no SlateDB database.",
+            why="It has no manifest/ folder with a manifest in it.",
+            todo="Check the path, or write to it to create a table.",
+        )
+    number, data = found
+    return number, _decode(log, number, bytes(data))
+
+
+def fetch_manifest(stores: TableStores, number: int) -> Manifest:
+    """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
+    log = manifest_log(stores)
+    return _decode(log, number, bytes(log.get(number)))
+
+
+def _decode(log: NumberedLog, number: int, data: bytes) -> Manifest:
+    try:
+        return decode_manifest(data)
+    except CorruptDataError as exc:
+        raise exc.located(log.path(number)) from exc
+
+
+def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
+    """Return the snapshot that a read with these options sees.
+
+    Raises
+    ------
+    TableNotFoundError, HistoryTrimmedError, SnapshotExpiredError, CorruptDataError, UnsupportedFormatError
+    """
+    latest_id, latest = fetch_latest_manifest(stores)
+    number = _pinned_version(stores, options, latest_id, latest)
+    if number is None:
+        manifest, wal = latest, fetch_wal_tail(stores, latest, None)
+    else:
+        manifest = latest if number == latest_id else fetch_manifest(stores, number)
+        wal = fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
+    tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms) if wal.tick_ms is not None else manifest.last_l0_clock_tick
+    now_ms = options.now_ms
+    if now_ms is None:
+        now_ms = max(clock.now_ms(), tick_ms) if number is None else manifest.last_l0_clock_tick
+    return Snapshot(
+        manifest_id=latest_id if number is None else number,
+        manifest=manifest,
+        wal=wal,
+        max_seq=max(manifest.last_l0_seq, wal.last_seq),
+        tick_ms=tick_ms,
+        now_ms=now_ms,
+    )
+
+
+def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:
+    """Return the manifest id that the options ask for; None for the newest state, WAL included."""
+    if options.checkpoint is not None:
+        return find_checkpoint(stores.url, latest, options.checkpoint).manifest_id
+    version = options.version_as_of
+    if version is not None and version > latest_id:
+        raise InvalidRequestError(
+            f"{stores.url}: versionAsOf {version} does not exist yet.", todo=f"The newest version is {latest_id}."
+        )
+    return version
+
+
+def find_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
+    """Return the checkpoint with this id or name; raises `HistoryTrimmedError` when there is none."""
+    hits = [point for point in manifest.checkpoints if name in (str(point.id), point.name)]
+    if not hits:
+        known = ", ".join(point.name or str(point.id) for point in manifest.checkpoints) or "none"
+        raise HistoryTrimmedError(
+            f"{url}: there is no checkpoint {name!r}.",
+            why="It was deleted, has expired, or never existed.",
+            todo=f"Known checkpoints: {known}.",
+        )
+    if len({point.manifest_id for point in hits}) > 1:
+        raise InvalidRequestError(
+            f"{url}: {len(hits)} checkpoints are named {name!r}.", todo="Give the id of the one you mean."
+        )
+    return hits[0]
+
+
+# --- the WAL --------------------------------------------------------------------------------------------------------
+
+
+def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> WalTail:
+    """Return the WAL files that hold rows above the manifest's trees.
+
+    Parameters
+    ----------
+    end : first WAL id that does not count; None means the whole tail, to the first id that does not exist
+
+    Raises
+    ------
+    InvalidRequestError
+        When the WAL is kept in another store.
+    SnapshotExpiredError
+        When files of an older version's tail were collected.
+    """
+    start = manifest.replay_after_wal_id + 1
+    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
+    sizes = {number: meta.size for meta in listed if (number := _wal_number(meta)) is not None}
+    stop = start
+    while stop in sizes and (end is None or stop < end):
+        stop += 1
+    _check_tail_is_whole(stores, manifest, stop, end, bool(sizes))
+    for number in range(stop - 1, start - 1, -1):
+        if sizes[number] == 0:  # a fence
+            continue
+        last_seq, tick_ms = _fetch_wal_bounds(stores, number)
+        if last_seq is not None:
+            return WalTail(start, stop, max(last_seq, 0), tick_ms)
+    return WalTail(start, stop)
+
+
+def _wal_number(meta: ObjectMeta) -> int | None:
+    return numbered(meta.path.rsplit("/", 1)[-1], ".sst")
+
+
+def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
+    """Return highest seq and create_ts of a WAL file; both grow with the commit order (spec 2.13, 4.1)."""
+    path = wal_path(number)
+    try:
+        rows = decode_wal(bytes(stores.wal.get(path)))
+    except CorruptDataError as exc:
+        raise exc.located(path) from exc
+    if not len(rows):
+        return None, None
+    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
+    return int(rows.seqs.max()), int(stamped.max()) if len(stamped) else None
+
+
+def _check_tail_is_whole(stores: TableStores, manifest: Manifest, stop: int, end: int | None, any_listed: bool) -> None:
+    """Refuse a tail of which the manifest knows more than there is."""
+    wanted = manifest.wal_id_last_seen + 1 if end is None else end
+    if stop < wanted:
+        if end is not None and any_listed:
+            raise SnapshotExpiredError(
+                f"{stores.wal.url}/{wal_path(stop)} does not exist.",
+                why="WAL rows of this older version were collected.",
+                todo="Choose a newer version.",
+            )
+        raise _wal_is_elsewhere(stores, stop)
+    nothing_pending = wanted <= manifest.replay_after_wal_id + 1 and not any_listed
+    # The client never collects the file at replay_after_wal_id, but a clone starts without its parent's.
+    if nothing_pending and manifest.replay_after_wal_id and not manifest.external_dbs and not stores.wal_is_apart:
+        try:
+            stores.wal.head(wal_path(manifest.replay_after_wal_id))
+        except FileNotFoundError:
+            raise _wal_is_elsewhere(stores, manifest.replay_after_wal_id) from None
+
+
+def _wal_is_elsewhere(stores: TableStores, number: int) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{stores.wal.url}/{wal_path(number)} does not exist, but the manifest counts on it.",
+        why="The database keeps its WAL in another store, or WAL files were removed.",
+        todo="Say where the WAL is with the option walPath.",
+    )

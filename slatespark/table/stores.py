@@ -1,0 +1,83 @@
+"""The object stores that one table lives in: its own root, its WAL's, and those of the databases it was cloned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from slatespark.errors import TableNotFoundError
+from slatespark.format.paths import MANIFEST_DIR
+from slatespark.storage import open_store
+from slatespark.storage.object_store import ObjectStore
+
+OWN_ROOT = ""  # names the table's own root where files of several databases are listed together
+
+
+@dataclass(frozen=True, slots=True)
+class TableStores:
+    """Where the objects of a table are.
+
+    Attributes
+    ----------
+    main : manifest, SSTs, and everything of ours
+    wal : the folder `wal/`; the same as `main` unless the WAL is kept apart
+    storage : backend options, for opening further roots
+    wal_is_apart : whether the caller said where the WAL is
+    """
+
+    main: ObjectStore
+    wal: ObjectStore
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    wal_is_apart: bool = False
+
+    @property
+    def url(self) -> str:
+        """Where the table is, for messages."""
+        return self.main.url
+
+    def at(self, root: str) -> ObjectStore:
+        """Return the store of a root: `OWN_ROOT`, or the URL of another database."""
+        return self.main if root == OWN_ROOT else _other_root(root, tuple(sorted(self.storage.items())))
+
+
+def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:
+    """Return the stores of the table at `path`; nothing is read yet."""
+    main = open_store(path, storage)
+    wal = main if wal_path is None else open_store(wal_path, storage)
+    return TableStores(main=main, wal=wal, storage=dict(storage), wal_is_apart=wal_path is not None)
+
+
+@lru_cache(maxsize=64)
+def _other_root(url: str, storage: tuple[tuple[str, str], ...]) -> ObjectStore:
+    return open_store(url, dict(storage))
+
+
+def resolve_external(stores: TableStores, external_path: str) -> str:
+    """Return the URL of a database that a clone refers to.
+
+    The manifest names it relative to the root of the client's object store (spec 1), which no manifest records: so it is
+    looked for under `storage.root`, else under the nearest ancestor of the table where it exists.
+
+    Raises
+    ------
+    TableNotFoundError
+        When it is at none of these places.
+    """
+    root = stores.storage.get("root")
+    candidates = [root] if root else _ancestors(stores.url)
+    for base in candidates:
+        url = f"{base.rstrip('/')}/{external_path}"
+        if stores.at(url).list(MANIFEST_DIR):
+            return url
+    raise TableNotFoundError(
+        f"{stores.url}: this table is a clone and reads files of {external_path!r}, which was not found.",
+        why=f"Looked below {', '.join(candidates)}.",
+        todo="Say where external paths start with the option storage.root.",
+    )
+
+
+def _ancestors(url: str) -> list[str]:
+    scheme, separator, path = url.rpartition("://")
+    parts = path.rstrip("/").split("/")
+    return [f"{scheme}{separator}{'/'.join(parts[:depth]) or '/'}" for depth in range(len(parts) - 1, 0, -1)]
