@@ -5,10 +5,12 @@ Knows numbers, not contents. Source: spec section 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
-from slatespark.format.paths import boundary_path, numbered, numbered_path
+from slatespark.format.paths import boundary_path, numbered
 from slatespark.storage.object_store import Buffer, ObjectStore
 
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
@@ -22,23 +24,21 @@ class NumberedLog:
     ----------
     store : where the folder lies
     folder : with a trailing `/`
-    extension : of its members, with the dot
-    boundary : name of its boundary object (`manifest`, `compactions`): ids at or below its content are dead
+    extension : of its members, without the dot
+    path : number -> path of that version
+    boundary : name of its boundary object: ids at or below its content are dead
     """
 
     store: ObjectStore
     folder: str
     extension: str
-    boundary: str
-
-    def path(self, number: int) -> str:
-        """Return the path of one version."""
-        return numbered_path(self.folder, number, self.extension)
+    path: Callable[[int], str]
+    boundary: Literal["manifest", "compactions"]
 
     def numbers(self) -> list[int]:
         """Return the ids present and alive, ascending."""
-        names = (meta.path.rsplit("/", 1)[-1] for meta in self.store.list(self.folder))
-        found = [number for name in names if (number := numbered(name, self.extension)) is not None]
+        listed = self.store.list(self.folder)
+        found = [number for meta in listed if (number := numbered(meta.path, self.extension)) is not None]
         dead = self._dead_up_to() if found else 0
         return sorted(number for number in found if number > dead)
 

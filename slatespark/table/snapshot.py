@@ -15,11 +15,10 @@ from slatespark.errors import (
     TableNotFoundError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest
-from slatespark.format.paths import MANIFEST_DIR, WAL_DIR, numbered, wal_path
+from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
-from slatespark.storage.object_store import ObjectMeta
 from slatespark.table.clock import Clock
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.stores import TableStores
@@ -65,7 +64,7 @@ class Snapshot:
 
 def manifest_log(stores: TableStores) -> NumberedLog:
     """Return the chain of manifests."""
-    return NumberedLog(stores.main, MANIFEST_DIR, ".manifest", "manifest")
+    return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
 
 
 def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
@@ -171,7 +170,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     """
     start = manifest.replay_after_wal_id + 1
     listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
-    sizes = {number: meta.size for meta in listed if (number := _wal_number(meta)) is not None}
+    sizes = {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
     stop = start
     while stop in sizes and (end is None or stop < end):
         stop += 1
@@ -183,10 +182,6 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         if last_seq is not None:
             return WalTail(start, stop, max(last_seq, 0), tick_ms)
     return WalTail(start, stop)
-
-
-def _wal_number(meta: ObjectMeta) -> int | None:
-    return numbered(meta.path.rsplit("/", 1)[-1], ".sst")
 
 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:

@@ -1,0 +1,95 @@
+"""Consecutive data blocks as they are stored -> their payloads: checksum, then decompression. Source: spec section 2.1."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.codecs import Compression, decompress
+
+CRC_BYTES: Final = 4
+# A block holds at most 64 KiB of rows by its u16 offsets, but a single oversized row has a block of its own (spec 2.7).
+MAX_BLOCK_BYTES: Final = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBlocks:
+    """Payloads of blocks: block `i` is `data[starts[i]:ends[i]]`."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def open_blocks(
+    data: NDArray[np.uint8], edges: NDArray[np.int64], compression: Compression, *, limit_bytes: int
+) -> OpenedBlocks:
+    """Check and decompress blocks until `limit_bytes` of payload are there; at least one.
+
+    Parameters
+    ----------
+    data : stored bytes that hold the blocks
+    edges : (n + 1,) ascending offsets in `data`; block i is stored in [edges[i], edges[i + 1]), checksum included
+    compression : of the file
+    limit_bytes : bound of the payload; compressed blocks beyond it are left for another call
+
+    Returns
+    -------
+    The first m >= 1 blocks. Without compression all of them, and `data` itself.
+
+    Raises
+    ------
+    CorruptDataError
+        With the offset of the block in `data`.
+    """
+    _check_edges(data, edges)
+    if compression is Compression.NONE:
+        _check_sums(data, edges, len(edges) - 1)
+        return OpenedBlocks(data, edges[:-1], edges[1:] - CRC_BYTES)
+    payloads: list[bytes] = []
+    held_bytes = 0
+    view = memoryview(data)
+    for number in range(len(edges) - 1):
+        if payloads and held_bytes >= limit_bytes:
+            break
+        start, end = int(edges[number]), int(edges[number + 1])
+        _check_sums(data, edges[number : number + 2], 1)
+        try:
+            payload = decompress(view[start : end - CRC_BYTES], compression, max_bytes=MAX_BLOCK_BYTES)
+        except CorruptDataError as exc:
+            raise CorruptDataError(str(exc), offset=start) from exc
+        payloads.append(payload)
+        held_bytes += len(payload)
+    ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+    return OpenedBlocks(np.frombuffer(b"".join(payloads), np.uint8), starts, ends)
+
+
+def _check_edges(data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:
+    lengths = np.diff(edges)
+    if len(edges) < 2 or edges[0] < 0 or edges[-1] > len(data) or (lengths <= CRC_BYTES).any():
+        raise CorruptDataError("block offsets are not ascending, or point outside the data.", offset=0)
+
+
+def _check_sums(data: NDArray[np.uint8], edges: NDArray[np.int64], count: int) -> None:
+    """Compare the checksums of `count` blocks."""
+    view = memoryview(data)
+    crc32 = zlib.crc32
+    bounds = edges.tolist()
+    found = [crc32(view[start : end - CRC_BYTES]) for start, end in zip(bounds[:count], bounds[1:], strict=False)]
+    tails = data[(edges[1 : count + 1, None] - CRC_BYTES) + np.arange(CRC_BYTES)]
+    stored = tails.astype(np.uint32) @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.uint32)
+    wrong = np.flatnonzero(np.array(found, np.uint32) != stored)
+    if len(wrong):
+        bad = int(wrong[0])
+        raise CorruptDataError(
+            f"block checksum is {found[bad]:08x}, expected {int(stored[bad]):08x}.",
+            why="The stored bytes were changed.",
+            todo="Run `slatespark verify` on the table and restore the object.",
+            offset=bounds[bad],
+        )

@@ -1,0 +1,122 @@
+"""Selected rows -> Arrow record batches, and the columns of raw tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.errors import SchemaError
+from slatespark.kernels import gather_fields, gather_keys, gather_values, key_lengths, value_lengths
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.units import MAX_MS
+
+MAX_BATCH_ROWS: Final = 1 << 16
+MAX_BATCH_BYTES: Final = 16 << 20
+
+RAW_COLUMNS: Final = ("key", "value")
+_METADATA_TYPES: Final = {
+    "_key": pa.binary(),
+    "_seq": pa.int64(),
+    "_op": pa.string(),
+    "_create_ts": pa.timestamp("us", tz="UTC"),
+    "_expire_ts": pa.timestamp("us", tz="UTC"),
+}
+_OPS: Final = pa.array(["put", "delete", "merge"])
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns of a read, in order: `key`, `value`, then metadata columns, or those asked for."""
+
+    names: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the batches."""
+        return pa.schema([pa.field(name, _METADATA_TYPES.get(name, pa.binary())) for name in self.names])
+
+
+def project(columns: Sequence[str] | None, metadata_columns: Sequence[str]) -> Projection:
+    """Return the projection of a read of a raw table.
+
+    Raises
+    ------
+    SchemaError
+        When a column does not exist.
+    """
+    offered = [*RAW_COLUMNS, *(f"_{name}" for name in metadata_columns)]
+    if columns is None:
+        return Projection(tuple(offered))
+    for name in columns:
+        if name not in offered:
+            raise SchemaError(f"There is no column {name!r}.", todo=f"Columns of this read: {', '.join(offered)}.")
+    return Projection(tuple(columns))
+
+
+def selection_batches(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
+) -> Iterator[pa.RecordBatch]:
+    """Yield the selected rows as batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB."""
+    for start, end in _cut_batches(sources, rows, projection):
+        yield _batch(sources, rows[start:end], projection)
+
+
+def _cut_batches(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
+) -> Iterator[tuple[int, int]]:
+    sizes = np.zeros(len(rows), np.int64)
+    if "key" in projection.names or "_key" in projection.names:
+        sizes += key_lengths(sources, rows)
+    if "value" in projection.names:
+        sizes += value_lengths(sources, rows)
+    reach = np.cumsum(sizes)
+    start = 0
+    while start < len(rows):
+        before = int(reach[start - 1]) if start else 0
+        fits = int(np.searchsorted(reach, before + MAX_BATCH_BYTES, side="right"))
+        end = min(max(fits, start + 1), start + MAX_BATCH_ROWS)
+        yield start, end
+        start = end
+
+
+def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection) -> pa.RecordBatch:
+    fields = gather_fields(sources, rows) if set(projection.names) - {"key", "_key"} else None
+    arrays: dict[str, pa.Array] = {}
+    for name in projection.names:
+        if name in ("key", "_key"):
+            arrays[name] = arrays.get("key") or _binary(*gather_keys(sources, rows))
+            continue
+        assert fields is not None  # noqa: S101  # there is a column that needs them
+        if name == "value":
+            arrays[name] = _binary(*gather_values(sources, rows), nulls=(fields.flags & TOMBSTONE) != 0)
+        elif name == "_seq":
+            arrays[name] = pa.array(fields.seqs.view(np.int64))
+        elif name == "_op":
+            kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
+            arrays[name] = _OPS.take(pa.array(kinds))
+        elif name == "_create_ts":
+            arrays[name] = _instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
+        else:
+            arrays[name] = _instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
+
+
+def _binary(
+    offsets: NDArray[np.int32], data: NDArray[np.uint8], nulls: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    validity = None
+    if nulls is not None and nulls.any():
+        validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
+    """Return ms as timestamps; what microseconds cannot hold is set to the nearest they can."""
+    limit = MAX_MS // 1000
+    return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))

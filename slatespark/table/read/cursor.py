@@ -1,0 +1,169 @@
+"""LayerCursor: the rows of one layer in key order, a bounded window of decoded blocks at a time.
+
+A window never ends between two versions of one key, unless that key alone fills it. So a merge of several cursors may
+treat each window as whole up to its bound, and only keys with more versions than a window holds need state across windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.block_group import open_blocks
+from slatespark.format.index import SstIndex
+from slatespark.kernels import decode_blocks, lower_bound
+from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import ByteRange
+from slatespark.storage import read_ahead
+from slatespark.table.read.fetch import fetch_index, reading
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.stores import TableStores
+
+# How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
+# they compare as positions in key order.
+Bound: TypeAlias = tuple[bytes, int]
+
+
+class LayerCursor:
+    """A forward cursor over the row versions of one layer.
+
+    Attributes
+    ----------
+    rows : the window; None before the first `load` and at the end
+    low, high : rows [low, high) of the window are still to be consumed
+    bound : how far the window reaches; None once nothing lies beyond it
+    """
+
+    def __init__(self, windows: Iterator[Window]) -> None:
+        self._windows = windows
+        self.rows: RowColumns | None = None
+        self.low = self.high = 0
+        self.bound: Bound | None = None
+
+    def load(self) -> bool:
+        """Make sure that there are rows to consume; False at the end of the layer."""
+        while self.low == self.high:
+            window = next(self._windows, None)
+            if window is None:
+                self.rows = None
+                return False
+            self.rows, self.low, self.high, self.bound = window.rows, window.low, window.high, window.bound
+        return True
+
+    def position_of(self, cut: Bound | None) -> int:
+        """Return the row of the window up to which keys lie within `cut`."""
+        if self.rows is None or cut is None:
+            return self.high
+        key, inclusive = cut
+        if inclusive and cut == self.bound:
+            return self.high
+        return lower_bound(self.rows, key + b"\0" if inclusive else key, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows [low, high) of `rows`, and how far they reach."""
+
+    rows: RowColumns
+    low: int
+    high: int
+    bound: Bound | None
+
+
+def memory_windows(rows: RowColumns) -> Iterator[Window]:
+    """Return rows held in memory as a single window."""
+    yield Window(rows, 0, len(rows), None)
+
+
+def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
+    """Yield the windows of a layer.
+
+    Parameters
+    ----------
+    stores : where the files are
+    layer : slices in key order
+    window_bytes : target size of the blocks of one window, stored and decompressed; one block is the least
+
+    Raises
+    ------
+    CorruptDataError
+        When bytes are damaged or keys are out of order, within a file or from file to file.
+    """
+    last: Window | None = None
+    for number, part in enumerate(layer.slices):
+        following = layer.slices[number + 1] if number + 1 < len(layer.slices) else None
+        for window in _slice_windows(stores, part, following, window_bytes):
+            if last is not None:
+                _check_order(last, window, part)
+            yield window
+            last = window
+
+
+def _check_order(last: Window, window: Window, part: FileSlice) -> None:
+    """Refuse keys that go back: the index, or the views of a run, would hide rows."""
+    before, after = last.rows.key(last.high - 1), window.rows.key(window.low)
+    whole = last.bound is not None and last.bound[1] == 1
+    if after < before or (whole and after == before):
+        raise CorruptDataError(
+            f"key {after.hex()} follows {before.hex()} of an earlier block or file.", path=part.file.path
+        )
+
+
+def _slice_windows(
+    stores: TableStores, part: FileSlice, following: FileSlice | None, window_bytes: int
+) -> Iterator[Window]:
+    index = fetch_index(stores, part.file)
+    first, end = index.blocks_for(part.keys)
+    goes_on_at = following.keys.start if following is not None else None
+    for block, rows in _decoded_chunks(stores, part, index, first, end, window_bytes):
+        low = lower_bound(rows, part.keys.start, 0, len(rows)) if part.keys.start else 0
+        high = len(rows) if part.keys.end is None else lower_bound(rows, part.keys.end, low, len(rows))
+        if low == high:
+            continue
+        next_key = index.first_key(block) if block < end else goes_on_at
+        last_key = rows.key(high - 1)
+        # Only an equal key says that versions of the last key may follow (spec 2.10); a shorter separator says they do not.
+        if next_key is None or next_key != last_key:
+            yield Window(rows, low, high, (last_key, 1))
+            continue
+        split = lower_bound(rows, last_key, low, high)
+        if split > low:
+            yield Window(rows, low, split, (rows.key(split - 1), 1))
+        yield Window(rows, split, high, (last_key, 0))
+
+
+def _decoded_chunks(
+    stores: TableStores, part: FileSlice, index: SstIndex, first: int, end: int, window_bytes: int
+) -> Iterator[tuple[int, RowColumns]]:
+    """Yield (number of the block after it, rows) of consecutive groups of blocks."""
+    file, store = part.file, stores.at(part.file.root)
+    edges = np.append(index.block_offsets, np.int64(file.data_bytes))
+    groups = _group_blocks(edges, first, end, window_bytes)
+    spans = [ByteRange(int(edges[a]), int(edges[b])) for a, b in groups]
+    buffers = read_ahead(store, file.path, spans)
+    for (block, stop), span in zip(groups, spans, strict=True):
+        with reading(store, file.path, span.start):
+            data = np.frombuffer(next(buffers), np.uint8)
+            while block < stop:
+                inside = edges[block : stop + 1] - span.start
+                opened = open_blocks(data, inside, file.info.compression, limit_bytes=window_bytes)
+                rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
+                block += len(opened.starts)
+                yield block, rows
+
+
+def _group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[tuple[int, int]]:
+    """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
+    groups: list[tuple[int, int]] = []
+    block = first
+    while block < end:
+        fits = int(np.searchsorted(edges, edges[block] + window_bytes, side="right")) - 1
+        stop = min(max(fits, block + 1), end)
+        groups.append((block, stop))
+        block = stop
+    return groups

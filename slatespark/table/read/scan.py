@@ -1,0 +1,154 @@
+"""Split -> visible rows as Arrow batches: the windowed merge of its layers. Memory is bounded by `readBuffer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.kernels import merge_visible
+from slatespark.kernels.columns import RowColumns, Selection, Visibility
+from slatespark.table.read.arrow import Projection, selection_batches
+from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.fold import Fold, fold_rows, fold_selection, row_at
+from slatespark.table.read.plan import Split
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import TableStores
+
+MAX_WINDOW_BYTES = 4 << 20  # a larger window gains nothing: its fixed costs are spread over 10,000s of rows already
+MIN_WINDOW_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSettings:
+    """What a scan shows, and what it may use.
+
+    Attributes
+    ----------
+    visibility : which versions
+    projection : which columns
+    fold : the merge operator, None if not given
+    wal : tail of the snapshot
+    wal_above_seq : rows of the tail with seq <= it are in the trees
+    buffer_bytes : memory for stored bytes in flight
+    """
+
+    visibility: Visibility
+    projection: Projection
+    fold: Fold | None
+    wal: WalTail
+    wal_above_seq: int
+    buffer_bytes: int
+
+
+def scan_split(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[pa.RecordBatch]:
+    """Yield the visible rows of a split in key order.
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError, OptionError (operands without an operator), UnavailableError
+    """
+    cursors = open_cursors(stores, split, settings)
+    for sources, selection in visible_windows(cursors, settings.visibility, settings.fold):
+        yield from selection_batches(sources, selection.rows, settings.projection)
+
+
+def open_cursors(stores: TableStores, split: Split, settings: ScanSettings) -> list[LayerCursor]:
+    """Return one cursor per layer of the split, newest first; the WAL tail is the newest."""
+    cursors: list[LayerCursor] = []
+    if settings.wal.last_seq > settings.wal_above_seq:
+        rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
+        if rows is not None:
+            cursors.append(LayerCursor(memory_windows(rows)))
+    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
+    cursors.extend(LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in split.layers)
+    return cursors
+
+
+def window_size(buffer_bytes: int, layers: int) -> int:
+    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
+    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
+
+
+def visible_windows(
+    cursors: Sequence[LayerCursor], visibility: Visibility, fold: Fold | None
+) -> Iterator[tuple[list[RowColumns], Selection]]:
+    """Merge cursors window by window; yields sources and the selection of plain rows from them, keys ascending.
+
+    Parameters
+    ----------
+    cursors : newest layer first
+    visibility, fold : as in `ScanSettings`
+    """
+    while live := [cursor for cursor in cursors if cursor.load()]:
+        cut = _nearest_bound(live)
+        lows = np.array([cursor.low for cursor in live], np.int64)
+        highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
+        if cut is not None and (lows == highs).all():
+            yield from _drain_key(live, cut[0], visibility, fold)
+            continue
+        sources = [cursor.rows for cursor in live if cursor.rows is not None]
+        selection = merge_visible(sources, lows, highs, visibility)
+        for cursor, high in zip(live, highs.tolist(), strict=True):
+            cursor.low = high
+        if len(selection.rows):
+            yield fold_selection(sources, selection, fold)
+
+
+def _nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
+    return min((cursor.bound for cursor in live if cursor.bound is not None), default=None)
+
+
+def _drain_key(
+    live: Sequence[LayerCursor], key: bytes, visibility: Visibility, fold: Fold | None
+) -> Iterator[tuple[list[RowColumns], Selection]]:
+    """Consume one key whose versions do not fit a window, layer by layer: within a key, newer layers hold newer versions."""
+    group: list[Row] = []
+    settled = False
+    last_seq: int | None = None
+    for cursor in live:
+        while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
+            high = cursor.position_of((key, 1))
+            last_seq = _check_descending(cursor.rows.seqs[cursor.low : high], last_seq, key)
+            span = (np.array([cursor.low], np.int64), np.array([high], np.int64))
+            rows, cursor.low = cursor.rows, high
+            if visibility.all_versions:
+                yield [rows], merge_visible([rows], *span, visibility)
+            elif not settled:
+                settled = _take_versions(group, rows, int(span[0][0]), high, visibility)
+    if group:
+        row = group[0] if group[0].kind is not RowKind.MERGE else fold_rows(group, fold)
+        yield [rows_to_columns([row])], Selection(np.zeros(1, np.int64), np.zeros(1, np.uint8))
+
+
+def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visibility: Visibility) -> bool:
+    """Add the versions that decide what the key shows; True once nothing older counts."""
+    for at in range(low, high):
+        row = row_at([rows], at)
+        if row.seq > visibility.max_seq:
+            continue
+        expired = not visibility.include_expired and row.expire_ts_ms is not None and row.expire_ts_ms <= visibility.now_ms
+        if row.kind is RowKind.MERGE:
+            if not expired:
+                group.append(row)
+            continue
+        shown = visibility.include_deleted and not group if row.kind is RowKind.DELETE else not expired
+        if shown:
+            group.append(row)
+        return True
+    return False
+
+
+def _check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes) -> int:
+    """Refuse layers whose order contradicts the sequence numbers (spec 4.1): reads would disagree with each other."""
+    if last_seq is not None and int(seqs[0]) >= last_seq:
+        raise CorruptDataError(f"key {key.hex()}: seq {int(seqs[0])} lies below seq {last_seq} in the layer order.")
+    return int(seqs[-1])
+
+
