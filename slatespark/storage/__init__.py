@@ -1,0 +1,63 @@
+"""Objects by path: what a table needs of a local folder, of S3 and of other object stores.
+
+Here live the `ObjectStore` protocol, its implementations, and the rules by which a request may be repeated. May import:
+`fsspec` and its drivers (inside functions only: opening a local table loads none of them), `options`, `units`,
+`ranges`, `errors`. Must stay out: any knowledge of tables, manifests or SSTs, and any connection made at import time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from slatespark.errors import InvalidRequestError
+from slatespark.storage.local_store import LocalStore
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
+
+__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_store"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
+    """Return the store whose root is `url`; nothing is connected before the first request.
+
+    Parameters
+    ----------
+    url : a local path, `file://`, `memory://name` (one process, for tests), `s3://` or `s3a://` (the same), or any
+        other address for which fsspec has a driver. Roots of other tables, as a clone names them, are opened by a call
+        of their own with the same options.
+    options : the `storage.*` options without that prefix; `root` is not for this layer and is ignored
+
+    Raises
+    ------
+    InvalidRequestError : the address cannot be used, or an option is unknown. No message shows credentials.
+    """
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return LocalStore(_local_folder(url))
+    protocol = scheme[1].lower()
+    if protocol in ("file", "local"):
+        return LocalStore(_local_folder(url))
+    if protocol == "memory":
+        return MemoryStore(url[len("memory://") :])
+    raise InvalidRequestError(f"{protocol}:// is not supported yet.")
+
+
+def _local_folder(url: str) -> Path:
+    """Return the folder of a plain path or of `file:/path`, `file:///path`, `file://localhost/path`."""
+    if not re.match(r"(file|local):", url, re.IGNORECASE):
+        return Path(url).expanduser()
+    place = url.partition(":")[2]
+    if place.startswith("//"):
+        host, slash, rest = place[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidRequestError(
+                f"{url} names a host.",
+                why="A local address has three slashes.",
+                todo=f"Use file:///{host}{slash}{rest}.",
+            )
+        place = slash + rest
+    return Path(place)

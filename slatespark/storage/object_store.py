@@ -30,7 +30,11 @@ class ObjectStore(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the root is, for messages; never holds credentials."""
+        """Where the root is, for messages; never holds credentials. `open_store` accepts it."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a read waits for a network, so that reading ahead pays."""
 
     def get(self, path: str) -> Buffer:
         """Return a whole object."""

@@ -1,0 +1,175 @@
+"""Objects as files below a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from slatespark.errors import InvalidRequestError, UnavailableError
+from slatespark.ranges import ByteRange
+from slatespark.storage.addressing import (
+    check_folder,
+    check_path,
+    check_span,
+    no_such_object,
+    object_exists,
+    past_end,
+)
+from slatespark.storage.durable_files import copy_file, create_file, is_temporary, replace_file, sync_folder
+from slatespark.storage.mapped_files import MappedFiles
+from slatespark.storage.object_store import Buffer, ObjectMeta
+
+# Below this a copy by pread costs less than the page faults of a map.
+MAP_BYTES = 128 << 10
+
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class LocalStore:
+    """Files below `root`; folders are made when an object needs them.
+
+    Large ranges are views of memory maps: nothing is copied, and a view outlives the store and the file's name. An
+    object must not be cut short in place while it is read (nobody does: objects are replaced, never changed).
+
+    Parameters
+    ----------
+    root : folder that need not exist; a relative one counts from the working directory of now
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).absolute()
+        self._maps = MappedFiles()
+
+    def __repr__(self) -> str:
+        return f"LocalStore({str(self._root)!r})"
+
+    def __reduce__(self) -> tuple[type[LocalStore], tuple[str]]:
+        return LocalStore, (str(self._root),)
+
+    @property
+    def url(self) -> str:
+        """Where the root is."""
+        return f"file://{self._root}"
+
+    @property
+    def is_remote(self) -> bool:
+        """False: reading ahead gains nothing."""
+        return False
+
+    def get(self, path: str) -> Buffer:
+        """Return a whole object."""
+        with self._named("read", path), self._opened(path) as (descriptor, status):
+            return self._read(path, ByteRange(0, status.st_size), descriptor, status)
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        """Return the bytes `[span.start, span.end)`."""
+        return self.get_ranges(path, [span])[0]
+
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        """Return several ranges of one object, in the order asked."""
+        with self._named("read", path), self._opened(path) as (descriptor, status):
+            return [self._read(path, span, descriptor, status) for span in spans]
+
+    def head(self, path: str) -> ObjectMeta:
+        """Return size and modification time of an object."""
+        with self._named("look up", path), self._opened(path) as (_, status):
+            return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        """Return the objects directly in the folder `prefix`, ascending by path."""
+        check_folder(prefix)
+        with self._named("list", prefix):
+            try:
+                with os.scandir(self._root / prefix) as entries:
+                    found = [
+                        meta
+                        for entry in entries
+                        if prefix + entry.name > start_after and (meta := _entry_meta(prefix, entry)) is not None
+                    ]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(found, key=lambda meta: meta.path)
+
+    def create(self, path: str, data: Buffer) -> None:
+        """Create an object atomically and durably, or raise `FileExistsError`."""
+        with self._named("create", path):
+            create_file(self._file(path), data)
+
+    def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        """Store the concatenation of `parts`, replacing what is there; durable on return."""
+        with self._named("write", path):
+            replace_file(self._file(path), parts)
+
+    def copy(self, source: str, target: str) -> None:
+        """Give an object a second name; the modification time is that of the source."""
+        with self._named("copy", source):
+            copy_file(self._file(source), self._file(target))
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that does not exist is no error."""
+        file = self._file(path)
+        with self._named("delete", path):
+            try:
+                file.unlink()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return
+            sync_folder(file.parent)
+
+    def _file(self, path: str) -> Path:
+        return self._root / check_path(path)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        descriptor = os.open(self._file(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "not a file", path)
+            yield descriptor, status
+        finally:
+            os.close(descriptor)
+
+    def _read(self, path: str, span: ByteRange, descriptor: int, status: os.stat_result) -> Buffer:
+        check_span(path, span, status.st_size)
+        if len(span) >= MAP_BYTES:
+            return self._maps.view(descriptor, status)[span.start : span.end]
+        data = os.pread(descriptor, len(span), span.start)
+        if len(data) < len(span):
+            raise past_end(path, span, span.start + len(data))
+        return data
+
+    @contextmanager
+    def _named(self, operation: str, path: str) -> Iterator[None]:
+        """Turn what the system says into the errors of the protocol."""
+        location = f"{self.url}/{path}"
+        try:
+            yield
+        except FileExistsError as exc:
+            raise object_exists(location) from exc
+        except OSError as exc:
+            writes = operation in ("create", "write")
+            if exc.errno in _NOT_THERE and not writes:
+                raise no_such_object(location) from exc
+            what, why = f"Cannot {operation} {location}.", f"The system says: {exc.strerror}."
+            if exc.errno in _NOT_ALLOWED:
+                raise InvalidRequestError(what, why=why, todo="Check the permissions of the folder.") from exc
+            if exc.errno in _NOT_THERE and exc.errno != errno.ENOENT:  # a folder stands there, or a file above it
+                raise InvalidRequestError(what, why=why, todo="Choose another path.") from exc
+            raise UnavailableError(what, why=why) from exc
+
+
+def _entry_meta(prefix: str, entry: os.DirEntry[str]) -> ObjectMeta | None:
+    if is_temporary(entry.name):
+        return None
+    try:
+        status = entry.stat()
+    except FileNotFoundError:  # deleted meanwhile, or a link that leads nowhere
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return ObjectMeta(prefix + entry.name, status.st_size, status.st_mtime_ns // 1_000_000)

@@ -1,0 +1,125 @@
+"""Objects in the memory of one process: for tests and examples."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from slatespark.ranges import ByteRange
+from slatespark.storage.addressing import check_folder, check_path, check_span, no_such_object, object_exists
+from slatespark.storage.object_store import Buffer, ObjectMeta
+
+
+def _server_clock_ms() -> int:
+    # This store plays the server, whose clock is its own as that of a file system is: nothing here decides by it.
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    clock_ms: Callable[[], int] = _server_clock_ms
+
+
+_BUCKETS: dict[str, _Bucket] = {}
+
+
+class MemoryStore:
+    """Objects in a dictionary, shared by all stores of one name in the process.
+
+    Parameters
+    ----------
+    name : bucket, and optionally a path in it: `bucket` or `bucket/some/root`
+    clock_ms : modification times; given once, it holds for the whole bucket from then on
+    """
+
+    def __init__(self, name: str, clock_ms: Callable[[], int] | None = None) -> None:
+        self._name = name.strip("/")
+        bucket, _, root = self._name.partition("/")
+        self._prefix = f"{root}/" if root else ""
+        self._bucket = _BUCKETS.setdefault(bucket, _Bucket())
+        if clock_ms is not None:
+            self._bucket.clock_ms = clock_ms
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._name!r})"
+
+    def __reduce__(self) -> tuple[type[MemoryStore], tuple[str]]:
+        return MemoryStore, (self._name,)
+
+    @property
+    def url(self) -> str:
+        """Where the root is."""
+        return f"memory://{self._name}"
+
+    @property
+    def is_remote(self) -> bool:
+        """False: reading ahead gains nothing."""
+        return False
+
+    def get(self, path: str) -> Buffer:
+        """Return a whole object."""
+        return self._find(path)[0]
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        """Return the bytes `[span.start, span.end)`."""
+        data, _ = self._find(path)
+        check_span(path, span, len(data))
+        return memoryview(data)[span.start : span.end]
+
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        """Return several ranges of one object, in the order asked."""
+        self._find(path)
+        return [self.get_range(path, span) for span in spans]
+
+    def head(self, path: str) -> ObjectMeta:
+        """Return size and modification time of an object."""
+        data, modified_ms = self._find(path)
+        return ObjectMeta(path, len(data), modified_ms)
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        """Return the objects directly in the folder `prefix`, ascending by path."""
+        folder = self._prefix + check_folder(prefix)
+        with self._bucket.lock:
+            objects = list(self._bucket.objects.items())
+        found = [
+            ObjectMeta(key.removeprefix(self._prefix), len(data), modified_ms)
+            for key, (data, modified_ms) in objects
+            if key.startswith(folder) and "/" not in key[len(folder) :]
+        ]
+        return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
+
+    def create(self, path: str, data: Buffer) -> None:
+        """Create an object atomically, or raise `FileExistsError`."""
+        key = self._key(path)
+        with self._bucket.lock:
+            if key in self._bucket.objects:
+                raise object_exists(f"{self.url}/{path}")
+            self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
+
+    def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        """Store the concatenation of `parts`, replacing what is there."""
+        key, data = self._key(path), b"".join(parts)
+        with self._bucket.lock:
+            self._bucket.objects[key] = (data, self._bucket.clock_ms())
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store."""
+        self.put(target, [self._find(source)[0]])
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that does not exist is no error."""
+        with self._bucket.lock:
+            self._bucket.objects.pop(self._key(path), None)
+
+    def _key(self, path: str) -> str:
+        return self._prefix + check_path(path)
+
+    def _find(self, path: str) -> tuple[bytes, int]:
+        try:
+            return self._bucket.objects[self._key(path)]
+        except KeyError:
+            raise no_such_object(f"{self.url}/{path}") from None

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slatespark.errors import InvalidRequestError, UnavailableError
+from slatespark.format.paths import numbered
+from slatespark.ranges import ByteRange
+from slatespark.storage import durable_files, open_store
+from slatespark.storage.local_store import MAP_BYTES, LocalStore
+from slatespark.storage.mapped_files import MappedFiles
+from slatespark.storage.object_store import ObjectStore
+from tests.support.store_contract import StoreContract
+
+
+class TestLocalStore(StoreContract):
+    race_rounds = 60
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> ObjectStore:
+        return LocalStore(tmp_path / "root")
+
+
+def no_link(number: int) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+def test_no_temporary_file_is_left(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create("a", b"1")
+    with pytest.raises(FileExistsError):
+        store.create("a", b"2")
+    store.put("a", [b"3"])
+    store.copy("a", "a")
+    store.copy("a", "b")
+    with pytest.raises(FileNotFoundError):
+        store.copy("none", "c")
+    with pytest.raises(TypeError):
+        store.put("d", [b"x", "text"])  # type: ignore[list-item]
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]  # noqa: PTH208 - also hidden names
+
+
+def test_temporary_names_mean_nothing_to_slatedb(tmp_path: Path) -> None:
+    name = durable_files._temporary_name(tmp_path).name
+    assert durable_files.is_temporary(name)
+    assert not name.partition(".")[0]
+    for extension in ("sst", "manifest", "compactions", "tmp"):
+        assert numbered(name, extension) is None
+    (tmp_path / name).write_bytes(b"left over by a crash")
+    store = LocalStore(tmp_path)
+    store.create("x", b"1")
+    assert [meta.path for meta in store.list("")] == ["x"]
+
+
+def test_files_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:
+    LocalStore(tmp_path).create("x", b"1")
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert (tmp_path / "x").stat().st_mode == plain.stat().st_mode
+
+
+def test_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, link, replace = os.fsync, os.link, Path.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name.partition("-")[0])
+        fsync(descriptor)
+
+    def noted_link(source: Path, target: Path) -> None:
+        steps.append("link")
+        link(source, target)
+
+    def noted_replace(source: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "link", noted_link)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    store = LocalStore(tmp_path / "root")
+    (tmp_path / "root").mkdir()
+    store.create("x", b"1")
+    store.put("x", [b"2"])
+    assert steps == ["sync .slatespark", "link", "sync root", "sync .slatespark", "rename", "sync root"]
+
+
+def test_a_link_made_twice_by_the_file_system_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def repeated(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", repeated)
+    store = LocalStore(tmp_path)
+    store.create("x", b"1")
+    assert store.get("x") == b"1"
+
+
+def test_no_create_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", no_link(errno.EOPNOTSUPP))
+    store = LocalStore(tmp_path)
+    with pytest.raises(InvalidRequestError, match="without hard links"):
+        store.create("x", b"1")
+    assert store.list("") == []
+    store.put("x", [b"1"])
+    store.copy("x", "y")
+    store.put("x", [b"2"])
+    assert store.get("y") == b"1"
+
+
+def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.put("file", [b"1"])
+    for call in (lambda: store.create("file/below", b""), lambda: store.put("n" * 300, [b""])):
+        with pytest.raises(InvalidRequestError, match=str(tmp_path)):
+            call()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidRequestError):
+        store.put("folder", [b""])
+    monkeypatch.setattr(os, "link", no_link(errno.ENOSPC))
+    with pytest.raises(UnavailableError, match=r"Cannot create .*/x\. .*No space left"):
+        store.create("x", b"1")
+    monkeypatch.setattr(os, "scandir", no_link(errno.EACCES))
+    with pytest.raises(InvalidRequestError, match="permissions"):
+        store.list("")
+
+
+def test_large_ranges_are_not_copied(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    data = bytes(range(256)) * (MAP_BYTES // 128)
+    store.put("x", [data])
+    one, two = store.get_ranges("x", [ByteRange(0, len(data)), ByteRange(5, 5 + MAP_BYTES)])
+    assert isinstance(one, memoryview)
+    assert isinstance(two, memoryview)
+    assert one.readonly
+    assert one.obj is two.obj
+    assert isinstance(store.get_range("x", ByteRange(0, 100)), bytes)
+
+
+def test_few_maps_are_kept_and_views_outlive_them(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store._maps = MappedFiles(capacity=2)
+    views = []
+    for number in range(6):
+        store.put(f"{number}", [bytes([number]) * MAP_BYTES])
+        views.append(store.get(f"{number}"))
+    assert len(store._maps._maps) == 2
+    store._maps.clear()
+    del store
+    gc.collect()
+    assert [view[-1] for view in views] == list(range(6))
+
+
+def test_a_file_changed_in_place_is_mapped_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("x", [b"a" * MAP_BYTES])
+    before = store.get("x")
+    with (tmp_path / "x").open("ab") as file:
+        file.write(b"b" * MAP_BYTES)
+    assert store.get("x") == b"a" * MAP_BYTES + b"b" * MAP_BYTES
+    assert before == b"a" * MAP_BYTES
+
+
+def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    urls = [
+        str(tmp_path / "t"),
+        "t",
+        "./t",
+        f"file://{tmp_path}/t",
+        f"file:{tmp_path}/t",
+        f"file://localhost{tmp_path}/t/",
+    ]
+    stores = [open_store(url, {"root": "ignored"}) for url in urls]
+    assert {store.url for store in stores} == {f"file://{tmp_path}/t"}
+    with pytest.raises(InvalidRequestError, match=r"Use file:///data/t\."):
+        open_store("file://data/t")

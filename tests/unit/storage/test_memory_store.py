@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from slatespark.storage import open_store
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from tests.support.store_contract import StoreContract
+
+_names = itertools.count()
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def store(self) -> ObjectStore:
+        return MemoryStore(f"bucket-{next(_names)}")
+
+
+class TestMemoryStoreBelowAPath(StoreContract):
+    @pytest.fixture
+    def store(self) -> ObjectStore:
+        return MemoryStore(f"bucket-{next(_names)}/some/root")
+
+
+def test_stores_of_one_name_share_their_objects() -> None:
+    open_store("memory://shared/a").put("x", [b"1"])
+    assert open_store("memory://shared").get("a/x") == b"1"
+    assert [meta.path for meta in open_store("memory://shared/a/").list("")] == ["x"]
+    assert open_store("memory://shared/b").list("") == []
+
+
+def test_clock_of_the_bucket_can_be_given() -> None:
+    MemoryStore("clocked", clock_ms=lambda: 7)
+    store = open_store("memory://clocked")
+    store.create("x", b"")
+    assert store.head("x").modified_ms == 7
