@@ -1,0 +1,103 @@
+"""Sorted rows -> SST objects under `compacted/`, and what a commit has to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slatespark.format.codecs import parse_compression
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import sst_path
+from slatespark.format.properties import SstProperties
+from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
+from slatespark.format.ulid import Ulid
+from slatespark.kernels import key_lengths, value_lengths
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange, key_after
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.write.sort_spill import SortedRows
+
+STEP_BYTES = 4 << 20  # rows handed to the builder at a time, so that a file ends near its size
+ROW_FIXED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """An uploaded SST that no manifest shows yet.
+
+    Attributes
+    ----------
+    handle : as the manifest will list it
+    properties : times, sequence numbers and counts of its rows
+    size : of the object, in bytes
+    """
+
+    handle: SstHandle
+    properties: SstProperties
+    size: int
+
+    @property
+    def keys(self) -> KeyRange:
+        """From its first key to its last."""
+        info = self.handle.info
+        return KeyRange(info.first_entry or b"", None if info.last_entry is None else key_after(info.last_entry))
+
+    def renamed(self, sst_id: Ulid) -> NewFile:
+        """Return the same file under another id."""
+        return replace(self, handle=replace(self.handle, id=sst_id))
+
+
+def upload_sorted(
+    store: ObjectStore, pieces: Iterable[SortedRows], options: WriteOptions, clock: Clock, planned_ms: int
+) -> tuple[NewFile, ...]:
+    """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
+
+    Parameters
+    ----------
+    store : of the table
+    pieces : rows in key order, one version per key
+    options : codec, block, file and filter sizes
+    clock : for the random part of file ids
+    planned_ms : time part of file ids, the driver's, so that clocks of executors do not matter (spec 1.2)
+    """
+    files: list[NewFile] = []
+    builder: SstBuilder | None = None
+    for piece in pieces:
+        for step in _steps(piece):
+            builder = builder or _new_builder(options, planned_ms)
+            builder.add(step.sources, step.rows)
+            if builder.estimated_bytes >= options.sst_bytes:
+                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms)))
+                builder = None
+    if builder is not None:
+        files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms)))
+    return tuple(files)
+
+
+def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
+    return SstBuilder(
+        block_size=options.block_bytes,
+        compression=parse_compression(options.compression),
+        bloom_bits_per_key=options.bloom_bits_per_key,
+        created_ms=created_ms,
+    )
+
+
+def _steps(piece: SortedRows) -> Iterator[SortedRows]:
+    sizes = key_lengths(piece.sources, piece.rows) + value_lengths(piece.sources, piece.rows) + ROW_FIXED_BYTES
+    reach = np.cumsum(sizes)
+    start = 0
+    while start < len(piece.rows):
+        before = int(reach[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(reach, before + STEP_BYTES, side="right")))
+        yield SortedRows(piece.sources, piece.rows[start:end])
+        start = end
+
+
+def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid) -> NewFile:
+    store.put(sst_path(sst_id), built.parts)
+    handle = SstHandle(id=sst_id, info=built.info, format_version=SST_FORMAT_VERSION)
+    return NewFile(handle=handle, properties=built.properties, size=built.size)
