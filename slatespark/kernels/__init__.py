@@ -1,0 +1,270 @@
+"""Hot loops over numpy arrays: blocks, merging, gathering, filters, sorting.
+
+Each kernel exists twice with the same signature: compiled by numba (`kernels/*.py`) and as plain Python
+(`kernels/reference/`). The functions here hand on to one of the two, chosen once (`_dispatch`). numba is imported, and
+a kernel compiled or loaded from its cache, when it is first called. May import numpy, numba and `slatespark.errors`.
+
+Rows are `RowColumns`; a row of one of several sources is a packed number, `source << ROW_BITS | position`. Arrays are
+one-dimensional and C-contiguous, of the types stated, and may be read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slatespark.kernels._dispatch import implementation, kernel_module
+from slatespark.kernels.blocks import CHECKSUM_BYTES
+from slatespark.kernels.columns import (
+    GROUP_HEAD,
+    GROUP_REST,
+    HAS_CREATE,
+    HAS_EXPIRE,
+    MERGE,
+    PLAIN,
+    ROW_BITS,
+    TOMBSTONE,
+    RowColumns,
+    Selection,
+    Visibility,
+)
+from slatespark.kernels.results import EncodedBlocks, Fields
+from slatespark.kernels.search import lower_bound
+from slatespark.kernels.siphash import hash_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "CHECKSUM_BYTES",
+    "GROUP_HEAD",
+    "GROUP_REST",
+    "HAS_CREATE",
+    "HAS_EXPIRE",
+    "MERGE",
+    "PLAIN",
+    "ROW_BITS",
+    "TOMBSTONE",
+    "EncodedBlocks",
+    "Fields",
+    "RowColumns",
+    "Selection",
+    "Visibility",
+    "build_bloom",
+    "decode_blocks",
+    "decode_index",
+    "encode_blocks",
+    "encode_index",
+    "gather_fields",
+    "gather_keys",
+    "gather_values",
+    "hash_key",
+    "hash_keys",
+    "implementation",
+    "key_lengths",
+    "lower_bound",
+    "merge_all",
+    "merge_visible",
+    "new_key_mask",
+    "probe_bloom",
+    "separator_keys",
+    "sort_rows",
+    "take_rows",
+    "value_lengths",
+]
+
+
+def decode_blocks(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    *,
+    version: int,
+    ordered: bool = True,
+) -> RowColumns:
+    """Return the rows of data blocks, in the order of the blocks.
+
+    Parameters
+    ----------
+    data : (any,) uint8, decompressed blocks; becomes `value_bytes` of the result, uncopied
+    starts, ends : (n,) int64, block i is `data[starts[i]:ends[i]]` without its checksum
+    version : block format, 1 or 2
+    ordered : check (key ascending, seq descending) within and across the blocks; false for a WAL
+
+    Raises
+    ------
+    CorruptDataError : with the offset in `data`; the bytes are not trusted in any respect
+    UnsupportedFormatError : another version
+
+    A tombstone comes back without its expire_ts, whatever the block says. Source: spec 2.3 to 2.6.
+    """
+    rows: RowColumns = kernel_module("decode").decode_blocks(data, starts, ends, version=version, ordered=ordered)
+    return rows
+
+
+def encode_blocks(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], *, block_size: int, restart_interval: int = 16
+) -> EncodedBlocks:
+    """Return rows as data blocks V2, filled as the client fills them.
+
+    Parameters
+    ----------
+    rows : (m,) packed, in the order of the file
+    block_size : bytes, 1 to 65536; a row that is larger gets a block of its own
+    restart_interval : rows from one whole key to the next
+
+    Raises
+    ------
+    InvalidRequestError : a size out of range, or a key or value of 2^32 bytes or more
+
+    A tombstone is written without value and without expire_ts. Source: spec 2.4, 2.7.
+    """
+    blocks: EncodedBlocks = kernel_module("encode").encode_blocks(
+        sources, rows, block_size=block_size, restart_interval=restart_interval
+    )
+    return blocks
+
+
+def merge_visible(
+    sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64], visibility: Visibility
+) -> Selection:
+    """Return what a read shows of the rows `[lows[i], highs[i])` of each source, keys ascending.
+
+    Requires: sources newest layer first, each in (key ascending, seq descending) order. Where key and seq are equal in
+    two sources, the lower one is taken as newer.
+
+    The newest visible version of a key decides. A put is shown, unless it is expired; a tombstone, or an expired put,
+    hides the key and what is older. Live merge operands are shown newest to oldest as a group, followed by the live put
+    below them, if there is one; expired operands are passed over. Source: design section 3.
+    """
+    selection: Selection = kernel_module("merge").merge_visible(sources, lows, highs, visibility)
+    return selection
+
+
+def merge_all(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows `[lows[i], highs[i])` of all sources, packed, by (key asc, seq desc, source asc).
+
+    Requires: each source in (key ascending, seq descending) order.
+    """
+    rows: NDArray[np.int64] = kernel_module("merge").merge_all(sources, lows, highs)
+    return rows
+
+
+def gather_keys(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return the keys of packed rows as an Arrow binary array: (m + 1,) offsets and the bytes.
+
+    Raises
+    ------
+    InternalError : 2^31 bytes or more, or a row that does not exist
+    """
+    buffers: tuple[NDArray[np.int32], NDArray[np.uint8]] = kernel_module("gather").gather_keys(sources, rows)
+    return buffers
+
+
+def gather_values(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return the values of packed rows as an Arrow binary array: (m + 1,) offsets and the bytes.
+
+    Raises
+    ------
+    InternalError : 2^31 bytes or more, or a row that does not exist
+    """
+    buffers: tuple[NDArray[np.int32], NDArray[np.uint8]] = kernel_module("gather").gather_values(sources, rows)
+    return buffers
+
+
+def key_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bytes of each packed row's key."""
+    lengths: NDArray[np.int64] = kernel_module("gather").key_lengths(sources, rows)
+    return lengths
+
+
+def value_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bytes of each packed row's value."""
+    lengths: NDArray[np.int64] = kernel_module("gather").value_lengths(sources, rows)
+    return lengths
+
+
+def gather_fields(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Fields:
+    """Return sequence number, flags and times of each packed row."""
+    fields: Fields = kernel_module("gather").gather_fields(sources, rows)
+    return fields
+
+
+def take_rows(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
+    """Return a copy of packed rows, keys and values included, that refers to none of the sources."""
+    taken: RowColumns = kernel_module("gather").take_rows(sources, rows)
+    return taken
+
+
+def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return, for each packed row, whether its key differs from that of the row before; true for the first."""
+    mask: NDArray[np.bool_] = kernel_module("gather").new_key_mask(sources, rows)
+    return mask
+
+
+def sort_rows(rows: RowColumns) -> NDArray[np.int64]:
+    """Return the positions of the rows by key, unsigned bytes, shorter prefix first; equal keys keep their order."""
+    order: NDArray[np.int64] = kernel_module("sort").sort_rows(rows)
+    return order
+
+
+def hash_keys(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the bloom filter's hash of each packed row's key: SipHash-1-3 with key 0/0. `hash_key` does one key."""
+    hashes: NDArray[np.uint64] = kernel_module("filter").hash_keys(sources, rows)
+    return hashes
+
+
+def build_bloom(hashes: NDArray[np.uint64], bits_per_key: int) -> bytes:
+    """Return bloom filter data with one entry for each hash, bit for bit as the client writes it. Source: spec 2.9.
+
+    Raises
+    ------
+    InvalidRequestError : 2^32 bits or more
+    """
+    data: bytes = kernel_module("filter").build_bloom(hashes, bits_per_key)
+    return data
+
+
+def probe_bloom(data: bytes | memoryview, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return, for each hash, whether the filter may hold it; false is certain."""
+    hits: NDArray[np.bool_] = kernel_module("filter").probe_bloom(data, hashes)
+    return hits
+
+
+def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the block offsets, and the first keys as bytes and (n + 1,) offsets, of a decompressed index section.
+
+    Raises
+    ------
+    CorruptDataError : also where block offsets do not ascend, or first keys descend
+    """
+    index: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]] = kernel_module("index").decode_index(data)
+    return index
+
+
+def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
+    """Return an index section, uncompressed: the opposite of `decode_index`."""
+    data: bytes = kernel_module("index").encode_index(offsets, key_bytes, key_offsets)
+    return data
+
+
+def separator_keys(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], first_rows: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the index's first key of every block: bytes and (n + 1,) offsets.
+
+    Parameters
+    ----------
+    rows : (m,) packed, keys ascending
+    first_rows : (n,) index into `rows` of each block's first row
+
+    Each is the shortest prefix of the block's first key that is above the key before it, or all of it if the two are
+    equal. It is empty where the block starts with row 0. Source: spec 2.10.
+    """
+    keys: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("separators").separator_keys(
+        sources, rows, first_rows
+    )
+    return keys

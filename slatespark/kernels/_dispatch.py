@@ -1,0 +1,42 @@
+"""Which implementation serves: numba, or plain Python."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+from slatespark.errors import OptionError
+
+VARIABLE: Final = "SLATESPARK_KERNELS"
+
+
+@cache
+def implementation() -> str:
+    """Return what SLATESPARK_KERNELS asks for, else numba where it can be had.
+
+    Asked for once a process. numba itself is not imported here: a driver that only plans does without.
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted in ("numba", "reference"):
+        return wanted
+    if wanted:
+        raise OptionError(f"{VARIABLE} is {wanted!r}, expected 'numba' or 'reference'.")
+    # With its compiler switched off, numba cannot run what works on raw addresses.
+    return "reference"
+
+
+@cache
+def kernel_module(name: str) -> ModuleType:
+    """Return the module `name` of the chosen implementation."""
+    if implementation() == "numba":
+        try:
+            return import_module(f"slatespark.kernels.{name}")
+        except ImportError as error:
+            if os.environ.get(VARIABLE):
+                raise
+            warnings.warn(f"slatespark runs without compiled kernels, so slowly: {error}", RuntimeWarning, stacklevel=3)
+    return import_module(f"slatespark.kernels.reference.{name}")
