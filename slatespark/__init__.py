@@ -1,0 +1,81 @@
+"""SlateDB databases as tables, with Spark or with pyarrow.
+
+Everything public is importable from here. Names other than the errors are loaded when they are first used, so that
+`import slatespark` costs neither pyspark nor numba nor s3fs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from slatespark.errors import (
+    ClockRegressionError,
+    CommitConflictError,
+    ConflictError,
+    CorruptDataError,
+    FencedError,
+    HistoryTrimmedError,
+    InternalError,
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateError,
+    SnapshotExpiredError,
+    TableExistsError,
+    TableNotFoundError,
+    TransactionConflictError,
+    UnavailableError,
+    UnsupportedFormatError,
+)
+
+if TYPE_CHECKING:
+    from slatespark.spark.session import register, storageOptions
+    from slatespark.table.slate_store import SlateStore
+
+__version__ = "0.1.0"
+
+_LAZY: Final = {
+    "SlateStore": "slatespark.table.slate_store",
+    "register": "slatespark.spark.session",
+    "storageOptions": "slatespark.spark.session",
+}
+
+__all__ = [
+    "ClockRegressionError",
+    "CommitConflictError",
+    "ConflictError",
+    "CorruptDataError",
+    "FencedError",
+    "HistoryTrimmedError",
+    "InternalError",
+    "InvalidRequestError",
+    "OptionError",
+    "SchemaError",
+    "SlateError",
+    "SlateStore",
+    "SnapshotExpiredError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TransactionConflictError",
+    "UnavailableError",
+    "UnsupportedFormatError",
+    "__version__",
+    "register",
+    "storageOptions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module, once."""
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the names not loaded yet as well."""
+    return sorted(set(globals()) | set(_LAZY))

