@@ -1,0 +1,224 @@
+"""Compression and checksums: how every section of an SST is framed.
+
+    section  = payload' || u32be crc32(payload')
+    payload' = compress(payload)
+
+The SST info section alone is never compressed. Source: spec sections 2.1 and 2.8.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from slatespark.errors import CorruptDataError, OptionError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+_Name: TypeAlias = Literal["snappy", "lz4_raw", "zstd"]
+
+CRC_BYTES: Final = 4
+MAX_SECTION_BYTES: Final = 1 << 30  # no section of a sound file comes near: a bloom filter is a tenth of its keys
+
+_LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
+_ZSTD_LEVEL: Final = 3
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class Compression(IntEnum):
+    """Codec of a file. On disk, do not change."""
+
+    NONE = 0
+    SNAPPY = 1
+    ZLIB = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def parse_compression(name: str) -> Compression:
+    """Return the codec of that name, in any case; raises `OptionError` for an unknown one."""
+    try:
+        return Compression[name.strip().upper()]
+    except KeyError:
+        known = ", ".join(codec.name.lower() for codec in Compression)
+        raise OptionError(f"Unknown compression {name!r}.", todo=f"Use one of {known}.") from None
+
+
+@cache
+def _codec(name: _Name, level: int | None = None) -> pa.Codec:
+    return pa.Codec(name, compression_level=level)
+
+
+def compress(payload: Buffer, codec: Compression) -> bytes:
+    """Return the payload as the codec stores it, without checksum."""
+    if codec is Compression.NONE:
+        return bytes(payload)
+    if codec is Compression.SNAPPY:
+        return _pack("snappy", payload)
+    if codec is Compression.ZLIB:
+        return zlib.compress(payload)
+    if codec is Compression.LZ4:
+        return len(payload).to_bytes(_LZ4_PREFIX_BYTES, "little") + _pack("lz4_raw", payload)
+    return _pack("zstd", payload, _ZSTD_LEVEL)
+
+
+def _pack(name: _Name, payload: Buffer, level: int | None = None) -> bytes:
+    packed = _codec(name, level).compress(payload, asbytes=True)
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def decompress(data: Buffer, codec: Compression, *, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
+    """Return the payload that `data` holds.
+
+    Parameters
+    ----------
+    data : one section without its checksum
+    max_bytes : a larger payload is refused before anything is allocated for it
+
+    Raises
+    ------
+    CorruptDataError : `data` is not what the codec writes, or holds more than `max_bytes`
+    """
+    try:
+        if codec is Compression.NONE:
+            _check_size(len(data), max_bytes)
+            return bytes(data)
+        if codec is Compression.SNAPPY:
+            return _unpack("snappy", data, _snappy_size(data), max_bytes)
+        if codec is Compression.ZLIB:
+            return _unpack_zlib(data, max_bytes)
+        if codec is Compression.LZ4:
+            return _unpack_lz4(data, max_bytes)
+        return _unpack_zstd(data, max_bytes)
+    except (OSError, ValueError, EOFError, zlib.error, pa.ArrowException) as exc:
+        raise CorruptDataError(f"{codec.name.lower()} data cannot be decompressed: {exc}.", offset=0) from exc
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise CorruptDataError(f"A section of {size} bytes is larger than the {max_bytes} expected at most.", offset=0)
+
+
+def _unpack(name: _Name, data: Buffer, size: int, max_bytes: int) -> bytes:
+    _check_size(size, max_bytes)
+    if size == 0:  # nothing to allocate; the codecs differ in what they make of it
+        return b""
+    payload = _codec(name).decompress(data, decompressed_size=size, asbytes=True)
+    assert isinstance(payload, bytes)
+    return payload
+
+
+def _snappy_size(data: Buffer) -> int:
+    size = 0
+    for position in range(min(len(data), 5)):
+        size |= (data[position] & 0x7F) << 7 * position
+        if data[position] < 0x80:
+            return size
+    raise ValueError("the length in front is cut off")
+
+
+def _unpack_zlib(data: Buffer, max_bytes: int) -> bytes:
+    inflater = zlib.decompressobj()
+    payload = inflater.decompress(data, max_bytes + 1)
+    _check_size(len(payload), max_bytes)
+    if not inflater.eof:
+        raise ValueError("the stream is cut off")
+    return payload
+
+
+def _unpack_lz4(data: Buffer, max_bytes: int) -> bytes:
+    if len(data) < _LZ4_PREFIX_BYTES:
+        raise ValueError("the length in front is cut off")
+    size = int.from_bytes(data[:_LZ4_PREFIX_BYTES], "little")
+    block = memoryview(data)[_LZ4_PREFIX_BYTES:]
+    payload = _unpack("lz4_raw", block, size, max_bytes)
+    if size > 1 and _fits_lz4(block, size - 1):
+        # The library leaves the rest of the buffer as it found it, instead of saying how much it wrote.
+        raise ValueError(f"the length in front is {size}, the block holds less")
+    return payload
+
+
+def _fits_lz4(block: memoryview, size: int) -> bool:
+    try:
+        _codec("lz4_raw").decompress(block, decompressed_size=size, asbytes=True)
+    except OSError:
+        return False
+    return True
+
+
+def _unpack_zstd(data: Buffer, max_bytes: int) -> bytes:
+    size = _zstd_size(data)
+    if size is not None:
+        return _unpack("zstd", data, size, max_bytes)
+    chunks: list[bytes] = []
+    total = 0
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            total += len(chunk)
+            _check_size(total, max_bytes)
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _zstd_size(data: Buffer) -> int | None:
+    """Content size that the frame header states, None where it states none. Source: RFC 8878, section 3.1.1."""
+    if len(data) < 5 or bytes(data[:4]) != _ZSTD_MAGIC:
+        raise ValueError("no zstd frame")
+    descriptor = data[4]
+    single_segment = descriptor >> 5 & 1
+    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    if width == 0:
+        return None
+    start = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    if len(data) < start + width:
+        raise ValueError("the frame header is cut off")
+    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+
+
+def seal(payload: Buffer, codec: Compression) -> bytes:
+    """Return a section: the payload compressed, and the checksum of that."""
+    packed = compress(payload, codec)
+    return packed + zlib.crc32(packed).to_bytes(CRC_BYTES, "big")
+
+
+def check_crc(data: Buffer, *, what: str) -> memoryview:
+    """Return the bytes in front of the checksum, which is verified.
+
+    Parameters
+    ----------
+    data : one section
+    what : its name for the message, "index section"
+    """
+    view = memoryview(data)
+    if len(view) <= CRC_BYTES:
+        raise CorruptDataError(f"{what} has {len(view)} bytes, expected more than {CRC_BYTES}.", offset=0)
+    body = view[:-CRC_BYTES]
+    stored, found = int.from_bytes(view[-CRC_BYTES:], "big"), zlib.crc32(body)
+    if stored != found:
+        raise CorruptDataError(
+            f"{what} has checksum {found:08x}, expected {stored:08x}.",
+            why="The bytes are not those that were written.",
+            offset=0,
+        )
+    return body
+
+
+def open_section(data: Buffer, codec: Compression, *, what: str, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
+    """Return the payload of a section, its checksum verified first.
+
+    Parameters
+    ----------
+    data : one section, checksum included
+    what : its name for messages, "index section"
+    max_bytes : upper bound of the payload
+    """
+    body = check_crc(data, what=what)
+    try:
+        return decompress(body, codec, max_bytes=max_bytes)
+    except CorruptDataError as exc:
+        raise CorruptDataError(f"{what}: {exc.args[0]}", offset=exc.offset) from exc

@@ -1,0 +1,261 @@
+r"""SST info, and the 10-byte footer that says where it is.
+
+    ..      flatbuffer SsTableInfo, never compressed
+    +4      u32be crc32 of the flatbuffer
+    +8      u64be offset of the flatbuffer in the object      \ footer
+    +2      u16be format version of the data blocks, 1 or 2   /
+
+Of a compacted SST the copy of the info in the manifest counts, and its footer is never read; of a WAL file the footer
+is the only source. Source: spec sections 2.1, 2.2, 2.12.
+"""
+
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import flatbuffers
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format._generated import SsTableInfo as InfoTable
+from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, check_crc
+from slatespark.format.tables import bytes_of
+from slatespark.format.verifier import verify
+from slatespark.format.wire_tables import SST_INFO
+from slatespark.ranges import ByteRange, KeyRange, key_after
+
+FOOTER_BYTES: Final = 10  # on disk, do not change
+FORMAT_VERSIONS: Final = (1, 2)  # of the data blocks
+FORMAT_VERSION: Final = 2  # the one we write
+
+_FOOTER = struct.Struct(">QH")
+
+
+class SstType(IntEnum):
+    """What an SST is for. On disk, do not change."""
+
+    COMPACTED = 0
+    WAL = 1
+
+
+class FilterFormat(IntEnum):
+    """How the filter section is built. On disk, do not change."""
+
+    LEGACY = 0
+    COMPOSITE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SstInfo:
+    """Where the sections of an SST are. Every length includes the section's checksum.
+
+    Attributes
+    ----------
+    first_entry : first key; of a WAL file the 8-byte big-endian seq of its first row
+    last_entry : last key; None leaves the end open
+    filter_offset : end of the data blocks if `filter_len` is 0
+    """
+
+    first_entry: bytes | None
+    last_entry: bytes | None
+    index_offset: int
+    index_len: int
+    filter_offset: int
+    filter_len: int
+    compression: Compression = Compression.NONE
+    sst_type: SstType = SstType.COMPACTED
+    stats_offset: int = 0
+    stats_len: int = 0
+    filter_format: FilterFormat = FilterFormat.COMPOSITE
+
+    @property
+    def data_bytes(self) -> int:
+        """End of the last data block."""
+        return self.filter_offset if self.filter_len else self.index_offset
+
+    @property
+    def index_range(self) -> ByteRange:
+        """The index section."""
+        return ByteRange(self.index_offset, self.index_offset + self.index_len)
+
+    @property
+    def filter_range(self) -> ByteRange | None:
+        """The filter section, None where there is none."""
+        return ByteRange(self.filter_offset, self.filter_offset + self.filter_len) if self.filter_len else None
+
+    @property
+    def stats_range(self) -> ByteRange | None:
+        """The stats section, None where there is none."""
+        return ByteRange(self.stats_offset, self.stats_offset + self.stats_len) if self.stats_len else None
+
+    def key_range(self) -> KeyRange:
+        """Return the keys that the file may hold; open at the end if the last key is unknown."""
+        return KeyRange(self.first_entry or b"", None if self.last_entry is None else key_after(self.last_entry))
+
+    @property
+    def sections_end(self) -> int:
+        """End of the last section that the info names: the object's size but for properties, info and footer."""
+        spans = (self.index_range, self.filter_range, self.stats_range)
+        return max(span.end for span in spans if span is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Tail of an SST."""
+
+    info_offset: int  # first byte of the SST info section
+    version: int  # of the data blocks
+
+
+def footer_range(object_bytes: int) -> ByteRange:
+    """Return where the footer is in an object of that size.
+
+    Raises
+    ------
+    CorruptDataError : too small to be an SST (an empty object is a WAL fence, which has no footer)
+    """
+    if object_bytes <= FOOTER_BYTES:
+        raise CorruptDataError(
+            f"SST has {object_bytes} bytes, expected more than {FOOTER_BYTES}.",
+            why="The object is truncated or is no SST.",
+            offset=0,
+        )
+    return ByteRange(object_bytes - FOOTER_BYTES, object_bytes)
+
+
+def decode_footer(data: Buffer) -> Footer:
+    """Return the footer that these 10 bytes hold."""
+    if len(data) != FOOTER_BYTES:
+        raise CorruptDataError(
+            f"SST footer has {len(data)} bytes, expected {FOOTER_BYTES}.", why="The object is truncated or is no SST."
+        )
+    info_offset, version = _FOOTER.unpack(data)
+    return Footer(info_offset, check_format_version(version))
+
+
+def encode_footer(footer: Footer) -> bytes:
+    """Return the 10 bytes of a footer."""
+    return _FOOTER.pack(footer.info_offset, footer.version)
+
+
+def check_format_version(version: int) -> int:
+    """Return the block format version; raises `UnsupportedFormatError` for one that we do not know."""
+    if version not in FORMAT_VERSIONS:
+        raise UnsupportedFormatError(
+            f"SST has format version {version}, expected 1 or 2.",
+            why="A newer release wrote it, or the object is no SST.",
+        )
+    return version
+
+
+def info_range(footer: Footer, object_bytes: int) -> ByteRange:
+    """Return where the info section is, checksum included."""
+    end = object_bytes - FOOTER_BYTES
+    if footer.info_offset + CRC_BYTES >= end:
+        raise CorruptDataError(
+            f"SST info starts at {footer.info_offset}, expected a place well before {end}.", offset=end
+        )
+    return ByteRange(footer.info_offset, end)
+
+
+def decode_info_section(data: Buffer) -> SstInfo:
+    """Return the info that a section (flatbuffer and checksum) holds."""
+    return decode_info(check_crc(data, what="SST info section"))
+
+
+def encode_info_section(info: SstInfo) -> bytes:
+    """Return the section: flatbuffer and checksum."""
+    payload = encode_info(info)
+    return payload + zlib.crc32(payload).to_bytes(CRC_BYTES, "big")
+
+
+def decode_info(data: Buffer) -> SstInfo:
+    """Return the info that a flatbuffer holds."""
+    verify(data, SST_INFO, what="SST info")
+    return info_of(InfoTable.SsTableInfo.GetRootAs(data))
+
+
+def encode_info(info: SstInfo) -> bytes:
+    """Return the flatbuffer of an info."""
+    builder = flatbuffers.Builder(256)
+    builder.Finish(put_info(builder, info))
+    return bytes(builder.Output())
+
+
+def info_of(table: InfoTable.SsTableInfo) -> SstInfo:
+    """Return the info that a verified table holds."""
+    codec, kind, filter_format = table.CompressionFormat(), table.SstType(), table.FilterFormat()
+    for what, value, known in (
+        ("compression", codec, Compression),
+        ("type", kind, SstType),
+        ("filter format", filter_format, FilterFormat),
+    ):
+        if not 0 <= value < len(known):
+            raise UnsupportedFormatError(f"SST has {what} {value}, known are 0 to {len(known) - 1}.")
+    info = SstInfo(
+        first_entry=bytes_of(table.FirstEntryAsNumpy()),
+        last_entry=bytes_of(table.LastEntryAsNumpy()),
+        index_offset=table.IndexOffset(),
+        index_len=table.IndexLen(),
+        filter_offset=table.FilterOffset(),
+        filter_len=table.FilterLen(),
+        compression=Compression(codec),
+        sst_type=SstType(kind),
+        stats_offset=table.StatsOffset(),
+        stats_len=table.StatsLen(),
+        filter_format=FilterFormat(filter_format),
+    )
+    _check_sections(info)
+    return info
+
+
+def put_info(builder: flatbuffers.Builder, info: SstInfo) -> int:
+    """Add an info; returns its offset."""
+    first = None if info.first_entry is None else builder.CreateByteVector(info.first_entry)
+    last = None if info.last_entry is None else builder.CreateByteVector(info.last_entry)
+    InfoTable.Start(builder)
+    InfoTable.AddStatsLen(builder, info.stats_len)
+    InfoTable.AddStatsOffset(builder, info.stats_offset)
+    InfoTable.AddFilterLen(builder, info.filter_len)
+    InfoTable.AddFilterOffset(builder, info.filter_offset)
+    InfoTable.AddIndexLen(builder, info.index_len)
+    InfoTable.AddIndexOffset(builder, info.index_offset)
+    if last is not None:
+        InfoTable.AddLastEntry(builder, last)
+    if first is not None:
+        InfoTable.AddFirstEntry(builder, first)
+    InfoTable.AddFilterFormat(builder, info.filter_format)
+    InfoTable.AddSstType(builder, info.sst_type)
+    InfoTable.AddCompressionFormat(builder, info.compression)
+    return int(InfoTable.End(builder))
+
+
+def _check_sections(info: SstInfo) -> None:
+    """Check what can be told without the object's size: an index behind the data, no section inside the data."""
+    data_end = info.data_bytes
+    spans = {"index": info.index_range, "filter": info.filter_range, "stats": info.stats_range}
+    for name, span in spans.items():
+        if span is None:
+            continue
+        if len(span) <= CRC_BYTES or span.start < data_end or span.end >= 1 << 63:
+            raise CorruptDataError(
+                f"SST info puts the {name} section at bytes {span.start} to {span.end}, "
+                f"expected it behind the {data_end} bytes of data."
+            )
+    if info.filter_offset > info.index_offset and info.filter_len == 0:
+        raise CorruptDataError(
+            f"SST info ends the data at {info.filter_offset}, behind the start of the index at {info.index_offset}."
+        )
+
+
+def check_inside(info: SstInfo, info_offset: int) -> None:
+    """Check that every section lies in front of the info section; raises `CorruptDataError`."""
+    if info.sections_end > info_offset:
+        raise CorruptDataError(
+            f"SST info names bytes up to {info.sections_end}, but starts itself at {info_offset}.", offset=info_offset
+        )

@@ -1,0 +1,231 @@
+"""Manifest bytes <-> `Manifest`.
+
+    00-01   u16be envelope version, 1 or 2; we write 2
+    02-..   flatbuffer ManifestV1 or ManifestV2
+
+A manifest of version 1 becomes the same dataclass: its view ids are the SST ids. Source: spec sections 3 and 4.
+"""
+
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import flatbuffers
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format._generated import Checkpoint as CheckpointTable
+from slatespark.format._generated import ExternalDb as ExternalDbTable
+from slatespark.format._generated import ManifestV2 as ManifestTable
+from slatespark.format._generated import Segment as SegmentTable
+from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
+from slatespark.format.codecs import Buffer
+from slatespark.format.manifest_check import check_decoded
+from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
+from slatespark.format.manifest_tables import checkpoint_of, external_db_of, handles_of, optional_ulid_of, tracker_of
+from slatespark.format.manifest_v1 import decode_manifest_v1
+from slatespark.format.references import (
+    UNBOUNDED,
+    Bound,
+    BoundType,
+    BytesRange,
+    SortedRun,
+    SstHandle,
+    SstMap,
+    SstView,
+    handle_of,
+    put_handle,
+    put_run,
+    put_view,
+    run_of,
+    view_of,
+)
+from slatespark.format.sequence_tracker import encode_sequence_tracker
+from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, put_ulids, put_uuid, text_of
+from slatespark.format.ulid import Ulid
+from slatespark.format.verifier import verify
+from slatespark.format.wire_tables import MANIFEST_V2
+
+__all__ = [
+    "NO_TICK",
+    "UNBOUNDED",
+    "Bound",
+    "BoundType",
+    "BytesRange",
+    "Checkpoint",
+    "ExternalDb",
+    "Manifest",
+    "Segment",
+    "SortedRun",
+    "SstHandle",
+    "SstMap",
+    "SstView",
+    "decode_manifest",
+    "encode_manifest",
+]
+
+VERSION: Final = 2  # on disk, do not change
+
+_VERSION = struct.Struct(">H")
+_WRITER_CHECKPOINT: Final = 1
+
+
+def decode_manifest(data: Buffer) -> Manifest:
+    """Return the manifest that an object holds.
+
+    Raises
+    ------
+    CorruptDataError : damaged, or in a form that the client would refuse as well
+    UnsupportedFormatError : an unknown version of the envelope, of an SST or of the sequence tracker
+    """
+    if len(data) <= _VERSION.size:
+        raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
+    (version,) = _VERSION.unpack_from(data)
+    body = memoryview(data)[_VERSION.size :]
+    if version == 1:
+        manifest = decode_manifest_v1(body)
+    elif version == VERSION:
+        verify(body, MANIFEST_V2, what="manifest")
+        manifest = _manifest_of(ManifestTable.ManifestV2.GetRootAs(body))
+    else:
+        raise UnsupportedFormatError(
+            f"Manifest has version {version}, expected 1 or 2.",
+            why="A newer release wrote it.",
+            todo="Upgrade slatespark.",
+        )
+    check_decoded(manifest)
+    return manifest
+
+
+def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
+    return Manifest(
+        nonce=table.ManifestId(),
+        external_dbs=tuple(external_db_of(entry) for entry in items_of(table.ExternalDbsLength(), table.ExternalDbs)),
+        initialized=table.Initialized(),
+        writer_epoch=table.WriterEpoch(),
+        compactor_epoch=table.CompactorEpoch(),
+        replay_after_wal_id=table.ReplayAfterWalId(),
+        wal_id_last_seen=table.WalIdLastSeen(),
+        last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
+        ssts=handles_of(handle_of(entry) for entry in items_of(table.SstsLength(), table.Ssts)),
+        l0=tuple(view_of(entry) for entry in items_of(table.L0Length(), table.L0)),
+        compacted=tuple(run_of(entry) for entry in items_of(table.CompactedLength(), table.Compacted)),
+        last_l0_clock_tick=table.LastL0ClockTick(),
+        checkpoints=tuple(checkpoint_of(entry) for entry in items_of(table.CheckpointsLength(), table.Checkpoints)),
+        last_l0_seq=table.LastL0Seq(),
+        recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
+        sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
+        segments=tuple(_segment_of(entry) for entry in items_of(table.SegmentsLength(), table.Segments)),
+        segment_extractor_name=text_of(table.SegmentExtractorName()),
+    )
+
+
+def _segment_of(table: SegmentTable.Segment) -> Segment:
+    return Segment(
+        prefix=bytes_of(table.PrefixAsNumpy()) or b"",
+        last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
+        l0=tuple(view_of(entry) for entry in items_of(table.L0Length(), table.L0)),
+        compacted=tuple(run_of(entry) for entry in items_of(table.CompactedLength(), table.Compacted)),
+    )
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the object of a manifest, always of version 2.
+
+    Requires: the rules of `invariants` hold. `wal_object_store_uri` has no place in version 2 and is left out.
+    """
+    builder = flatbuffers.Builder(1024 + 256 * len(manifest.ssts))
+    builder.Finish(_put_manifest(builder, manifest))
+    return _VERSION.pack(VERSION) + bytes(builder.Output())
+
+
+def _put_manifest(builder: flatbuffers.Builder, manifest: Manifest) -> int:
+    external_dbs = put_offsets(builder, [_put_external_db(builder, entry) for entry in manifest.external_dbs])
+    marker = _put_optional_ulid(builder, manifest.last_compacted_l0_sst_view_id)
+    ssts = put_offsets(builder, [put_handle(builder, handle) for handle in manifest.ssts.values()])
+    l0 = put_offsets(builder, [put_view(builder, view) for view in manifest.l0])
+    compacted = put_offsets(builder, [put_run(builder, run) for run in manifest.compacted])
+    checkpoints = put_offsets(builder, [_put_checkpoint(builder, entry) for entry in manifest.checkpoints])
+    tracker = builder.CreateByteVector(encode_sequence_tracker(manifest.sequence_tracker))
+    segments = put_offsets(builder, [_put_segment(builder, entry) for entry in manifest.segments])
+    extractor = manifest.segment_extractor_name
+    extractor_name = None if extractor is None else builder.CreateString(extractor)
+
+    ManifestTable.Start(builder)
+    ManifestTable.AddManifestId(builder, manifest.nonce)
+    if manifest.external_dbs:
+        ManifestTable.AddExternalDbs(builder, external_dbs)
+    ManifestTable.AddInitialized(builder, manifest.initialized)
+    ManifestTable.AddWriterEpoch(builder, manifest.writer_epoch)
+    ManifestTable.AddCompactorEpoch(builder, manifest.compactor_epoch)
+    ManifestTable.AddReplayAfterWalId(builder, manifest.replay_after_wal_id)
+    ManifestTable.AddWalIdLastSeen(builder, manifest.wal_id_last_seen)
+    if marker is not None:
+        ManifestTable.AddLastCompactedL0SstViewId(builder, marker)
+    ManifestTable.AddSsts(builder, ssts)
+    ManifestTable.AddL0(builder, l0)
+    ManifestTable.AddCompacted(builder, compacted)
+    ManifestTable.AddLastL0ClockTick(builder, manifest.last_l0_clock_tick)
+    ManifestTable.AddCheckpoints(builder, checkpoints)
+    ManifestTable.AddLastL0Seq(builder, manifest.last_l0_seq)
+    ManifestTable.AddRecentSnapshotMinSeq(builder, manifest.recent_snapshot_min_seq)
+    ManifestTable.AddSequenceTracker(builder, tracker)
+    ManifestTable.AddSegments(builder, segments)
+    if extractor_name is not None:
+        ManifestTable.AddSegmentExtractorName(builder, extractor_name)
+    return int(ManifestTable.End(builder))
+
+
+def _put_optional_ulid(builder: flatbuffers.Builder, ulid: Ulid | None) -> int | None:
+    return None if ulid is None else put_ulid(builder, ulid)
+
+
+def _put_external_db(builder: flatbuffers.Builder, entry: ExternalDb) -> int:
+    path = builder.CreateString(entry.path)
+    source = put_uuid(builder, entry.source_checkpoint_id)
+    final = None if entry.final_checkpoint_id is None else put_uuid(builder, entry.final_checkpoint_id)
+    sst_ids = put_ulids(builder, entry.sst_ids)
+    ExternalDbTable.Start(builder)
+    ExternalDbTable.AddPath(builder, path)
+    ExternalDbTable.AddSourceCheckpointId(builder, source)
+    if final is not None:
+        ExternalDbTable.AddFinalCheckpointId(builder, final)
+    ExternalDbTable.AddSstIds(builder, sst_ids)
+    return int(ExternalDbTable.End(builder))
+
+
+def _put_checkpoint(builder: flatbuffers.Builder, checkpoint: Checkpoint) -> int:
+    uuid = put_uuid(builder, checkpoint.id)
+    name = None if checkpoint.name is None else builder.CreateString(checkpoint.name)
+    metadata = None
+    if checkpoint.metadata_epoch is not None:
+        WriterCheckpointTable.Start(builder)
+        WriterCheckpointTable.AddEpoch(builder, checkpoint.metadata_epoch)
+        metadata = WriterCheckpointTable.End(builder)
+    CheckpointTable.Start(builder)
+    CheckpointTable.AddId(builder, uuid)
+    CheckpointTable.AddManifestId(builder, checkpoint.manifest_id)
+    CheckpointTable.AddCheckpointExpireTimeS(builder, checkpoint.expire_time_s)
+    CheckpointTable.AddCheckpointCreateTimeS(builder, checkpoint.create_time_s)
+    if metadata is not None:
+        CheckpointTable.AddMetadataType(builder, _WRITER_CHECKPOINT)
+        CheckpointTable.AddMetadata(builder, metadata)
+    if name is not None:
+        CheckpointTable.AddName(builder, name)
+    return int(CheckpointTable.End(builder))
+
+
+def _put_segment(builder: flatbuffers.Builder, segment: Segment) -> int:
+    prefix = builder.CreateByteVector(segment.prefix)
+    marker = _put_optional_ulid(builder, segment.last_compacted_l0_sst_view_id)
+    l0 = put_offsets(builder, [put_view(builder, view) for view in segment.l0])
+    compacted = put_offsets(builder, [put_run(builder, run) for run in segment.compacted])
+    SegmentTable.Start(builder)
+    SegmentTable.AddPrefix(builder, prefix)
+    if marker is not None:
+        SegmentTable.AddLastCompactedL0SstViewId(builder, marker)
+    SegmentTable.AddL0(builder, l0)
+    SegmentTable.AddCompacted(builder, compacted)
+    return int(SegmentTable.End(builder))

@@ -1,0 +1,108 @@
+"""What a manifest says: a version of the database as frozen dataclasses. Source: spec section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from slatespark.format.references import SortedRun, SstMap, SstView
+from slatespark.format.sequence_tracker import SequenceTracker
+from slatespark.format.ulid import Ulid
+
+NO_TICK: Final = -(1 << 63)  # clock tick of a database without rows
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The tree of the keys that start with `prefix`, in a database with a segment extractor."""
+
+    prefix: bytes
+    last_compacted_l0_sst_view_id: Ulid | None
+    l0: tuple[SstView, ...]
+    compacted: tuple[SortedRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalDb:
+    """Another database that owns some of our SSTs, since this one is its clone."""
+
+    path: str  # from the root of the object store, without a slash in front
+    source_checkpoint_id: UUID
+    final_checkpoint_id: UUID | None
+    sst_ids: tuple[Ulid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Pins manifest `manifest_id` with its SSTs and WAL files.
+
+    Attributes
+    ----------
+    expire_time_s : second at which the collector may remove it; 0 is never
+    metadata_epoch : writer epoch, for a kind of checkpoint that nobody writes; kept as read
+    """
+
+    id: UUID
+    manifest_id: int
+    expire_time_s: int
+    create_time_s: int
+    name: str | None = None
+    metadata_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One version of the database. The defaults are those of a new one.
+
+    Attributes
+    ----------
+    nonce : the first slot, which the client writes 0 and never looks at; a random number of ours makes manifests unique
+    replay_after_wal_id : WAL files up to it are not needed
+    wal_id_last_seen : highest WAL id known to the writer
+    last_compacted_l0_sst_view_id : the marker: newest L0 view that compaction took; never in `l0`
+    ssts : every SST that a view shows
+    l0 : newest first
+    compacted : newest, that is highest id, first
+    last_l0_clock_tick : ms, largest create_ts in L0 and below
+    last_l0_seq : largest seq in L0 and below; rows above it are invisible
+    recent_snapshot_min_seq : compaction keeps of every key the versions above it, and the newest one not above
+    wal_object_store_uri : only a manifest of version 1 has it, and it is not written any more
+    """
+
+    nonce: int = 0
+    external_dbs: tuple[ExternalDb, ...] = ()
+    initialized: bool = True
+    writer_epoch: int = 0
+    compactor_epoch: int = 0
+    replay_after_wal_id: int = 0
+    wal_id_last_seen: int = 0
+    last_compacted_l0_sst_view_id: Ulid | None = None
+    ssts: SstMap = field(default_factory=SstMap)
+    l0: tuple[SstView, ...] = ()
+    compacted: tuple[SortedRun, ...] = ()
+    last_l0_clock_tick: int = NO_TICK
+    checkpoints: tuple[Checkpoint, ...] = ()
+    last_l0_seq: int = 0
+    recent_snapshot_min_seq: int = 0
+    sequence_tracker: SequenceTracker = field(default_factory=SequenceTracker)
+    segments: tuple[Segment, ...] = ()
+    segment_extractor_name: str | None = None
+    wal_object_store_uri: str | None = None
+
+    def trees(self) -> tuple[Segment, ...]:
+        """Return the root tree, as the segment of the empty prefix, and then every segment."""
+        root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)
+        return (root, *self.segments)
+
+    def views(self) -> Iterator[SstView]:
+        """Yield every view of every tree, newest first within a tree."""
+        for tree in self.trees():
+            yield from tree.l0
+            for run in tree.compacted:
+                yield from run.views
+
+    def run_ids(self) -> tuple[int, ...]:
+        """Return the ids of all sorted runs of all trees."""
+        return tuple(run.id for tree in self.trees() for run in tree.compacted)

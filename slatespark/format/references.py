@@ -1,0 +1,263 @@
+"""How manifests and compactions files refer to SSTs: handles, views of them, and sorted runs of views.
+
+A handle says where an SST is and what is in it; a view shows it wholly or in part. Source: spec sections 3 to 4.2.
+"""
+
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import flatbuffers
+
+from slatespark.errors import CorruptDataError
+from slatespark.format._generated import BytesBound as BoundTable
+from slatespark.format._generated import BytesRange as RangeTable
+from slatespark.format._generated import CompactedSsTable as SstTable
+from slatespark.format._generated import CompactedSsTableV2 as HandleTable
+from slatespark.format._generated import CompactedSsTableView as ViewTable
+from slatespark.format._generated import SortedRunV2 as RunTable
+from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, put_info
+from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, ulid_of
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import KeyRange, key_after
+
+
+class BoundType(IntEnum):
+    """Kind of an end of a range. On disk, do not change."""
+
+    UNBOUNDED = 1
+    INCLUDED = 2
+    EXCLUDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range as the disk holds it; the key is None exactly for an unbounded end."""
+
+    kind: BoundType
+    key: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if (self.key is None) != (self.kind is BoundType.UNBOUNDED):
+            raise ValueError(f"a bound of kind {self.kind.name} cannot have the key {self.key!r}")
+
+
+UNBOUNDED = Bound(BoundType.UNBOUNDED)
+
+
+@dataclass(frozen=True, slots=True)
+class BytesRange:
+    """A range of keys with the kinds of bounds that the disk holds."""
+
+    start: Bound
+    end: Bound
+
+    @classmethod
+    def of(cls, keys: KeyRange) -> BytesRange:
+        """Return the range of the same keys with an included start and an excluded end."""
+        start = Bound(BoundType.INCLUDED, keys.start) if keys.start else UNBOUNDED
+        end = UNBOUNDED if keys.end is None else Bound(BoundType.EXCLUDED, keys.end)
+        return cls(start, end)
+
+    def key_range(self) -> KeyRange:
+        """Return the same keys half-open."""
+        start, end = self.start, self.end
+        low = b"" if start.key is None else key_after(start.key) if start.kind is BoundType.EXCLUDED else start.key
+        high = None if end.key is None else key_after(end.key) if end.kind is BoundType.INCLUDED else end.key
+        return KeyRange(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class SstHandle:
+    """An SST: its id, where its sections are, and the version of its data blocks."""
+
+    id: Ulid
+    info: SstInfo
+    format_version: int = FORMAT_VERSION
+
+    def key_range(self) -> KeyRange:
+        """Return the keys it may hold; open at the end if the last key is unknown."""
+        return self.info.key_range()
+
+
+class SstMap(Mapping[Ulid, SstHandle]):
+    """The SSTs of a manifest by id: immutable, hashable, and equal whatever the order."""
+
+    __slots__ = ("_by_id", "_hash")
+
+    def __init__(self, handles: Iterable[SstHandle] = ()) -> None:
+        self._by_id = {handle.id: handle for handle in handles}
+        self._hash: int | None = None
+
+    def __getitem__(self, ulid: Ulid) -> SstHandle:
+        return self._by_id[ulid]
+
+    def __iter__(self) -> Iterator[Ulid]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, ulid: object) -> bool:
+        return ulid in self._by_id
+
+    def __eq__(self, other: object) -> bool:
+        return self._by_id == other._by_id if isinstance(other, SstMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._by_id.items()))
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[SstMap], tuple[tuple[SstHandle, ...]]]:
+        return SstMap, (tuple(self._by_id.values()),)
+
+    def __repr__(self) -> str:
+        return f"SstMap({list(self._by_id.values())!r})"
+
+    def adding(self, handles: Iterable[SstHandle]) -> SstMap:
+        """Return the map with further SSTs."""
+        return SstMap((*self._by_id.values(), *handles))
+
+    def keeping(self, ids: Iterable[Ulid]) -> SstMap:
+        """Return the map of those SSTs alone that are named and known."""
+        wanted = set(ids)
+        return SstMap(handle for handle in self._by_id.values() if handle.id in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class SstView:
+    """An SST as a tree shows it: rows outside `visible_range` are hidden. None shows it wholly."""
+
+    id: Ulid
+    sst_id: Ulid
+    visible_range: BytesRange | None = None
+
+    def key_range(self, handle: SstHandle | SstInfo) -> KeyRange:
+        """Return the keys that the view may show, half-open.
+
+        Requires: `handle` is the one that `sst_id` names, or its info.
+        """
+        keys = handle.key_range()
+        return keys if self.visible_range is None else self.visible_range.key_range().intersect(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Views in key order that do not overlap. A higher id holds newer data; a run may have no view at all."""
+
+    id: int
+    views: tuple[SstView, ...]
+
+
+def range_of(table: RangeTable.BytesRange) -> BytesRange:
+    """Return the range that a verified table holds."""
+    return BytesRange(_bound_of(table.StartBound()), _bound_of(table.EndBound()))
+
+
+def _bound_of(table: BoundTable.BytesBound) -> Bound:
+    key, kind = bytes_of(table.KeyAsNumpy()), table.BoundType()
+    try:
+        return Bound(BoundType(kind), key)
+    except ValueError as exc:
+        which = "no" if key is None else "a"
+        raise CorruptDataError(f"A key range has a bound of type {kind} with {which} key.") from exc
+
+
+def put_range(builder: flatbuffers.Builder, keys: BytesRange) -> int:
+    """Add a range; returns its offset."""
+    start, end = _put_bound(builder, keys.start), _put_bound(builder, keys.end)
+    RangeTable.Start(builder)
+    RangeTable.AddEndBound(builder, end)
+    RangeTable.AddStartBound(builder, start)
+    return int(RangeTable.End(builder))
+
+
+def _put_bound(builder: flatbuffers.Builder, bound: Bound) -> int:
+    key = None if bound.key is None else builder.CreateByteVector(bound.key)
+    BoundTable.Start(builder)
+    if key is not None:
+        BoundTable.AddKey(builder, key)
+    BoundTable.AddBoundType(builder, bound.kind)
+    return int(BoundTable.End(builder))
+
+
+def handle_of(table: HandleTable.CompactedSsTableV2) -> SstHandle:
+    """Return the handle that a verified table holds."""
+    return _handle(ulid_of(table.Id()), info_of(table.Info()), table.FormatVersion())
+
+
+def _handle(ulid: Ulid, info: SstInfo, version: int | None) -> SstHandle:
+    if info.first_entry is None:
+        raise CorruptDataError(f"SST {ulid} has no first key.", why="The client cannot open such a file either.")
+    if info.last_entry is not None and info.last_entry < info.first_entry:
+        raise CorruptDataError(
+            f"SST {ulid} has the last key {info.last_entry.hex()}, below its first key, {info.first_entry.hex()}."
+        )
+    return SstHandle(ulid, info, check_format_version(1 if version is None else version))
+
+
+def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
+    """Add a handle as a manifest holds it; returns its offset."""
+    ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
+    HandleTable.Start(builder)
+    HandleTable.AddInfo(builder, info)
+    HandleTable.AddId(builder, ulid)
+    HandleTable.AddFormatVersion(builder, handle.format_version)
+    return int(HandleTable.End(builder))
+
+
+def shown_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
+    """Return handle and visible range of the older form, which holds both in one table."""
+    shown = table.VisibleRange()
+    handle = _handle(ulid_of(table.Id()), info_of(table.Info()), table.FormatVersion())
+    return handle, None if shown is None else range_of(shown)
+
+
+def put_shown_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
+    """Add an SST in the older form (compactions files still use it); returns its offset."""
+    ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
+    shown = None if visible_range is None else put_range(builder, visible_range)
+    SstTable.Start(builder)
+    if shown is not None:
+        SstTable.AddVisibleRange(builder, shown)
+    SstTable.AddInfo(builder, info)
+    SstTable.AddId(builder, ulid)
+    SstTable.AddFormatVersion(builder, handle.format_version)
+    return int(SstTable.End(builder))
+
+
+def view_of(table: ViewTable.CompactedSsTableView) -> SstView:
+    """Return the view that a verified table holds."""
+    shown = table.VisibleRange()
+    return SstView(ulid_of(table.Id()), ulid_of(table.SstId()), None if shown is None else range_of(shown))
+
+
+def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
+    """Add a view; returns its offset."""
+    view_id, sst_id = put_ulid(builder, view.id), put_ulid(builder, view.sst_id)
+    shown = None if view.visible_range is None else put_range(builder, view.visible_range)
+    ViewTable.Start(builder)
+    if shown is not None:
+        ViewTable.AddVisibleRange(builder, shown)
+    ViewTable.AddSstId(builder, sst_id)
+    ViewTable.AddId(builder, view_id)
+    return int(ViewTable.End(builder))
+
+
+def run_of(table: RunTable.SortedRunV2) -> SortedRun:
+    """Return the sorted run that a verified table holds."""
+    return SortedRun(table.Id(), tuple(view_of(view) for view in items_of(table.SstsLength(), table.Ssts)))
+
+
+def put_run(builder: flatbuffers.Builder, run: SortedRun) -> int:
+    """Add a sorted run; returns its offset."""
+    views = put_offsets(builder, [put_view(builder, view) for view in run.views])
+    RunTable.Start(builder)
+    RunTable.AddSsts(builder, views)
+    RunTable.AddId(builder, run.id)
+    return int(RunTable.End(builder))

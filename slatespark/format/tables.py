@@ -1,0 +1,84 @@
+"""Pieces that several flatbuffers share: byte vectors, ids, vectors of tables. For verified buffers only."""
+
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import flatbuffers
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.format._generated import Ulid as UlidTable
+from slatespark.format._generated import Uuid as UuidTable
+from slatespark.format.ulid import Ulid
+
+T = TypeVar("T")
+
+_HALF_BITS = 64
+_LOW_MASK = (1 << _HALF_BITS) - 1
+
+
+def bytes_of(values: NDArray[np.uint8] | int) -> bytes | None:
+    """Return the bytes of a `...AsNumpy()` accessor, None where the vector is absent (there flatc gives 0)."""
+    return None if isinstance(values, int) else values.tobytes()
+
+
+def text_of(value: bytes | None) -> str | None:
+    """Return the text of a string accessor, None where it is absent."""
+    return None if value is None else value.decode("utf-8")
+
+
+def items_of(count: int, item: Callable[[int], T | None]) -> list[T]:
+    """Return the elements of a vector of tables, from what its length accessor says, and its element accessor."""
+    return [element for number in range(count) if (element := item(number)) is not None]
+
+
+def ulid_of(table: UlidTable.Ulid) -> Ulid:
+    """Return the ULID that a table holds."""
+    return Ulid.from_halves(table.High(), table.Low())
+
+
+def uuid_of(table: UuidTable.Uuid) -> UUID:
+    """Return the UUID that a table holds."""
+    return UUID(int=table.High() << _HALF_BITS | table.Low())
+
+
+def put_ulid(builder: flatbuffers.Builder, ulid: Ulid) -> int:
+    """Add a ULID; returns its offset."""
+    UlidTable.Start(builder)
+    UlidTable.AddHigh(builder, ulid.high)
+    UlidTable.AddLow(builder, ulid.low)
+    return int(UlidTable.End(builder))
+
+
+def put_uuid(builder: flatbuffers.Builder, uuid: UUID) -> int:
+    """Add a UUID; returns its offset."""
+    UuidTable.Start(builder)
+    UuidTable.AddHigh(builder, uuid.int >> _HALF_BITS)
+    UuidTable.AddLow(builder, uuid.int & _LOW_MASK)
+    return int(UuidTable.End(builder))
+
+
+def put_offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    """Add a vector of tables that were added before; returns its offset."""
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def put_ulids(builder: flatbuffers.Builder, ulids: Iterable[Ulid]) -> int:
+    """Add a vector of ULIDs; returns its offset."""
+    return put_offsets(builder, [put_ulid(builder, ulid) for ulid in ulids])
+
+
+def put_u32s(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
+    """Add a vector of unsigned 32-bit numbers; returns its offset."""
+    builder.StartVector(4, len(numbers), 4)
+    for number in reversed(numbers):
+        builder.PrependUint32(number)
+    return int(builder.EndVector())

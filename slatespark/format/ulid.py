@@ -1,0 +1,88 @@
+"""ULID <-> number, text, milliseconds: 48 bits of time followed by 80 random bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+
+# Crockford's base 32 without I, L, O, U; on disk, do not change. Source: spec section 1.1.
+ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+TEXT_LENGTH: Final = 26
+
+_RANDOM_BITS: Final = 80
+_HALF_BITS: Final = 64
+_LOW_MASK: Final = (1 << _HALF_BITS) - 1
+_VALUES: Final = {letter: value for value, letter in enumerate(ALPHABET)} | {
+    letter.lower(): value for value, letter in enumerate(ALPHABET)
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ulid:
+    """A 128-bit id. Its order is that of time, but not within a millisecond: the low bits are drawn at random."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value < 1 << 128:
+            raise ValueError(f"a ULID has 128 bits, got {self.value:#x}")
+
+    @classmethod
+    def parse(cls, text: str) -> Ulid:
+        """Return the ULID that `text` spells; raises `CorruptDataError` if it spells none."""
+        value = 0
+        if len(text) != TEXT_LENGTH:
+            raise CorruptDataError(f"ULID {text!r} has {len(text)} characters, expected {TEXT_LENGTH}.")
+        for letter in text:
+            digit = _VALUES.get(letter)
+            if digit is None:
+                raise CorruptDataError(f"ULID {text!r} has the letter {letter!r}, which is not base 32.")
+            value = value << 5 | digit
+        if value >> 128:
+            raise CorruptDataError(f"ULID {text!r} exceeds 128 bits.")
+        return cls(value)
+
+    @classmethod
+    def from_halves(cls, high: int, low: int) -> Ulid:
+        """Return the ULID made of two unsigned 64-bit halves, as flatbuffers hold it."""
+        return cls(high << _HALF_BITS | low)
+
+    @property
+    def high(self) -> int:
+        """Upper 64 bits."""
+        return self.value >> _HALF_BITS
+
+    @property
+    def low(self) -> int:
+        """Lower 64 bits."""
+        return self.value & _LOW_MASK
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Time part, ms since the epoch."""
+        return self.value >> _RANDOM_BITS
+
+    @property
+    def random_bits(self) -> int:
+        """The 80 bits below the time part."""
+        return self.value & ((1 << _RANDOM_BITS) - 1)
+
+    def __str__(self) -> str:
+        return "".join(ALPHABET[self.value >> shift & 31] for shift in range(125, -1, -5))
+
+    def __repr__(self) -> str:
+        return f"Ulid({self})"
+
+
+def make_ulid(timestamp_ms: int, random_bits: int) -> Ulid:
+    """Return the ULID of a time and 80 random bits.
+
+    Requires: 0 <= timestamp_ms < 2^48, 0 <= random_bits < 2^80.
+    """
+    if not 0 <= timestamp_ms < 1 << 48:
+        raise ValueError(f"a ULID holds 48 bits of time, got {timestamp_ms}")
+    if not 0 <= random_bits < 1 << _RANDOM_BITS:
+        raise ValueError("a ULID holds 80 random bits, got more")
+    return Ulid(timestamp_ms << _RANDOM_BITS | random_bits)

@@ -1,0 +1,195 @@
+"""Check of a flatbuffer before anybody reads it.
+
+Python's runtime has no verifier, and its accessors trust every offset. This one accepts what that of the client (Rust)
+accepts: alignment relative to the start of the buffer, vtables and vectors inside it, strings UTF-8 with a zero behind,
+required fields present, both or neither half of a union, and limits on depth, tables and apparent size. Slots it does
+not know are left alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+from slatespark.errors import CorruptDataError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+# The client's own limits.
+MAX_DEPTH: Final = 64
+MAX_TABLES: Final = 1_000_000
+MAX_APPARENT_BYTES: Final = 1 << 31  # of the buffer with every shared part counted each time it is reached
+
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
+
+
+class Kind(Enum):
+    """What a slot holds."""
+
+    SCALAR = "scalar"
+    STRING = "string"
+    TABLE = "table"
+    SCALARS = "vector of scalars"
+    TABLES = "vector of tables"
+    UNION = "union"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One field of a table.
+
+    Attributes
+    ----------
+    offset : place in the vtable, 4, 6, 8, ...; of a union that of its value, the type stands in front of it
+    width : bytes of a scalar, or of an element of a vector of scalars
+    target : the table pointed to
+    variants : tables of a union by type; an unknown type is not looked into
+    """
+
+    name: str
+    offset: int
+    kind: Kind
+    width: int = 0
+    required: bool = False
+    target: Table | None = None
+    variants: dict[int, Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Name and fields of a table."""
+
+    name: str
+    slots: tuple[Slot, ...]
+
+
+def verify(buffer: Buffer, root: Table, *, what: str) -> None:
+    """Check that `buffer` holds a sound table `root`.
+
+    Parameters
+    ----------
+    what : name of the object for messages, "manifest"
+
+    Raises
+    ------
+    CorruptDataError : with the offset relative to `buffer`
+    """
+    _Walk(memoryview(buffer), what).follow(0, root)
+
+
+class _Walk:
+    """State of one verification: what is left of each limit."""
+
+    __slots__ = ("apparent", "buffer", "depth", "size", "tables", "what")
+
+    def __init__(self, buffer: memoryview, what: str) -> None:
+        self.buffer = buffer
+        self.size = len(buffer)
+        self.what = what
+        self.depth = 0
+        self.tables = 0
+        self.apparent = 0
+
+    def fail(self, message: str, offset: int) -> CorruptDataError:
+        return CorruptDataError(f"{self.what}: {message}.", why="The flatbuffer is damaged.", offset=offset)
+
+    def span(self, start: int, length: int, align: int) -> None:
+        if start % align:
+            raise self.fail(f"offset {start} is not a multiple of {align}", start)
+        if start < 0 or start + length > self.size:
+            raise self.fail(f"bytes {start} to {start + length} lie outside its {self.size} bytes", start)
+        self.apparent += length
+        if self.apparent > MAX_APPARENT_BYTES:
+            raise self.fail(f"it expands to more than {MAX_APPARENT_BYTES} bytes", start)
+
+    def u16(self, at: int) -> int:
+        self.span(at, 2, 2)
+        value: int = _U16.unpack_from(self.buffer, at)[0]
+        return value
+
+    def u32(self, at: int) -> int:
+        self.span(at, 4, 4)
+        value: int = _U32.unpack_from(self.buffer, at)[0]
+        return value
+
+    def follow(self, at: int, table: Table) -> None:
+        self.table(at + self.u32(at), table)
+
+    def table(self, at: int, table: Table) -> None:
+        self.span(at, 4, 4)
+        vtable = at - int(_I32.unpack_from(self.buffer, at)[0])
+        vtable_bytes = self.u16(vtable)
+        if vtable_bytes % 2:
+            raise self.fail(f"vtable of {table.name} has {vtable_bytes} bytes, expected an even number", vtable)
+        self.span(vtable, vtable_bytes, 2)
+        self.tables += 1
+        self.depth += 1
+        if self.tables > MAX_TABLES:
+            raise self.fail(f"it has more than {MAX_TABLES} tables", at)
+        if self.depth > MAX_DEPTH:
+            raise self.fail(f"tables are nested deeper than {MAX_DEPTH}", at)
+        for slot in table.slots:
+            place = self.place(at, vtable, vtable_bytes, slot.offset)
+            if slot.kind is Kind.UNION:
+                self.union(at, vtable, vtable_bytes, slot, place, table)
+            elif place is not None:
+                self.slot(place, slot)
+            elif slot.required:
+                raise self.fail(f"{table.name} lacks its field {slot.name}", at)
+        self.depth -= 1
+
+    def place(self, at: int, vtable: int, vtable_bytes: int, offset: int) -> int | None:
+        if offset >= vtable_bytes:
+            return None
+        distance = self.u16(vtable + offset)
+        return at + distance if distance else None
+
+    def slot(self, at: int, slot: Slot) -> None:
+        kind = slot.kind
+        if kind is Kind.SCALAR:
+            self.span(at, slot.width, slot.width)
+        elif kind is Kind.TABLE:
+            assert slot.target is not None
+            self.follow(at, slot.target)
+        elif kind is Kind.SCALARS:
+            self.vector(at, slot.width)
+        elif kind is Kind.TABLES:
+            assert slot.target is not None
+            start, count = self.vector(at, 4)
+            for element in range(start, start + 4 * count, 4):
+                self.follow(element, slot.target)
+        else:
+            self.string(at, slot.name)
+
+    def vector(self, at: int, width: int) -> tuple[int, int]:
+        """Check the vector that the offset at `at` points to; returns where its elements start, and their number."""
+        start = at + self.u32(at)
+        count = self.u32(start)
+        self.span(start + 4, count * width, width)
+        return start + 4, count
+
+    def string(self, at: int, name: str) -> None:
+        start, count = self.vector(at, 1)
+        if start + count >= self.size or self.buffer[start + count] != 0:
+            raise self.fail(f"{name} has no zero behind it", start + count)
+        try:
+            str(self.buffer[start : start + count], "utf-8")
+        except UnicodeDecodeError as exc:
+            raise self.fail(f"{name} is not UTF-8", start) from exc
+
+    def union(self, at: int, vtable: int, vtable_bytes: int, slot: Slot, place: int | None, table: Table) -> None:
+        type_place = self.place(at, vtable, vtable_bytes, slot.offset - 2)
+        if (type_place is None) != (place is None):
+            raise self.fail(f"{table.name} has half of the union {slot.name}", at)
+        if type_place is None or place is None:
+            if slot.required:
+                raise self.fail(f"{table.name} lacks its field {slot.name}", at)
+            return
+        self.span(type_place, 1, 1)
+        target = slot.variants.get(self.buffer[type_place])
+        if target is not None:
+            self.follow(place, target)
