@@ -1,0 +1,336 @@
+"""The one commit path: plan a write, then publish its files in one manifest. Source: spec 10.1, 12.1, 12.4; design 6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slatespark.errors import (
+    ClockRegressionError,
+    CommitConflictError,
+    InvalidRequestError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from slatespark.format.manifest import Manifest
+from slatespark.format.paths import WAL_DIR, sst_path
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.records import (
+    CommitRecord,
+    delete_lease,
+    merge_counts,
+    publish_commit_record,
+    publish_lease,
+)
+from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_wal_tail
+from slatespark.table.stores import TableStores
+from slatespark.table.write.protocol import (
+    NONCE_BITS,
+    Claim,
+    RaceLostError,
+    claim_epochs,
+    clear_active_jobs,
+    publish_manifest,
+    refuse_foreign_client,
+    refuse_unwritable,
+)
+from slatespark.table.write.publication import Change, next_manifest
+from slatespark.table.write.rebase import rebase_outputs
+from slatespark.table.write.rows import Stamp
+from slatespark.table.write.sort_spill import SortedRows
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.units import ms_to_text
+
+MAX_ATTEMPTS = 20
+MAX_AHEAD_MS = 10_000  # the real client waits this long for its clock to pass the last tick, then fails (spec 4.1)
+ENGINE = "slatespark"
+
+Outputs = tuple[tuple[NewFile, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What the driver fixed before any task started; small, and the same for all tasks.
+
+    Attributes
+    ----------
+    write_id : names the job
+    operation : `write`, `overwrite` or `create`, for the commit record
+    planned_ms : the instant of planning, and the time part of file ids
+    manifest_id : the version planned on; 0 if there was no table
+    wal_end : first WAL id that did not exist then
+    base_seq : highest sequence number of trees and WAL then
+    create_ts_ms : the commit clock time of all rows
+    """
+
+    write_id: str
+    operation: str
+    planned_ms: int
+    manifest_id: int
+    wal_end: int
+    base_seq: int
+    create_ts_ms: int
+
+    def stamp(self, task: int, options: WriteOptions) -> Stamp:
+        """Return seq and times of the rows of task number `task`; a later task has the higher seq."""
+        return Stamp(self.base_seq + 1 + task, self.create_ts_ms, options.ttl_ms)
+
+
+def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob:
+    """Look at the table and fix what the tasks of a write need; leaves a lease.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        When the database cannot be written.
+    ClockRegressionError
+        When the last clock tick of the table lies ahead of our clock.
+    """
+    now_ms = clock.now_ms()
+    found = find_latest_manifest(stores)
+    if found is None:
+        _refuse_remains(stores)
+        manifest_id, wal_end, base_seq, tick_ms = 0, 1, 0, now_ms
+    else:
+        manifest_id, manifest = found
+        refuse_unwritable(stores.url, manifest)
+        wal = fetch_wal_tail(stores, manifest, None)
+        wal_end, base_seq = wal.end, max(manifest.last_l0_seq, wal.last_seq)
+        tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms if wal.tick_ms is not None else 0)
+    _check_tick(stores, tick_ms, now_ms)
+    write_id = f"{clock.random_bits(64):016x}"
+    publish_lease(stores.main, write_id, now_ms)
+    return WriteJob(write_id, operation, now_ms, manifest_id, wal_end, base_seq, max(now_ms, tick_ms))
+
+
+def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
+    """Return id and content of the newest manifest; None if there is no table."""
+    try:
+        return fetch_latest_manifest(stores)
+    except TableNotFoundError:
+        return None
+
+
+def _refuse_remains(stores: TableStores) -> None:
+    if stores.wal.list(WAL_DIR):
+        raise InvalidRequestError(
+            f"{stores.url} holds WAL files but no manifest.",
+            why="These are the remains of a database, or a wrong path.",
+            todo="Choose an empty place, or restore the manifest.",
+        )
+
+
+def _check_tick(stores: TableStores, tick_ms: int, now_ms: int) -> None:
+    if tick_ms > now_ms + MAX_AHEAD_MS:
+        raise ClockRegressionError(
+            f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
+            f"{ms_to_text(now_ms)} ({now_ms}).",
+            why="Rows may not be older than the last tick, and a tick in the future would block SlateDB clients.",
+            todo="Write again after that instant, or set the clock right.",
+        )
+
+
+def commit_write(
+    stores: TableStores, clock: Clock, job: WriteJob, outputs: Sequence[tuple[NewFile, ...]], options: WriteOptions
+) -> CommitRecord:
+    """Publish the files of a job in one manifest version.
+
+    Parameters
+    ----------
+    outputs : per task, in key order; a later task is newer
+
+    Returns
+    -------
+    The record of the commit.
+
+    Raises
+    ------
+    CommitConflictError
+        When a SlateDB client is at work and `ifClientActive` is `fail`, or when the race was lost too often.
+    TableExistsError
+        When the table to be created was created by somebody else.
+    UnavailableError
+        When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
+    """
+    ready: Outputs = tuple(outputs)
+    for attempt in range(MAX_ATTEMPTS):
+        try:
+            record = _Attempt(stores, clock, job, options, attempt).run(ready)
+        except RaceLostError:
+            back_off(clock, attempt)
+            continue
+        publish_commit_record(stores.main, record)
+        delete_lease(stores.main, job.write_id)
+        return record
+    raise CommitConflictError(
+        f"{stores.url}: other writers were faster {MAX_ATTEMPTS} times in a row.", todo="Write again."
+    )
+
+
+def abandon_write(stores: TableStores, job: WriteJob) -> None:
+    """Give a job up. Its files stay: a commit whose answer was lost may have published them; collection takes the rest."""
+    delete_lease(stores.main, job.write_id)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One try at committing; everything it finds out lives only as long as the try."""
+
+    stores: TableStores
+    clock: Clock
+    job: WriteJob
+    options: WriteOptions
+    number: int
+    base_seq: int = 0
+    create_ts_ms: int = 0
+
+    def run(self, outputs: Outputs) -> CommitRecord:
+        self.base_seq, self.create_ts_ms = self.job.base_seq, self.job.create_ts_ms
+        outputs = self._refresh_ids(outputs)
+        found = find_latest_manifest(self.stores)
+        if found is None:
+            return self._create_table(outputs)
+        latest_id, latest = found
+        if self.job.operation == "create":
+            raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
+        refuse_unwritable(self.stores.url, latest)
+        outputs = self._raise_above(outputs, latest.last_l0_seq, latest.last_l0_clock_tick)
+        self._check_other_clients(latest_id, latest)
+        claim = claim_epochs(
+            self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=self.number
+        )
+        return self._publish_claimed(claim, outputs)
+
+    def _check_other_clients(self, latest_id: int, latest: Manifest) -> None:
+        if self.options.if_client_active == "fence":
+            return
+        refuse_foreign_client(
+            self.stores,
+            latest_id,
+            latest,
+            since_id=self.job.manifest_id,
+            wal_end=self.job.wal_end,
+            now_ms=self.clock.now_ms(),
+        )
+
+    def _refresh_ids(self, outputs: Outputs) -> Outputs:
+        """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
+        now_ms = self.clock.now_ms()
+        oldest_ms = now_ms - self.options.gc_min_age_ms // 2
+
+        def fresh(file: NewFile) -> NewFile:
+            if file.handle.id.timestamp_ms >= oldest_ms:
+                return file
+            renamed = file.renamed(new_ulid(self.clock, now_ms))
+            self.stores.main.copy(sst_path(file.handle.id), sst_path(renamed.handle.id))
+            return renamed
+
+        return tuple(tuple(fresh(file) for file in files) for files in outputs)
+
+    def _raise_above(self, outputs: Outputs, reached_seq: int, tick_ms: int) -> Outputs:
+        """Move the rows of the job above what was committed, or drained, since it was planned."""
+        by_seq, by_ms = max(0, reached_seq - self.base_seq), max(0, tick_ms - self.create_ts_ms)
+        if (by_seq or by_ms) and any(outputs):
+            outputs = rebase_outputs(
+                self.stores,
+                outputs,
+                self.options,
+                self.clock,
+                by_seq=by_seq,
+                by_ms=by_ms,
+                planned_ms=self.clock.now_ms(),
+            )
+        self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
+        return outputs
+
+    def _create_table(self, outputs: Outputs) -> CommitRecord:
+        change = self._change(outputs, drained=(), wal_id=0, reached_seq=0, tick_ms=None)
+        manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+        if not any(outputs):
+            manifest = replace(Manifest(), nonce=self._nonce())
+        publish_manifest(self.stores, 1, manifest, None, self.clock)
+        return self._record(1, manifest, change)
+
+    def _publish_claimed(self, claim: Claim, outputs: Outputs) -> CommitRecord:
+        """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
+        base_id, base = self._fetch_owned(claim)
+        drained, reached_seq, tick_ms = self._drain(base, claim)
+        reached_seq = max(reached_seq, base.last_l0_seq)
+        outputs = self._raise_above(outputs, reached_seq, max(tick_ms or 0, base.last_l0_clock_tick))
+        clear_active_jobs(self.stores, claim)
+        change = self._change(outputs, drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms)
+        while True:
+            manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+            try:
+                publish_manifest(self.stores, base_id + 1, manifest, base, self.clock)
+            except RaceLostError:
+                base_id, base = self._fetch_owned(claim)
+                continue
+            return self._record(base_id + 1, manifest, change)
+
+    def _fetch_owned(self, claim: Claim) -> tuple[int, Manifest]:
+        """Return the newest manifest, which must still carry our epochs."""
+        base_id, base = fetch_latest_manifest(self.stores)
+        if not claim.holds(base):
+            raise RaceLostError("another writer claimed higher epochs")
+        return base_id, base
+
+    def _drain(self, base: Manifest, claim: Claim) -> tuple[tuple[NewFile, ...], int, int | None]:
+        """Return the WAL's rows below the fence as files, their highest seq and their highest create_ts."""
+        tail = WalTail(base.replay_after_wal_id + 1, claim.fence)
+        rows = fetch_wal_rows(self.stores, tail, base.last_l0_seq, ALL_KEYS)
+        if rows is None:
+            return (), 0, None
+        reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
+        if self.job.operation == "overwrite":
+            return (), reached_seq, tick_ms
+        pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
+        files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
+        return files, reached_seq, tick_ms
+
+    def _change(
+        self, outputs: Outputs, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None
+    ) -> Change:
+        used_seqs = [file.properties.max_seq for files in outputs for file in files]
+        ticks = [self.create_ts_ms] if used_seqs else []
+        return Change(
+            outputs=outputs,
+            drained=drained,
+            replaces_all=self.job.operation == "overwrite",
+            last_seq=max([reached_seq + 1 if wal_id else 0, *used_seqs]),
+            tick_ms=max(ticks + ([tick_ms] if tick_ms is not None else []), default=Manifest().last_l0_clock_tick),
+            wal_id=wal_id,
+        )
+
+    def _nonce(self) -> int:
+        return self.clock.random_bits(NONCE_BITS)
+
+    def _record(self, manifest_id: int, manifest: Manifest, change: Change) -> CommitRecord:
+        files = [*change.drained, *(file for group in change.outputs for file in group)]
+        own = [file.properties for group in change.outputs for file in group]
+        return CommitRecord(
+            manifest_id=manifest_id,
+            operation=self.job.operation,
+            write_id=self.job.write_id,
+            engine=ENGINE,
+            committed_ms=self.clock.now_ms(),
+            write_time_ms=self.create_ts_ms,
+            first_seq=min((item.min_seq for item in own), default=None),
+            last_seq=max((item.max_seq for item in own), default=None),
+            rows=merge_counts([item.counts() for item in own]),
+            files={str(file.handle.id): file.properties.summary() for file in files},
+            compactor_epoch=manifest.compactor_epoch,
+        )
+
+
+def _highest_tick(rows: RowColumns) -> int | None:
+    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
+    return int(stamped.max()) if len(stamped) else None
+
+

@@ -1,0 +1,252 @@
+"""The steps that take a database over for one commit: claim both epochs, fence the WAL, clear active compactions.
+
+Source: spec sections 4.3, 10.1, 12.1, 12.10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slatespark.errors import CommitConflictError, CorruptDataError, UnsupportedFormatError
+from slatespark.format.compactions import (
+    ACTIVE_STATUSES,
+    Compaction,
+    Compactions,
+    CompactionStatus,
+    decode_compactions,
+    encode_compactions,
+)
+from slatespark.format.invariants import check_manifest
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import (
+    COMPACTIONS_DIR,
+    COMPACTIONS_EXTENSION,
+    SST_EXTENSION,
+    WAL_DIR,
+    compactions_path,
+    numbered,
+    wal_path,
+)
+from slatespark.table.clock import Clock
+from slatespark.table.numbered_log import NumberedLog
+from slatespark.table.records import fetch_claimed_digests, manifest_digest, publish_claim
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.stores import TableStores
+
+HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
+NONCE_BITS = 64
+
+
+class RaceLostError(Exception):
+    """Somebody was faster at one step; nothing was published, and the commit may start over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Epochs that are ours until somebody claims higher ones.
+
+    Attributes
+    ----------
+    manifest_id : the version that claims them
+    writer_epoch, compactor_epoch : their values
+    fence : id of our WAL fence; no row of another writer can follow it
+    """
+
+    manifest_id: int
+    writer_epoch: int
+    compactor_epoch: int
+    fence: int
+
+    def holds(self, manifest: Manifest) -> bool:
+        """Tell whether a manifest still carries our epochs."""
+        return (manifest.writer_epoch, manifest.compactor_epoch) == (self.writer_epoch, self.compactor_epoch)
+
+
+def refuse_unwritable(url: str, manifest: Manifest) -> None:
+    """Refuse databases that may be read but not written."""
+    if manifest.segments or manifest.segment_extractor_name is not None:
+        raise UnsupportedFormatError(
+            f"{url} is segmented by {manifest.segment_extractor_name!r}; writing to segmented databases is not supported.",
+            todo="Write with a SlateDB client that has this extractor.",
+        )
+    if not manifest.initialized:
+        raise UnsupportedFormatError(f"{url} is a clone that is still being made.", todo="Wait until it is finished.")
+
+
+def publish_manifest(
+    stores: TableStores, manifest_id: int, manifest: Manifest, current: Manifest | None, clock: Clock
+) -> bytes:
+    """Check the invariants of a manifest and create it as version `manifest_id`.
+
+    Raises
+    ------
+    RaceLostError
+        When the version exists.
+    InternalError
+        When an invariant does not hold; nothing was published.
+    """
+    check_manifest(manifest, current, new_id=manifest_id, now_ms=clock.now_ms())
+    data = encode_manifest(manifest)
+    _create(stores, manifest_id, data)
+    return data
+
+
+def _create(stores: TableStores, manifest_id: int, data: bytes) -> None:
+    try:
+        manifest_log(stores).create(manifest_id, data)
+    except FileExistsError as exc:
+        raise RaceLostError(f"manifest {manifest_id} exists") from exc
+
+
+def claim_epochs(
+    stores: TableStores, checked_id: int, checked: Manifest, clock: Clock, *, write_id: str, attempt: int
+) -> Claim:
+    """Claim both epochs right after the manifest that was checked, fence the WAL, and make sure that both held.
+
+    Raises
+    ------
+    RaceLostError
+        When another writer came in between.
+    """
+    claiming = replace(
+        checked,
+        writer_epoch=checked.writer_epoch + 1,
+        compactor_epoch=checked.compactor_epoch + 1,
+        nonce=clock.random_bits(NONCE_BITS),
+    )
+    manifest_id = checked_id + 1
+    check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms())
+    data = encode_manifest(claiming)
+    publish_claim(stores.main, manifest_id, write_id, attempt, data)
+    _create(stores, manifest_id, data)
+    fence = _fence_wal(stores, claiming)
+    claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, fence)
+    if not claim.holds(fetch_latest_manifest(stores)[1]):
+        raise RaceLostError(f"epochs {claim.writer_epoch}/{claim.compactor_epoch} were claimed by another writer")
+    return claim
+
+
+def _fence_wal(stores: TableStores, manifest: Manifest) -> int:
+    """Put an empty object at the first free WAL id; the writer before us collides with it."""
+    number = manifest.replay_after_wal_id + 1
+    taken = set(wal_sizes(stores, manifest))
+    while True:
+        while number in taken:
+            number += 1
+        try:
+            stores.wal.create(wal_path(number), b"")
+        except FileExistsError:
+            taken.add(number)
+            continue
+        return number
+
+
+def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
+    """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
+    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
+    return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
+
+
+# --- other clients --------------------------------------------------------------------------------------------------
+
+
+def refuse_foreign_client(
+    stores: TableStores, latest_id: int, latest: Manifest, *, since_id: int, wal_end: int, now_ms: int
+) -> None:
+    """Refuse to commit when a SlateDB client was at work since the write was planned.
+
+    Parameters
+    ----------
+    latest_id, latest : the newest manifest
+    since_id : the manifest that the write was planned on
+    wal_end : first WAL id that did not exist then
+
+    Raises
+    ------
+    CommitConflictError
+        When epochs were raised by anyone but a job of ours, when WAL files with rows were added, or when a compaction
+        with a fresh heartbeat runs.
+    """
+    if (epoch := _find_foreign_epoch(stores, latest_id, latest, since_id)) is not None:
+        raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
+    first_new = max(wal_end, latest.replay_after_wal_id + 1)
+    if any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
+        raise _client_active(stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write")
+    if any(_has_fresh_heartbeat(job, now_ms) for job in fetch_compactions(stores)[1].jobs):
+        raise _client_active(stores, f"a compaction under compactor epoch {latest.compactor_epoch} is running")
+
+
+def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"{stores.url}: {fact}.",
+        why="Committing would shut that client out.",
+        todo="Write again when it is closed, or set ifClientActive=fence.",
+    )
+
+
+def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, since_id: int) -> str | None:
+    """Return the first epoch raised after `since_id` that no claim of ours explains."""
+    if since_id >= latest_id:
+        return None
+    before = fetch_manifest(stores, since_id) if since_id else None
+    if before is not None and _epochs(before) == _epochs(latest):
+        return None
+    known = _epochs(before) if before is not None else (0, 0)
+    log = manifest_log(stores)
+    for number in range(since_id + 1, latest_id + 1):
+        data = bytes(log.get(number))
+        epochs = _epochs(latest if number == latest_id else fetch_manifest(stores, number))
+        if epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+            return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
+        known = epochs
+    return None
+
+
+def _epochs(manifest: Manifest) -> tuple[int, int]:
+    return manifest.writer_epoch, manifest.compactor_epoch
+
+
+def _has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
+    """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
+    if job.status is not CompactionStatus.RUNNING or job.worker is None:
+        return False
+    return abs(now_ms - job.worker.last_heartbeat_ms) < HEARTBEAT_FRESH_MS
+
+
+# --- compactions ----------------------------------------------------------------------------------------------------
+
+
+def compactions_log(stores: TableStores) -> NumberedLog:
+    """Return the chain of compactions files."""
+    return NumberedLog(stores.main, COMPACTIONS_DIR, COMPACTIONS_EXTENSION, compactions_path, "compactions")
+
+
+def fetch_compactions(stores: TableStores) -> tuple[int, Compactions]:
+    """Return id and content of the newest compactions file; (0, none) if there is no such file."""
+    log = compactions_log(stores)
+    found = log.latest()
+    if found is None:
+        return 0, Compactions(compactor_epoch=0, jobs=())
+    try:
+        return found[0], decode_compactions(bytes(found[1]))
+    except CorruptDataError as exc:
+        raise exc.located(f"{stores.url}/{log.path(found[0])}") from exc
+
+
+def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
+    """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
+
+    Raises
+    ------
+    RaceLostError
+        When another coordinator wrote meanwhile.
+    """
+    number, compactions = fetch_compactions(stores)
+    finished = tuple(job for job in compactions.jobs if job.status not in ACTIVE_STATUSES)
+    if len(finished) == len(compactions.jobs):
+        return
+    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=finished)
+    try:
+        compactions_log(stores).create(number + 1, encode_compactions(cleared))
+    except FileExistsError as exc:
+        raise RaceLostError("a compactor wrote its state") from exc

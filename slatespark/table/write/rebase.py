@@ -1,0 +1,84 @@
+"""Move rows of files that no manifest shows yet above what was committed meanwhile. Source: spec 12.6, design 10."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slatespark.errors import CommitConflictError
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.scan import window_size
+from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.write.sort_spill import SortedRows
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+
+
+def rebase_outputs(
+    stores: TableStores,
+    outputs: Sequence[tuple[NewFile, ...]],
+    options: WriteOptions,
+    clock: Clock,
+    *,
+    by_seq: int,
+    by_ms: int,
+    planned_ms: int,
+) -> tuple[tuple[NewFile, ...], ...]:
+    """Rewrite all files of a job with higher sequence numbers and later times.
+
+    Parameters
+    ----------
+    outputs : per task, in key order
+    by_seq : added to every seq
+    by_ms : added to every create_ts, and to every expire_ts, which is relative to it
+    planned_ms : time part of the new file ids
+
+    Raises
+    ------
+    CommitConflictError
+        When that would rewrite more than `commitRewriteLimit`.
+    """
+    total_bytes = sum(file.size for files in outputs for file in files)
+    if total_bytes > options.rewrite_limit_bytes:
+        raise CommitConflictError(
+            f"{stores.url}: another commit came first, and moving the {total_bytes} bytes of this write above it "
+            f"exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
+            todo="Write again, or raise commitRewriteLimit.",
+        )
+    return tuple(
+        tuple(
+            renewed
+            for file in files
+            for renewed in _rewrite(stores, file, options, clock, by_seq=by_seq, by_ms=by_ms, planned_ms=planned_ms)
+        )
+        for files in outputs
+    )
+
+
+def _rewrite(
+    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, *, by_seq: int, by_ms: int, planned_ms: int
+) -> tuple[NewFile, ...]:
+    handle = file.handle
+    part = FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
+    cursor = LayerCursor(layer_windows(stores, Layer("new", (part,)), window_size(options.write_buffer_bytes, 1)))
+
+    def moved() -> SortedRows:
+        rows = cursor.rows
+        assert rows is not None  # noqa: S101  # load() said so
+        _shift(rows, by_seq, by_ms)
+        selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
+        cursor.low = cursor.high
+        return SortedRows([rows], selected)
+
+    pieces = (moved() for _ in iter(cursor.load, False))
+    return upload_sorted(stores.main, pieces, options, clock, planned_ms)
+
+
+def _shift(rows: RowColumns, by_seq: int, by_ms: int) -> None:
+    rows.seqs += np.uint64(by_seq)
+    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += by_ms
+    rows.expire_ts[(rows.flags & HAS_EXPIRE) != 0] += by_ms
