@@ -138,7 +138,7 @@ def _check_tick(stores: TableStores, tick_ms: int, now_ms: int) -> None:
 
 def commit_write(
     stores: TableStores, clock: Clock, job: WriteJob, outputs: Sequence[tuple[NewFile, ...]], options: WriteOptions
-) -> CommitRecord:
+) -> CommitRecord | None:
     """Publish the files of a job in one manifest version.
 
     Parameters
@@ -147,7 +147,7 @@ def commit_write(
 
     Returns
     -------
-    The record of the commit.
+    The record of the commit; None when there was nothing to commit: no rows for a table that stands.
 
     Raises
     ------
@@ -158,10 +158,13 @@ def commit_write(
     UnavailableError
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
-    ready: Outputs = tuple(outputs)
+    if job.operation == "write" and job.manifest_id and not any(outputs):
+        delete_lease(stores.main, job.write_id)
+        return None
+    commit = _Commit(stores, clock, job, options, tuple(outputs), job.base_seq, job.create_ts_ms)
     for attempt in range(MAX_ATTEMPTS):
         try:
-            record = _Attempt(stores, clock, job, options, attempt).run(ready)
+            record = commit.attempt(attempt)
         except RaceLostError:
             back_off(clock, attempt)
             continue
@@ -179,33 +182,36 @@ def abandon_write(stores: TableStores, job: WriteJob) -> None:
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """One try at committing; everything it finds out lives only as long as the try."""
+class _Commit:
+    """A commit under way. What it learnt or rewrote in an attempt that lost a race serves the next one.
+
+    Attributes
+    ----------
+    outputs : files per task; rewritten when they have to move above another commit
+    base_seq, create_ts_ms : what their rows are numbered and timed from
+    """
 
     stores: TableStores
     clock: Clock
     job: WriteJob
     options: WriteOptions
-    number: int
-    base_seq: int = 0
-    create_ts_ms: int = 0
+    outputs: Outputs
+    base_seq: int
+    create_ts_ms: int
 
-    def run(self, outputs: Outputs) -> CommitRecord:
-        self.base_seq, self.create_ts_ms = self.job.base_seq, self.job.create_ts_ms
-        outputs = self._refresh_ids(outputs)
+    def attempt(self, number: int) -> CommitRecord:
+        self._refresh_ids()
         found = find_latest_manifest(self.stores)
         if found is None:
-            return self._create_table(outputs)
+            return self._create_table()
         latest_id, latest = found
         if self.job.operation == "create":
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
-        outputs = self._raise_above(outputs, latest.last_l0_seq, latest.last_l0_clock_tick)
+        self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
-        claim = claim_epochs(
-            self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=self.number
-        )
-        return self._publish_claimed(claim, outputs)
+        claim = claim_epochs(self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=number)
+        return self._publish_claimed(claim)
 
     def _check_other_clients(self, latest_id: int, latest: Manifest) -> None:
         if self.options.if_client_active == "fence":
@@ -219,7 +225,7 @@ class _Attempt:
             now_ms=self.clock.now_ms(),
         )
 
-    def _refresh_ids(self, outputs: Outputs) -> Outputs:
+    def _refresh_ids(self) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
         now_ms = self.clock.now_ms()
         oldest_ms = now_ms - self.options.gc_min_age_ms // 2
@@ -231,15 +237,15 @@ class _Attempt:
             self.stores.main.copy(sst_path(file.handle.id), sst_path(renamed.handle.id))
             return renamed
 
-        return tuple(tuple(fresh(file) for file in files) for files in outputs)
+        self.outputs = tuple(tuple(fresh(file) for file in files) for files in self.outputs)
 
-    def _raise_above(self, outputs: Outputs, reached_seq: int, tick_ms: int) -> Outputs:
+    def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
         by_seq, by_ms = max(0, reached_seq - self.base_seq), max(0, tick_ms - self.create_ts_ms)
-        if (by_seq or by_ms) and any(outputs):
-            outputs = rebase_outputs(
+        if (by_seq or by_ms) and any(self.outputs):
+            self.outputs = rebase_outputs(
                 self.stores,
-                outputs,
+                self.outputs,
                 self.options,
                 self.clock,
                 by_seq=by_seq,
@@ -247,24 +253,23 @@ class _Attempt:
                 planned_ms=self.clock.now_ms(),
             )
         self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
-        return outputs
 
-    def _create_table(self, outputs: Outputs) -> CommitRecord:
-        change = self._change(outputs, drained=(), wal_id=0, reached_seq=0, tick_ms=None)
+    def _create_table(self) -> CommitRecord:
+        change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
-        if not any(outputs):
+        if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
         publish_manifest(self.stores, 1, manifest, None, self.clock)
         return self._record(1, manifest, change)
 
-    def _publish_claimed(self, claim: Claim, outputs: Outputs) -> CommitRecord:
+    def _publish_claimed(self, claim: Claim) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
-        drained, reached_seq, tick_ms = self._drain(base, claim)
-        reached_seq = max(reached_seq, base.last_l0_seq)
-        outputs = self._raise_above(outputs, reached_seq, max(tick_ms or 0, base.last_l0_clock_tick))
+        drained, drained_seq, tick_ms = self._drain(base, claim)
+        reached_seq = max(drained_seq, base.last_l0_seq)
+        self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
         clear_active_jobs(self.stores, claim)
-        change = self._change(outputs, drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms)
+        change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             try:
@@ -295,12 +300,12 @@ class _Attempt:
         return files, reached_seq, tick_ms
 
     def _change(
-        self, outputs: Outputs, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None
+        self, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None
     ) -> Change:
-        used_seqs = [file.properties.max_seq for files in outputs for file in files]
+        used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
         ticks = [self.create_ts_ms] if used_seqs else []
         return Change(
-            outputs=outputs,
+            outputs=self.outputs,
             drained=drained,
             replaces_all=self.job.operation == "overwrite",
             last_seq=max([reached_seq + 1 if wal_id else 0, *used_seqs]),

@@ -1,0 +1,200 @@
+"""SlateStore: a table with pyarrow, without Spark. Delegates everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import pyarrow as pa
+
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableExistsError
+from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
+from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
+from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.rows import check_schema
+from slatespark.table.write.sort_spill import sort_rows_of_task
+from slatespark.table.write.sst_upload import upload_sorted
+
+DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
+
+
+class SlateStore:
+    """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
+
+    Make one with `open` or `create`. Options are the keyword arguments of the methods, as in the reference of options,
+    with Python values: times are ms since the epoch, ISO text or datetimes; keys are bytes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import SlateStore
+    >>> store = SlateStore.create("memory://example")
+    >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+    >>> store.scan().read_all().to_pylist()
+    [{'key': b'a', 'value': b'1'}, {'key': b'b', 'value': b'2'}]
+    >>> store.get(b"b")
+    {'key': b'b', 'value': b'2'}
+    """
+
+    def __init__(self, stores: TableStores, clock: Clock, common: dict[str, Any]) -> None:
+        self._stores, self._clock, self._common = stores, clock, common
+
+    @classmethod
+    def open(cls, path: str, *, clock: Clock | None = None, **storage: Any) -> Self:
+        """Return the table at `path`.
+
+        Parameters
+        ----------
+        path : local path or URL
+        clock : where time comes from; the system clock by default
+        storage : `walPath`, and what the storage backend takes (`endpoint_url`, `key`, `secret`, ...)
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no database.
+        """
+        store = cls._at(path, clock, storage)
+        fetch_latest_manifest(store._stores)
+        return store
+
+    @classmethod
+    def create(cls, path: str, *, clock: Clock | None = None, **storage: Any) -> Self:
+        """Create an empty table at `path` and return it.
+
+        Raises
+        ------
+        TableExistsError
+            When a table stands there already.
+        """
+        store = cls._at(path, clock, storage)
+        options = WriteOptions.parse(store._common)
+        job = plan_write(store._stores, store._clock, operation="create")
+        commit_write(store._stores, store._clock, job, (), options)
+        return store
+
+    @classmethod
+    def _at(cls, path: str, clock: Clock | None, storage: dict[str, Any]) -> Self:
+        wal_path = storage.pop("walPath", storage.pop("wal_path", None))
+        common = {"path": path, **{f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}}
+        if wal_path is not None:
+            common["walPath"] = wal_path
+        stores = open_stores(path, storage=storage, wal_path=wal_path)
+        return cls(stores, clock or SystemClock(), common)
+
+    @property
+    def url(self) -> str:
+        """Where the table is."""
+        return self._stores.url
+
+    def __repr__(self) -> str:
+        return f"SlateStore({self.url!r})"
+
+    def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
+        """Return the rows as batches, in key order, of one snapshot.
+
+        Parameters
+        ----------
+        order : `asc` or `desc`
+        options : read options
+
+        Raises
+        ------
+        OptionError, SchemaError, HistoryTrimmedError, CorruptDataError
+            At the call, or while batches are taken.
+        """
+        if order not in ("asc", "desc"):
+            raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
+        if order == "desc":
+            options.setdefault("splitSize", DESCENDING_SPLIT_BYTES)
+        plan = plan_read(self._stores, self._read_options(options), self._clock)
+        run = run_read if order == "asc" else run_read_descending
+        return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
+
+    def get(self, *key: bytes, **options: Any) -> dict[str, Any] | None:
+        """Return the row of one key as a dict; None if there is no visible one.
+
+        Raises
+        ------
+        InvalidRequestError
+            When the key is empty or is not one bytes object.
+        """
+        if len(key) != 1 or not isinstance(key[0], bytes | bytearray | memoryview):
+            raise InvalidRequestError(f"get() takes one key as bytes, got {key!r}.", todo="Give get(b'...').")
+        batch = look_up(self._stores, bytes(key[0]), self._read_options(options), self._clock)
+        return None if batch is None else dict(batch.to_pylist()[0])
+
+    def write(
+        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
+    ) -> int:
+        """Write rows in one commit, and return the version (manifest id) that shows them.
+
+        Parameters
+        ----------
+        batches : columns `key` and `value`, both binary; `mode="overwrite"` replaces the table, `"append"` upserts
+        options : write options
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError
+            When rows or options do not fit; nothing was changed.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning.
+        """
+        mode = options.pop("mode", "append")
+        if mode not in ("append", "overwrite"):
+            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+        parsed = WriteOptions.parse({**self._common, **options})
+        reader = _as_reader(batches)
+        check_schema(reader.schema, parsed)
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        if parsed.if_exists == "error":
+            raise TableExistsError(f"{self.url} exists already.", todo="Drop ifExists, or choose another path.")
+        if parsed.if_exists == "ignore":
+            return latest_id
+        record = self._commit(reader, parsed, "overwrite" if mode == "overwrite" else "write")
+        return latest_id if record is None else record.manifest_id
+
+    def _commit(self, reader: pa.RecordBatchReader, options: WriteOptions, operation: str) -> CommitRecord | None:
+        job = plan_write(self._stores, self._clock, operation=operation)
+        try:
+            fold = resolve_operator(options.merge_operator)
+            pieces = sort_rows_of_task(reader, options, job.stamp(0, options), fold)
+            files = upload_sorted(self._stores.main, pieces, options, self._clock, job.planned_ms)
+            return commit_write(self._stores, self._clock, job, (files,), options)
+        except BaseException:
+            abandon_write(self._stores, job)
+            raise
+
+    def _read_options(self, options: dict[str, Any]) -> ReadOptions:
+        return ReadOptions.parse({**self._common, **options})
+
+
+def _as_reader(batches: Any) -> pa.RecordBatchReader:
+    """Return what was given as a reader."""
+    if isinstance(batches, pa.RecordBatchReader):
+        return batches
+    if isinstance(batches, pa.Table):
+        return batches.to_reader()
+    if isinstance(batches, pa.RecordBatch):
+        batches = [batches]
+    rows = iter(batches)
+    first = next(rows, None)
+    if not isinstance(first, pa.RecordBatch):
+        raise SchemaError(
+            f"Nothing that has columns was given, but {type(first).__name__}.",
+            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
+        )
+
+    def chain() -> Iterable[pa.RecordBatch]:
+        yield first
+        yield from rows
+
+    return pa.RecordBatchReader.from_batches(first.schema, chain())
+
+
