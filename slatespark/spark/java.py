@@ -131,3 +131,8 @@ def _write_home(home: Path, launcher: str) -> str:
         Path(unfinished).chmod(0o755)
         Path(unfinished).replace(java)
     return str(home)
+
+
+if __name__ == "__main__":  # for scripts that start Spark by themselves: JAVA_HOME="$(python -m slatespark.spark.java)"
+    ensure_java()
+    print(os.environ["JAVA_HOME"])

@@ -13,12 +13,12 @@ from slatespark.options import STORAGE_PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Option of s3fs <- setting of S3A that is the same text.
+# Option of the S3 backend <- setting of S3A that is the same text.
 _SAME_TEXT: Final = {
     "key": "access.key",
     "secret": "secret.key",
     "token": "session.token",
-    "client_kwargs.region_name": "endpoint.region",
+    "region": "endpoint.region",
 }
 
 
@@ -54,7 +54,7 @@ def storageOptions(spark: SparkSession) -> dict[str, str]:
     elif not with_tls:
         options["use_ssl"] = "false"
     if _setting(spark, "path.style.access").lower() == "true":
-        options["config_kwargs.s3.addressing_style"] = "path"
+        options["addressing_style"] = "path"
     first_provider = _setting(spark, "aws.credentials.provider").split(",")[0].strip()
     if first_provider.rpartition(".")[2] in ("AnonymousAWSCredentialsProvider", "AnonymousCredentialsProvider"):
         options["anon"] = "true"

@@ -1,0 +1,27 @@
+"""What travels between driver and executors: small and picklable, and without credentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+
+from slatespark.table.read.plan import Split
+from slatespark.table.read.scan import ScanSettings
+from slatespark.table.write.sst_upload import NewFile
+
+
+@dataclass
+class SlatePartition(InputPartition):
+    """One split of a read; the snapshot is pinned in it."""
+
+    split: Split
+    settings: ScanSettings
+
+
+@dataclass
+class SlateCommitMessage(WriterCommitMessage):
+    """The files that one task uploaded, in key order."""
+
+    partition: int
+    files: tuple[NewFile, ...]

@@ -1,0 +1,41 @@
+"""Batch reads: planned on the driver, Arrow batches from executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from slatespark.options import ReadOptions
+from slatespark.spark.failures import spark_errors
+from slatespark.spark.partitions import SlatePartition
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.arrow import Projection
+from slatespark.table.read.reader import plan_read
+from slatespark.table.read.scan import scan_split
+from slatespark.table.stores import open_stores
+
+
+class SlateReader(DataSourceReader):
+    """Reads one table. Pickled before `partitions` runs, so all that a task needs is in its partition."""
+
+    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+        self._options, self._projection = options, projection
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Fix the snapshot and cut it into splits."""
+        with spark_errors():
+            options = self._options
+            stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+            plan = plan_read(stores, options, SystemClock(), projection=self._projection)
+            return [SlatePartition(split, plan.settings) for split in plan.splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one split."""
+        if not isinstance(partition, SlatePartition):  # Spark makes an empty one up when a plan has no split
+            return
+        with spark_errors():
+            options = self._options
+            stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+            yield from scan_split(stores, partition.split, partition.settings)
