@@ -34,8 +34,8 @@ def test_keys_endpoint_region_and_path_style(fresh: SparkSession) -> None:
         "storage.secret": "SK",
         "storage.token": "ST",
         "storage.endpoint_url": "http://127.0.0.1:9000",
-        "storage.client_kwargs.region_name": "eu-central-1",
-        "storage.config_kwargs.s3.addressing_style": "path",
+        "storage.region": "eu-central-1",
+        "storage.addressing_style": "path",
     }
 
 
@@ -79,7 +79,7 @@ def test_anonymous_access(providers: str, expected: dict[str, str], fresh: Spark
 def test_the_options_are_accepted_by_a_read(fresh: SparkSession) -> None:
     fresh.conf.set("fs.s3a.endpoint.region", "eu-central-1")
     options = ReadOptions.parse({"path": "s3a://bucket/table", **storageOptions(fresh)})
-    assert options.storage == {"client_kwargs.region_name": "eu-central-1"}
+    assert options.storage == {"region": "eu-central-1"}
 
 
 def test_workers_run_the_python_of_the_tests(spark: SparkSession) -> None:

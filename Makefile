@@ -1,0 +1,41 @@
+# `make test` and `make demo` work on a machine that has Python 3.11 or later, make and a network; nothing else needs to
+# be installed. PYTHON=... names the interpreter, VENV=... the environment to build or use.
+
+VENV ?= .venv
+BIN := $(abspath $(VENV))/bin
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+# Workers must run the Python that has our dependencies; Java is looked up as slatespark does it.
+WITH_SPARK = PYSPARK_PYTHON="$(BIN)/python" JAVA_HOME="$$("$(BIN)/python" -m slatespark.spark.java)"
+
+.PHONY: help venv lint test demo bench clean
+
+help:
+	@echo "make test    lint, type-check, check imports, run every test"
+	@echo "make demo    load a year of flights into a SlateDB database with Spark, step by step"
+	@echo "make lint    the checks of make test without its tests"
+	@echo "make bench   compare with other formats and with the SlateDB client; BENCH_ARGS=..."
+	@echo "make venv    only build the environment, in $(VENV)"
+
+venv:
+	@sh tools/venv.sh "$(VENV)"
+
+lint: venv
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/ruff" check .
+	"$(BIN)/mypy"
+	"$(BIN)/lint-imports" --config setup.cfg
+
+# Tests that share a Spark session form one group, so that one worker starts one session; the others fill the rest.
+test: lint
+	$(WITH_SPARK) "$(BIN)/python" -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+demo: venv
+	$(WITH_SPARK) "$(BIN)/slatespark" demo
+
+bench: venv
+	$(WITH_SPARK) "$(BIN)/python" -m benchmarks $(BENCH_ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
