@@ -15,8 +15,9 @@ from slatespark.errors import InvalidRequestError
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
+from slatespark.storage.reading_ahead import read_ahead
 
-__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_store"]
+__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_store", "read_ahead"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -43,7 +44,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
         return LocalStore(_local_folder(url))
     if protocol == "memory":
         return MemoryStore(url[len("memory://") :])
-    raise InvalidRequestError(f"{protocol}:// is not supported yet.")
+    from slatespark.storage.fsspec_store import FsspecStore
+
+    return FsspecStore(url, options)
 
 
 def _local_folder(url: str) -> Path:

@@ -22,6 +22,7 @@ from slatespark.storage.addressing import (
 from slatespark.storage.durable_files import copy_file, create_file, is_temporary, replace_file, sync_folder
 from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.units import ns_to_ms
 
 # Below this a copy by pread costs less than the page faults of a map.
 MAP_BYTES = 128 << 10
@@ -78,7 +79,7 @@ class LocalStore:
     def head(self, path: str) -> ObjectMeta:
         """Return size and modification time of an object."""
         with self._named("look up", path), self._opened(path) as (_, status):
-            return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
+            return ObjectMeta(path, status.st_size, ns_to_ms(status.st_mtime_ns))
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
@@ -172,4 +173,4 @@ def _entry_meta(prefix: str, entry: os.DirEntry[str]) -> ObjectMeta | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return ObjectMeta(prefix + entry.name, status.st_size, status.st_mtime_ns // 1_000_000)
+    return ObjectMeta(prefix + entry.name, status.st_size, ns_to_ms(status.st_mtime_ns))

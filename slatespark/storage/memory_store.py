@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from slatespark.ranges import ByteRange
 from slatespark.storage.addressing import check_folder, check_path, check_span, no_such_object, object_exists
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.units import ns_to_ms
 
 
 def _server_clock_ms() -> int:
     # This store plays the server, whose clock is its own as that of a file system is: nothing here decides by it.
-    return time.time_ns() // 1_000_000
+    return ns_to_ms(time.time_ns())
 
 
 @dataclass(slots=True)

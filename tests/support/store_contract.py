@@ -21,7 +21,7 @@ UNUSUAL_NAMES = [
     "a+b&c=d",
     "ä-日本",
     "#1",
-    "q?versionId=1",
+    "q?v=1",
     "[x]*",
     "{y}",
     "~",

@@ -1,0 +1,111 @@
+"""The `storage.*` options of one backend, of which nothing secret gets out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from slatespark.errors import InvalidRequestError
+
+# Options whose values may be shown; every other one is taken for a secret.
+_SHOWABLE = frozenset(
+    {
+        "addressing_style",
+        "anon",
+        "connect_timeout",
+        "consistency",
+        "endpoint_url",
+        "project",
+        "protocol",
+        "read_timeout",
+        "region",
+        "requester_pays",
+        "server_side_encryption",
+        "timeout",
+        "use_ssl",
+        "verify",
+    }
+)
+_SECRET_VARIABLES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_SAS_TOKEN",
+)
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*:[^/?#\s]*@")
+# The same at the head of an address, where a password may hold a slash; a port or an ARN is none.
+_CREDENTIALS_IN_URL = re.compile(r"\w*://(?!arn:)[^/@]*:(?!\d+(?:/|$))[^@]*@")
+_SHORTEST_SECRET = 4  # masking shorter ones would garble every message
+
+
+class BackendOptions(Mapping[str, str]):
+    """Options by lower-case name. Neither `repr` nor a printed pickle shows a value that may be a secret.
+
+    Parameters
+    ----------
+    options : the `storage.*` options without that prefix; `root` is left out, since it concerns the table alone
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        self._values = {name.lower(): value for name, value in (options or {}).items() if name.lower() != "root"}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"BackendOptions({', '.join(self._values)})"
+
+    def __reduce__(self) -> tuple[object, tuple[bytes]]:
+        # No protection, but a dump of the pickle in some log shows no secret in the clear.
+        return _unsealed, (base64.b85encode(json.dumps(self._values).encode()),)
+
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Return what tells these options from others; holds the secrets."""
+        return tuple(sorted(self._values.items()))
+
+    def mask(self, text: str) -> str:
+        """Return `text` with every secret replaced by `***`."""
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return _USER_INFO.sub("***@", text)
+
+    def shows_secret(self, error: BaseException) -> bool:
+        """Tell whether the text of `error`, or of what caused it, holds a secret."""
+        links: list[BaseException] = []
+        link: BaseException | None = error
+        while link is not None and link not in links:
+            links.append(link)
+            link = link.__cause__ or link.__context__
+        return any(self.mask(text) != text for link in links for text in (str(link), repr(link)))
+
+    def _secrets(self) -> list[str]:
+        values = [value for name, value in self._values.items() if name not in _SHOWABLE]
+        values += [os.environ.get(name, "") for name in _SECRET_VARIABLES]
+        # The longest first: one secret may be part of another.
+        return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def refuse_user_info(url: str) -> None:
+    """Raise `InvalidRequestError` if `url` holds a user name and a password; the message shows neither."""
+    if _CREDENTIALS_IN_URL.match(url):
+        raise InvalidRequestError(
+            f"The address {url.partition('://')[0]}://*** holds credentials.",
+            why="Addresses are shown in plans and messages.",
+            todo="Give them as options, such as storage.key and storage.secret, or in the environment.",
+        )
+
+
+def _unsealed(sealed: bytes) -> BackendOptions:
+    return BackendOptions(json.loads(base64.b85decode(sealed)))

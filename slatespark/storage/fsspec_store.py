@@ -1,0 +1,198 @@
+"""Objects on S3 and wherever else fsspec reaches."""
+
+from __future__ import annotations
+
+import bisect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from slatespark.errors import CorruptDataError, InvalidRequestError
+from slatespark.ranges import ByteRange, coalesce
+from slatespark.storage.addressing import check_folder, check_path, check_span
+from slatespark.storage.credentials import BackendOptions, refuse_user_info
+from slatespark.storage.fsspec_driver import Driver
+from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.retry import Outcome, RetryPolicy, create_once, judge, repeat
+
+# A request costs about as much as reading this many bytes in vain.
+MAX_GAP_BYTES = 1 << 20
+MAX_MERGED_BYTES = 8 << 20
+
+_LARGEST_OFFSET = 1 << 62  # far above any object; servers disagree on what they do with longer numbers
+
+T = TypeVar("T")
+
+
+class FsspecStore:
+    """Objects below `url`, by requests that are repeated as long as that may help.
+
+    Parameters
+    ----------
+    url : root, with its protocol; `s3a://` is taken as `s3://`
+    options : the `storage.*` options without that prefix
+    policy : how often, and how fast, requests are repeated
+    """
+
+    def __init__(
+        self, url: str, options: Mapping[str, str] | None = None, *, policy: RetryPolicy | None = None
+    ) -> None:
+        self._url = _plain_url(url)
+        self._options = options if isinstance(options, BackendOptions) else BackendOptions(options)
+        self._policy = policy or RetryPolicy()
+        self._driver: Driver | None = None
+        self._pid = 0
+        refuse_user_info(self._options.get("endpoint_url", ""))
+        if self._url.startswith("s3://"):
+            from slatespark.storage.s3_driver import s3_arguments
+
+            s3_arguments(self._options)  # a wrong option is told here, not at the first request
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self._url!r}, {self._options!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (self._url, self._options, self._policy)
+
+    @property
+    def url(self) -> str:
+        """Where the root is."""
+        return self._url
+
+    @property
+    def is_remote(self) -> bool:
+        """True: reading ahead pays."""
+        return True
+
+    def get(self, path: str) -> Buffer:
+        """Return a whole object."""
+        return self._ask("read", path, lambda driver: driver.read(check_path(path)))
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        """Return the bytes `[span.start, span.end)`."""
+        return self.get_ranges(path, [span])[0]
+
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        """Return several ranges of one object, in the order asked; near ones are read by one request."""
+        check_path(path)
+        for span in spans:
+            check_span(path, span, _LARGEST_OFFSET)
+        wanted = [span for span in spans if span.start < span.end]
+        if len(wanted) < len(spans):  # there is no request for an empty range: its place is checked by the size
+            size = self.head(path).size
+            for span in spans:
+                check_span(path, span, size)
+        merged = coalesce(wanted, max_gap=MAX_GAP_BYTES, max_bytes=MAX_MERGED_BYTES)
+        blocks = self._read_spans(path, merged)
+        return [_cut(span, merged, blocks) if span.start < span.end else b"" for span in spans]
+
+    def head(self, path: str) -> ObjectMeta:
+        """Return size and modification time of an object."""
+        return self._ask("look up", path, lambda driver: driver.head(check_path(path)))
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        """Return the objects directly in the folder `prefix`, ascending by path."""
+        check_folder(prefix)
+        found = self._ask("list", prefix, lambda driver: driver.list(prefix, start_after))
+        return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
+
+    def create(self, path: str, data: Buffer) -> None:
+        """Create an object atomically, or raise `FileExistsError`; refused where that cannot be done."""
+        content = bytes(data)
+        create_once(
+            lambda: self._ask("create", path, lambda driver: driver.create(check_path(path), content)),
+            lambda: self.get(path),
+            content,
+        )
+
+    def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        """Store the concatenation of `parts`, replacing what is there."""
+        self._ask("write", path, lambda driver: driver.write(check_path(path), parts))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store, on its server where that is possible."""
+        if source == target:  # S3 refuses that
+            self.head(source)
+        else:
+            self._ask("copy", source, lambda driver: driver.copy(check_path(source), check_path(target)))
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that does not exist is no error."""
+        self._ask("delete", path, lambda driver: driver.delete(check_path(path)))
+
+    def _ask(self, what: str, path: str, request: Callable[[Driver], T]) -> T:
+        location = f"{self._url}/{path}"
+        return repeat(lambda: request(self._connected()), what, location, policy=self._policy, options=self._options)
+
+    def _connected(self) -> Driver:
+        if self._driver is None or self._pid != os.getpid():
+            self._driver = _make_driver(self._url, self._options)
+            self._pid = os.getpid()
+        return self._driver
+
+    def _read_spans(self, path: str, spans: Sequence[ByteRange]) -> Sequence[bytes]:
+        if len(spans) <= 1:
+            return [self._read_span(path, span) for span in spans]
+        answers = self._ask("read", path, lambda driver: driver.read_spans(path, spans))
+        # What failed is asked for once more by itself, with all repetitions.
+        return [
+            answer if isinstance(answer, bytes) and len(answer) == len(span) else self._read_span(path, span)
+            for span, answer in zip(spans, answers, strict=True)
+        ]
+
+    def _read_span(self, path: str, span: ByteRange) -> bytes:
+        return self._ask("read", path, lambda driver: _read_exactly(driver, path, span))
+
+
+def _read_exactly(driver: Driver, path: str, span: ByteRange) -> bytes:
+    """Return the bytes of a range, or `CorruptDataError` if the object ends before, which the size tells for sure."""
+    try:
+        data = driver.read_span(path, span)
+    except CorruptDataError:
+        raise
+    except Exception as exc:
+        if judge(exc) is Outcome.PAST_END:
+            check_span(path, span, driver.head(path).size)
+        raise
+    if len(data) < len(span):
+        check_span(path, span, driver.head(path).size)
+        raise ConnectionError(f"{len(data)} of {len(span)} bytes arrived")
+    if len(data) > len(span):
+        raise InvalidRequestError("The server does not answer requests for a part of an object.")
+    return data
+
+
+def _cut(span: ByteRange, merged: Sequence[ByteRange], blocks: Sequence[bytes]) -> Buffer:
+    place = bisect.bisect_right(merged, span.start, key=lambda block: block.start) - 1
+    if merged[place] == span:
+        return blocks[place]
+    inner = span.shift(-merged[place].start)
+    return memoryview(blocks[place])[inner.start : inner.end]
+
+
+def _make_driver(url: str, options: BackendOptions) -> Driver:
+    if url.startswith("s3://"):
+        from slatespark.storage.s3_driver import S3Driver
+
+        return S3Driver(url, options)
+    from slatespark.storage.fsspec_driver import FsspecDriver
+
+    return FsspecDriver(url, options)
+
+
+def _plain_url(url: str) -> str:
+    """Return the root without what must not be in it, or refuse it."""
+    refuse_user_info(url)
+    protocol, separator, place = url.partition("://")
+    protocol = {"s3a": "s3"}.get(protocol.lower(), protocol.lower())
+    if "::" in url:
+        raise InvalidRequestError(f"{url} chains file systems.", why="A cache in between could show old listings.")
+    if protocol in ("http", "https") and "?" in place:
+        raise InvalidRequestError(f"{url.partition('?')[0]}?... has a query.", why="A folder has none.")
+    if not separator or not place.strip("/") or (protocol == "s3" and place.startswith("/")):
+        raise InvalidRequestError(f"{url} names no place.", todo=f"Write {protocol}://bucket/path.")
+    return f"{protocol}://{place.rstrip('/')}"
+
+
+def _reopened(url: str, options: BackendOptions, policy: RetryPolicy) -> FsspecStore:
+    return FsspecStore(url, options, policy=policy)

@@ -1,0 +1,131 @@
+"""A real S3 server on loopback: moto in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+KEY, SECRET, REGION = "moto-key-id", "moto-secret-key", "us-east-1"
+
+
+class MotoServer:
+    """A running server; use it as a context."""
+
+    def __init__(self) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.endpoint = ""
+
+    def start(self, *, attempts: int = 3, patience_s: float = 30) -> None:
+        """Start on a free port and wait for the first answer; on another port if somebody else was faster."""
+        for _ in range(attempts):
+            port = _free_port()
+            self.endpoint = f"http://127.0.0.1:{port}"
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                # The server must not take the credentials or the endpoint of a test for its own.
+                env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            )
+            if self._answers(patience_s):
+                return
+            self._end_process()
+        self._output.seek(0)
+        raise RuntimeError(f"moto does not start: {self._output.read().decode(errors='replace')}")
+
+    def stop(self) -> None:
+        """Stop the server, whatever state it is in."""
+        self._end_process()
+        self._output.close()
+
+    def create_bucket(self, name: str) -> str:
+        """Create an empty bucket and return its address, `s3://name`."""
+        self._send("PUT", f"/{name}")
+        return f"s3://{name}"
+
+    def reset(self) -> None:
+        """Forget all buckets."""
+        self._send("POST", "/moto-api/reset")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What to give to `open_store`."""
+        return {"endpoint_url": self.endpoint, "key": KEY, "secret": SECRET, "region": REGION}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same as variables, for SlateDB's client and for ours."""
+        return {
+            "AWS_ENDPOINT": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": REGION,
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _answers(self, patience_s: float) -> bool:
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
+            try:
+                self._send("GET", "/moto-api/")
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return self._process.poll() is None  # else it was somebody else who answered
+        return False
+
+    def _send(self, method: str, path: str) -> None:
+        request = urllib.request.Request(self.endpoint + path, method=method)
+        # No proxy: an environment with one must not catch what is meant for loopback.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+            answer.read()
+
+    def _end_process(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+        self._process = None
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[MotoServer]:
+    """One server for the session (for each worker, if there are several); import it into a conftest to use it."""
+    with MotoServer() as server:
+        yield server
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
