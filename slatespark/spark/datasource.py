@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
@@ -39,7 +40,7 @@ class SlateDataSource(DataSource):
             options = self._read_options()
             return SlateReader(options, _projection_of(schema, options))
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # Spark's signature
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
         """Return what writes."""
         with spark_errors():
             options = WriteOptions.parse(_given(self.options))
@@ -49,7 +50,7 @@ class SlateDataSource(DataSource):
         return ReadOptions.parse(_given(self.options))
 
 
-def _given(options: dict[str, str]) -> dict[str, Any]:
+def _given(options: Mapping[str, str]) -> dict[str, Any]:
     if "paths" in options:
         raise OptionError("Several paths were given.", todo="Load one table at a time and union the DataFrames.")
     return dict(options)

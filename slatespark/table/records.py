@@ -1,7 +1,7 @@
 """What we note beside the client's folders, under `slatespark/`: commits, claims and leases, as JSON.
 
-The client ignores the folder and its garbage collector leaves it (spec 9, trap 17). Commit records are best effort: reads
-are faster and `history` richer with them, never wrong without. Claims tell our own epochs from those of other clients.
+The client ignores the folder and its garbage collector leaves it (spec 9, trap 17). Commit records are best effort:
+`history` is richer with them, and nothing is wrong without. Claims tell our own epochs from those of other clients.
 """
 
 from __future__ import annotations

@@ -196,5 +196,3 @@ def _as_reader(batches: Any) -> pa.RecordBatchReader:
         yield from rows
 
     return pa.RecordBatchReader.from_batches(first.schema, chain())
-
-

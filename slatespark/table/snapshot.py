@@ -15,7 +15,15 @@ from slatespark.errors import (
     TableNotFoundError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest
-from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
+from slatespark.format.paths import (
+    MANIFEST_DIR,
+    MANIFEST_EXTENSION,
+    SST_EXTENSION,
+    WAL_DIR,
+    manifest_path,
+    numbered,
+    wal_path,
+)
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
@@ -199,6 +207,8 @@ def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int
 
 def _check_tail_is_whole(stores: TableStores, manifest: Manifest, stop: int, end: int | None, any_listed: bool) -> None:
     """Refuse a tail of which the manifest knows more than there is."""
+    if manifest.wal_object_store_uri is not None and not stores.wal_is_apart:
+        raise _wal_is_elsewhere(stores, stop)
     wanted = manifest.wal_id_last_seen + 1 if end is None else end
     if stop < wanted:
         if end is not None and any_listed:

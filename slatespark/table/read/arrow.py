@@ -91,7 +91,7 @@ def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: P
         if name in ("key", "_key"):
             arrays[name] = arrays.get("key") or _binary(*gather_keys(sources, rows))
             continue
-        assert fields is not None  # noqa: S101  # there is a column that needs them
+        assert fields is not None  # there is a column that needs them
         if name == "value":
             arrays[name] = _binary(*gather_values(sources, rows), nulls=(fields.flags & TOMBSTONE) != 0)
         elif name == "_seq":
@@ -106,9 +106,7 @@ def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: P
     return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
 
 
-def _binary(
-    offsets: NDArray[np.int32], data: NDArray[np.uint8], nulls: NDArray[np.bool_] | None = None
-) -> pa.Array:
+def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8], nulls: NDArray[np.bool_] | None = None) -> pa.Array:
     validity = None
     if nulls is not None and nulls.any():
         validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))

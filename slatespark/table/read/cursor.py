@@ -1,7 +1,8 @@
 """LayerCursor: the rows of one layer in key order, a bounded window of decoded blocks at a time.
 
-A window never ends between two versions of one key, unless that key alone fills it. So a merge of several cursors may
-treat each window as whole up to its bound, and only keys with more versions than a window holds need state across windows.
+Where versions of a window's last key may go on beyond it, that key has a window of its own, marked as not whole. So a
+merge of several cursors may treat every other window as whole up to its bound, and only such keys need state across
+windows.
 """
 
 from __future__ import annotations
@@ -125,10 +126,9 @@ def _slice_windows(
         high = len(rows) if part.keys.end is None else lower_bound(rows, part.keys.end, low, len(rows))
         if low == high:
             continue
-        next_key = index.first_key(block) if block < end else goes_on_at
         last_key = rows.key(high - 1)
-        # Only an equal key says that versions of the last key may follow (spec 2.10); a shorter separator says they do not.
-        if next_key is None or next_key != last_key:
+        goes_on = index.spans_key(block, last_key) if block < end else goes_on_at == last_key
+        if not goes_on:
             yield Window(rows, low, high, (last_key, 1))
             continue
         split = lower_bound(rows, last_key, low, high)
@@ -142,7 +142,7 @@ def _decoded_chunks(
 ) -> Iterator[tuple[int, RowColumns]]:
     """Yield (number of the block after it, rows) of consecutive groups of blocks."""
     file, store = part.file, stores.at(part.file.root)
-    edges = np.append(index.block_offsets, np.int64(file.data_bytes))
+    edges = index.block_edges(file.info)
     groups = _group_blocks(edges, first, end, window_bytes)
     spans = [ByteRange(int(edges[a]), int(edges[b])) for a, b in groups]
     buffers = read_ahead(store, file.path, spans)

@@ -19,7 +19,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.ranges import ByteRange, KeyRange
+from slatespark.ranges import KeyRange
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import CutPoint, SstFile
 from slatespark.table.snapshot import WalTail
@@ -83,34 +83,29 @@ def fetch_index(stores: TableStores, file: SstFile) -> SstIndex:
     if index is None:
         info = file.info
         with reading(store, file.path, info.index_offset):
-            data = store.get_range(file.path, ByteRange(info.index_offset, info.index_offset + info.index_len))
-            index = decode_index_section(bytes(data), info)
+            index = decode_index_section(store.get_range(file.path, info.index_range), info)
         _indexes.hold(key, index)
     return index
 
 
 def fetch_filter(stores: TableStores, file: SstFile) -> FilterSet | None:
     """Return the filters of an SST; None if it has none."""
-    info = file.info
-    if not info.filter_len:
+    span = file.info.filter_range
+    if span is None:
         return None
     store = stores.at(file.root)
-    with reading(store, file.path, info.filter_offset):
-        data = store.get_range(file.path, ByteRange(info.filter_offset, info.filter_offset + info.filter_len))
-        return decode_filter_section(bytes(data), info)
+    with reading(store, file.path, span.start):
+        return decode_filter_section(store.get_range(file.path, span), file.info)
 
 
 def sample_index(stores: TableStores, file: SstFile, spacing_bytes: int) -> list[CutPoint]:
     """Return cut points of a file, about `spacing_bytes` of stored data apart."""
     index = fetch_index(stores, file)
-    points: list[CutPoint] = []
     steps = np.arange(0, file.data_bytes, spacing_bytes)
     blocks = np.unique(np.searchsorted(index.block_offsets, steps, side="right") - 1)
-    ends = [*(int(index.block_offsets[block]) for block in blocks[1:]), file.data_bytes]
-    for block, end in zip(blocks, ends, strict=True):
-        key = index.first_key(int(block)) if block else file.info.first_entry or b""
-        points.append(CutPoint(key, end - int(index.block_offsets[block])))
-    return points
+    sizes = np.diff(np.append(index.block_offsets[blocks], np.int64(file.data_bytes)))
+    keys = [index.first_key(block) if block else file.info.first_entry or b"" for block in blocks.tolist()]
+    return [CutPoint(key, size) for key, size in zip(keys, sizes.tolist(), strict=True)]
 
 
 def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:

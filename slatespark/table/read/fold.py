@@ -10,7 +10,7 @@ import numpy as np
 
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.kernels.columns import GROUP_REST, PLAIN, ROW_BITS, RowColumns, Selection
+from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, HAS_EXPIRE, PLAIN, ROW_BITS, RowColumns, Selection
 from slatespark.options import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
@@ -118,8 +118,8 @@ def row_at(sources: Sequence[RowColumns], packed: int) -> Row:
         seq=int(columns.seqs[at]),
         kind=RowKind.of_flags(flags),
         value=columns.value(at),
-        create_ts_ms=int(columns.create_ts[at]) if flags & 0x04 else None,
-        expire_ts_ms=int(columns.expire_ts[at]) if flags & 0x02 else None,
+        create_ts_ms=int(columns.create_ts[at]) if flags & HAS_CREATE else None,
+        expire_ts_ms=int(columns.expire_ts[at]) if flags & HAS_EXPIRE else None,
     )
 
 

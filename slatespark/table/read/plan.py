@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstView
@@ -43,7 +44,7 @@ class SstFile:
     @property
     def data_bytes(self) -> int:
         """Stored size of the data blocks."""
-        return self.info.filter_offset if self.info.filter_len else self.info.index_offset
+        return self.info.data_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
     """
     files = {
         handle.id: SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
-        for handle in manifest.ssts
+        for handle in manifest.ssts.values()
     }
 
     def tree(l0: Sequence[SstView], runs: Sequence[SortedRun]) -> Iterable[Layer]:
@@ -105,8 +106,7 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
 
     def slices(views: Sequence[SstView]) -> Iterable[FileSlice]:
         for view in views:
-            file = files[view.sst_id]
-            yield FileSlice(file, view.key_range(file.info))
+            yield FileSlice(files[view.sst_id], view.key_range(manifest.ssts[view.sst_id]))
 
     layers = list(tree(manifest.l0, manifest.compacted))
     for segment in manifest.segments:  # no two trees share a key (spec 4.7), so their order does not matter
@@ -138,7 +138,7 @@ def plan_splits(
     layers : all layers of the snapshot, newest first
     keys : what is to be read
     target_bytes : stored bytes per split; small inputs become one split
-    sample : returns the cut points of a file, at least `its second argument` bytes apart; called for the largest files only
+    sample : (file, spacing in bytes) -> cut points of the file; called for the largest files only
 
     Returns
     -------
@@ -151,7 +151,7 @@ def plan_splits(
         return (Split(keys, cut),)
     borders = _choose_borders(files, keys, target_bytes, sample)
     edges = [keys.start, *borders, keys.end]
-    ranges = [KeyRange(start or b"", end) for start, end in zip(edges, edges[1:], strict=False)]
+    ranges = [KeyRange(start or b"", end) for start, end in pairwise(edges)]
     return tuple(Split(part, cut_layers(cut, part)) for part in ranges)
 
 

@@ -127,7 +127,7 @@ def look_up(stores: TableStores, key: bytes, options: ReadOptions, clock: Clock)
 
 
 def _may_hold(stores: TableStores, layer: Layer, key: bytes) -> bool:
-    """Tell whether a bloom filter of the layer admits the key; a layer has one file for it, or two at a shared boundary."""
+    """Tell whether a bloom filter of the layer admits the key; two files may hold it, at a shared boundary."""
     return any(_file_may_hold(stores, part.file, key) for part in layer.slices)
 
 

@@ -108,7 +108,7 @@ def _nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
 def _drain_key(
     live: Sequence[LayerCursor], key: bytes, visibility: Visibility, fold: Fold | None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
-    """Consume one key whose versions do not fit a window, layer by layer: within a key, newer layers hold newer versions."""
+    """Consume one key whose versions do not fit a window, layer by layer: newer layers hold its newer versions."""
     group: list[Row] = []
     settled = False
     last_seq: int | None = None
@@ -133,7 +133,9 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
         row = row_at([rows], at)
         if row.seq > visibility.max_seq:
             continue
-        expired = not visibility.include_expired and row.expire_ts_ms is not None and row.expire_ts_ms <= visibility.now_ms
+        expired = (
+            not visibility.include_expired and row.expire_ts_ms is not None and row.expire_ts_ms <= visibility.now_ms
+        )
         if row.kind is RowKind.MERGE:
             if not expired:
                 group.append(row)
@@ -150,5 +152,3 @@ def _check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes
     if last_seq is not None and int(seqs[0]) >= last_seq:
         raise CorruptDataError(f"key {key.hex()}: seq {int(seqs[0])} lies below seq {last_seq} in the layer order.")
     return int(seqs[-1])
-
-

@@ -1,4 +1,4 @@
-"""The one commit path: plan a write, then publish its files in one manifest. Source: spec 10.1, 12.1, 12.4; design 6."""
+"""The one commit path: plan a write, then publish its files in one manifest. Source: spec 10.1, 12.1, 12.4."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def commit_write(
 
 
 def abandon_write(stores: TableStores, job: WriteJob) -> None:
-    """Give a job up. Its files stay: a commit whose answer was lost may have published them; collection takes the rest."""
+    """Give a job up. Its files stay: a commit whose answer was lost may have published them."""
     delete_lease(stores.main, job.write_id)
 
 
@@ -299,9 +299,7 @@ class _Commit:
         files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
         return files, reached_seq, tick_ms
 
-    def _change(
-        self, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None
-    ) -> Change:
+    def _change(self, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None) -> Change:
         used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
         ticks = [self.create_ts_ms] if used_seqs else []
         return Change(
@@ -328,8 +326,8 @@ class _Commit:
             write_time_ms=self.create_ts_ms,
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),
-            rows=merge_counts([item.counts() for item in own]),
-            files={str(file.handle.id): file.properties.summary() for file in files},
+            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
+            files={str(file.handle.id): file.properties.to_json() for file in files},
             compactor_epoch=manifest.compactor_epoch,
         )
 
@@ -337,5 +335,3 @@ class _Commit:
 def _highest_tick(rows: RowColumns) -> int | None:
     stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
     return int(stamped.max()) if len(stamped) else None
-
-

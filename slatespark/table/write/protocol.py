@@ -66,7 +66,7 @@ def refuse_unwritable(url: str, manifest: Manifest) -> None:
     """Refuse databases that may be read but not written."""
     if manifest.segments or manifest.segment_extractor_name is not None:
         raise UnsupportedFormatError(
-            f"{url} is segmented by {manifest.segment_extractor_name!r}; writing to segmented databases is not supported.",
+            f"{url} is segmented by {manifest.segment_extractor_name!r}; such databases can only be read.",
             todo="Write with a SlateDB client that has this extractor.",
         )
     if not manifest.initialized:
@@ -171,7 +171,9 @@ def refuse_foreign_client(
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
     first_new = max(wal_end, latest.replay_after_wal_id + 1)
     if any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
-        raise _client_active(stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write")
+        raise _client_active(
+            stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
+        )
     if any(_has_fresh_heartbeat(job, now_ms) for job in fetch_compactions(stores)[1].jobs):
         raise _client_active(stores, f"a compaction under compactor epoch {latest.compactor_epoch} is running")
 
@@ -210,7 +212,7 @@ def _has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
     """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
-    return abs(now_ms - job.worker.last_heartbeat_ms) < HEARTBEAT_FRESH_MS
+    return bool(abs(now_ms - job.worker.last_heartbeat_ms) < HEARTBEAT_FRESH_MS)
 
 
 # --- compactions ----------------------------------------------------------------------------------------------------

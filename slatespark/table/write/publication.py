@@ -36,8 +36,8 @@ class Change:
 def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) -> Manifest:
     """Return the manifest that publishes a change on top of `base`.
 
-    L0 views become runs as they are, drained rows a run above them, new files runs above these. So no L0 is left, and the
-    client's writer, which stalls at eight of them, always has room.
+    L0 views become runs as they are, drained rows a run above them, new files runs above these. So no L0 is left, and
+    the client's writer, which stalls at eight of them, always has room.
     """
     kept = () if change.replaces_all else base.compacted
     moved = [] if change.replaces_all else [[view] for view in reversed(base.l0)]
@@ -81,7 +81,7 @@ def _identity_views(files: Iterable[NewFile]) -> list[SstView]:
 
 
 def _number_runs(taken: Sequence[int], oldest_first: Sequence[list[SstView]]) -> tuple[SortedRun, ...]:
-    """Number runs above all existing ones; returns them newest first."""
+    """Return runs numbered above all existing ones, newest first."""
     first = max(taken, default=-1) + 1
     runs = [SortedRun(first + number, tuple(views)) for number, views in enumerate(oldest_first)]
     return tuple(reversed(runs))

@@ -68,7 +68,7 @@ def _rewrite(
 
     def moved() -> SortedRows:
         rows = cursor.rows
-        assert rows is not None  # noqa: S101  # load() said so
+        assert rows is not None  # load() said so
         _shift(rows, by_seq, by_ms)
         selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
         cursor.low = cursor.high

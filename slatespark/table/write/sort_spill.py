@@ -1,7 +1,7 @@
 """Rows of one task -> one sorted sequence with one version per key, spilling to local disk beyond a buffer.
 
-A spill is an SST on local disk whose rows carry the spill's number as seq: so the read path's merge, newest first, is what
-joins the spills, and the later row wins.
+A spill is an SST on local disk whose rows carry the spill's number as seq: so the read path's merge, newest first, is
+what joins the spills, and the later row wins.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.errors import InvalidRequestError
+from slatespark.format.codecs import Compression
 from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import sst_path
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
-from slatespark.format.codecs import Compression
 from slatespark.format.ulid import make_ulid
-from slatespark.format.paths import sst_path
 from slatespark.kernels import gather_fields, new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Visibility
 from slatespark.options import WriteOptions
