@@ -94,7 +94,17 @@ def batches(draw: st.DrawFn, *, merges: bool = True, past_ttl: bool = False) -> 
     """Several writes, perhaps of one key; with one TTL, since the client refuses two for one key in one batch."""
     ttl = draw(ttls(past=past_ttl))
     drawn = draw(st.lists(single_writes(merges=merges), min_size=1, max_size=8))
-    return Batch(tuple(write if isinstance(write, Delete) else replace(write, ttl=ttl) for write in drawn))
+    writes: list[Write] = []
+    for write in drawn:
+        match write:
+            case Delete():
+                writes.append(write)
+            case Merge(key, operand) if Delete(key) in writes:
+                # To the client a delete has the TTL "none", so an operand over it may not have another one.
+                writes.append(Put(key, operand, ttl))
+            case _:
+                writes.append(replace(write, ttl=ttl))
+    return Batch(tuple(writes))
 
 
 def steps(
