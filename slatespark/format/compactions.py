@@ -1,0 +1,314 @@
+"""Compactions bytes <-> `Compactions`: the compactor's jobs, active ones and the last one finished.
+
+    00-01   u16be envelope version, 1 or 2; we write 2
+    02-..   flatbuffer CompactionsV1, in both versions
+
+In version 1 a tiered job does not state its destination: it is the lowest of its runs, or 0. Source: spec section 6.1.
+"""
+
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import flatbuffers
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format._generated import CompactedSsTable as SstTable
+from slatespark.format._generated import Compaction as JobTable
+from slatespark.format._generated import CompactionsV1 as CompactionsTable
+from slatespark.format._generated import DrainSegmentSpec as DrainTable
+from slatespark.format._generated import Subcompaction as SubTable
+from slatespark.format._generated import TieredCompactionContext as ContextTable
+from slatespark.format._generated import TieredCompactionSpec as TieredTable
+from slatespark.format._generated import Ulid as UlidTable
+from slatespark.format._generated import WorkerSpec as WorkerTable
+from slatespark.format.codecs import Buffer
+from slatespark.format.references import (
+    BytesRange,
+    SstHandle,
+    put_range,
+    put_shown_sst,
+    range_of,
+    shown_sst_of,
+)
+from slatespark.format.tables import bytes_of, items_of, put_offsets, put_u32s, put_ulid, put_ulids, text_of, ulid_of
+from slatespark.format.ulid import Ulid
+from slatespark.format.verifier import verify
+from slatespark.format.wire_tables import COMPACTIONS_V1
+
+VERSION: Final = 2  # on disk, do not change
+
+_VERSION = struct.Struct(">H")
+_TIERED: Final = 1
+_DRAIN: Final = 2
+_TIERED_CONTEXT: Final = 1
+
+
+class CompactionStatus(IntEnum):
+    """How far a job is. On disk, do not change."""
+
+    SUBMITTED = 0
+    RUNNING = 1
+    COMPLETED = 2
+    FAILED = 3
+    COMPACTED = 4
+    SCHEDULED = 5
+
+    def is_active(self) -> bool:
+        """Tell whether the job may still change the manifest."""
+        return self not in (CompactionStatus.COMPLETED, CompactionStatus.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class TieredSpec:
+    """Merge these sources, newest first, into run `destination`.
+
+    Attributes
+    ----------
+    segment : prefix of the tree, empty for the root
+    """
+
+    l0_view_ids: tuple[Ulid, ...]
+    sorted_runs: tuple[int, ...]
+    destination: int
+    segment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSpec:
+    """Empty a segment."""
+
+    segment: bytes
+    l0_view_ids: tuple[Ulid, ...]
+    sorted_runs: tuple[int, ...]
+
+
+CompactionSpec: TypeAlias = TieredSpec | DrainSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """Who runs a job, and when it was last heard of."""
+
+    worker_id: str
+    last_heartbeat_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subcompaction:
+    """A key range of a running job, and the files that are done in it."""
+
+    keys: BytesRange
+    output_ssts: tuple[SstHandle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TieredContext:
+    """Progress of a running job."""
+
+    subcompactions: tuple[Subcompaction, ...]
+    retention_min_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """One job."""
+
+    id: Ulid
+    spec: CompactionSpec
+    status: CompactionStatus
+    output_ssts: tuple[SstHandle, ...] = ()
+    worker: WorkerSpec | None = None
+    context: TieredContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compactions:
+    """A version of the compactor's state; the order of the jobs means nothing."""
+
+    compactor_epoch: int
+    jobs: tuple[Compaction, ...] = ()
+
+    def active_jobs(self) -> tuple[Compaction, ...]:
+        """Return the jobs that may still change the manifest."""
+        return tuple(job for job in self.jobs if job.status.is_active())
+
+
+def decode_compactions(data: Buffer) -> Compactions:
+    """Return the state that an object holds.
+
+    Raises
+    ------
+    CorruptDataError : damaged
+    UnsupportedFormatError : an unknown version of the envelope, or an unknown kind or state of a job
+    """
+    if len(data) <= _VERSION.size:
+        raise CorruptDataError(f"Compactions file has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
+    (version,) = _VERSION.unpack_from(data)
+    if version not in (1, VERSION):
+        raise UnsupportedFormatError(
+            f"Compactions file has version {version}, expected 1 or 2.",
+            why="A newer release wrote it.",
+            todo="Upgrade slatespark.",
+        )
+    body = memoryview(data)[_VERSION.size :]
+    verify(body, COMPACTIONS_V1, what="compactions file")
+    table = CompactionsTable.CompactionsV1.GetRootAs(body)
+    entries = items_of(table.RecentCompactionsLength(), table.RecentCompactions)
+    jobs = tuple(_job_of(entry, states_destination=version != 1) for entry in entries)
+    if len({job.id for job in jobs}) != len(jobs):
+        raise CorruptDataError("The compactions file names a job twice.")
+    return Compactions(table.CompactorEpoch(), jobs)
+
+
+def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compaction:
+    ulid, status, worker = ulid_of(table.Id()), table.Status(), table.Worker()
+    if not 0 <= status < len(CompactionStatus):
+        raise UnsupportedFormatError(
+            f"Compaction {ulid} has status {status}, known are 0 to {len(CompactionStatus) - 1}."
+        )
+    return Compaction(
+        id=ulid,
+        spec=_spec_of(table, ulid, states_destination=states_destination),
+        status=CompactionStatus(status),
+        output_ssts=_handles_of(table.OutputSstsLength(), table.OutputSsts),
+        worker=None if worker is None else WorkerSpec(text_of(worker.WorkerId()) or "", worker.LastHeartbeatMs()),
+        context=_context_of(table),
+    )
+
+
+def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool) -> CompactionSpec:
+    kind, union = table.SpecType(), table.Spec()
+    if kind == _TIERED:
+        tiered = TieredTable.TieredCompactionSpec()
+        tiered.Init(union.Bytes, union.Pos)
+        runs = tuple(tiered.SortedRuns(at) for at in range(tiered.SortedRunsLength()))
+        return TieredSpec(
+            l0_view_ids=_ulids_of(tiered.L0ViewIdsLength(), tiered.L0ViewIds),
+            sorted_runs=runs,
+            destination=tiered.Destination() if states_destination else min(runs, default=0),
+            segment=bytes_of(tiered.SegmentAsNumpy()) or b"",
+        )
+    if kind == _DRAIN:
+        drain = DrainTable.DrainSegmentSpec()
+        drain.Init(union.Bytes, union.Pos)
+        return DrainSpec(
+            segment=bytes_of(drain.SegmentAsNumpy()) or b"",
+            l0_view_ids=_ulids_of(drain.L0ViewIdsLength(), drain.L0ViewIds),
+            sorted_runs=tuple(drain.SortedRuns(at) for at in range(drain.SortedRunsLength())),
+        )
+    raise UnsupportedFormatError(f"Compaction {ulid} is of kind {kind}, known are 1 (tiered) and 2 (drain).")
+
+
+def _context_of(table: JobTable.Compaction) -> TieredContext | None:
+    union = table.Ctx()
+    if union is None or table.CtxType() != _TIERED_CONTEXT:  # the client passes over others, too
+        return None
+    context = ContextTable.TieredCompactionContext()
+    context.Init(union.Bytes, union.Pos)
+    parts = items_of(context.SubcompactionsLength(), context.Subcompactions)
+    return TieredContext(
+        subcompactions=tuple(
+            Subcompaction(range_of(part.Range()), _handles_of(part.OutputSstsLength(), part.OutputSsts))
+            for part in parts
+        ),
+        retention_min_seq=context.RetentionMinSeq(),
+    )
+
+
+def _ulids_of(count: int, item: Callable[[int], UlidTable.Ulid | None]) -> tuple[Ulid, ...]:
+    return tuple(ulid_of(entry) for entry in items_of(count, item))
+
+
+def _handles_of(count: int, item: Callable[[int], SstTable.CompactedSsTable | None]) -> tuple[SstHandle, ...]:
+    """Return finished files. They are whole: neither the client nor we cut an output."""
+    handles = []
+    for entry in items_of(count, item):
+        handle, visible_range = shown_sst_of(entry)
+        if visible_range is not None:
+            raise UnsupportedFormatError(f"Compaction output {handle.id} has a visible range, which nobody writes.")
+        handles.append(handle)
+    return tuple(handles)
+
+
+def encode_compactions(compactions: Compactions) -> bytes:
+    """Return the object of a state, always of version 2."""
+    builder = flatbuffers.Builder(1024)
+    jobs = put_offsets(builder, [_put_job(builder, job) for job in compactions.jobs])
+    CompactionsTable.Start(builder)
+    CompactionsTable.AddCompactorEpoch(builder, compactions.compactor_epoch)
+    CompactionsTable.AddRecentCompactions(builder, jobs)
+    builder.Finish(CompactionsTable.End(builder))
+    return _VERSION.pack(VERSION) + bytes(builder.Output())
+
+
+def _put_job(builder: flatbuffers.Builder, job: Compaction) -> int:
+    ulid = put_ulid(builder, job.id)
+    tiered = isinstance(job.spec, TieredSpec)
+    spec = _put_tiered(builder, job.spec) if isinstance(job.spec, TieredSpec) else _put_drain(builder, job.spec)
+    outputs = put_offsets(builder, [put_shown_sst(builder, handle) for handle in job.output_ssts])
+    worker = None if job.worker is None else _put_worker(builder, job.worker)
+    context = None if job.context is None else _put_context(builder, job.context)
+    JobTable.Start(builder)
+    JobTable.AddId(builder, ulid)
+    JobTable.AddSpecType(builder, _TIERED if tiered else _DRAIN)
+    JobTable.AddSpec(builder, spec)
+    JobTable.AddStatus(builder, job.status)
+    JobTable.AddOutputSsts(builder, outputs)
+    if worker is not None:
+        JobTable.AddWorker(builder, worker)
+    if context is not None:
+        JobTable.AddCtxType(builder, _TIERED_CONTEXT)
+        JobTable.AddCtx(builder, context)
+    return int(JobTable.End(builder))
+
+
+def _put_tiered(builder: flatbuffers.Builder, spec: TieredSpec) -> int:
+    runs, views = put_u32s(builder, spec.sorted_runs), put_ulids(builder, spec.l0_view_ids)
+    segment = builder.CreateByteVector(spec.segment)
+    TieredTable.Start(builder)
+    TieredTable.AddSortedRuns(builder, runs)
+    TieredTable.AddL0ViewIds(builder, views)
+    TieredTable.AddSegment(builder, segment)
+    TieredTable.AddDestination(builder, spec.destination)
+    return int(TieredTable.End(builder))
+
+
+def _put_drain(builder: flatbuffers.Builder, spec: DrainSpec) -> int:
+    segment = builder.CreateByteVector(spec.segment)
+    views, runs = put_ulids(builder, spec.l0_view_ids), put_u32s(builder, spec.sorted_runs)
+    DrainTable.Start(builder)
+    DrainTable.AddSegment(builder, segment)
+    DrainTable.AddL0ViewIds(builder, views)
+    DrainTable.AddSortedRuns(builder, runs)
+    return int(DrainTable.End(builder))
+
+
+def _put_worker(builder: flatbuffers.Builder, worker: WorkerSpec) -> int:
+    worker_id = builder.CreateString(worker.worker_id)
+    WorkerTable.Start(builder)
+    WorkerTable.AddWorkerId(builder, worker_id)
+    WorkerTable.AddLastHeartbeatMs(builder, worker.last_heartbeat_ms)
+    return int(WorkerTable.End(builder))
+
+
+def _put_context(builder: flatbuffers.Builder, context: TieredContext) -> int:
+    parts = []
+    for part in context.subcompactions:
+        keys = put_range(builder, part.keys)
+        outputs = put_offsets(builder, [put_shown_sst(builder, handle) for handle in part.output_ssts])
+        SubTable.Start(builder)
+        SubTable.AddRange(builder, keys)
+        SubTable.AddOutputSsts(builder, outputs)
+        parts.append(SubTable.End(builder))
+    subcompactions = put_offsets(builder, parts)
+    ContextTable.Start(builder)
+    ContextTable.AddSubcompactions(builder, subcompactions)
+    ContextTable.AddRetentionMinSeq(builder, context.retention_min_seq)
+    return int(ContextTable.End(builder))

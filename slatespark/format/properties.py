@@ -1,0 +1,243 @@
+r"""Properties of an SST of ours: what its rows are like, in the gap between the last section and the SST info.
+
+The client never looks there, and rewrites no file in place; when it compacts, the properties go with the file.
+
+    ..      u32be length of the header, header (JSON)
+    ..      u32be number of blocks, bounds of the blocks (one zstd frame)          \ payload
+    +4      u32be crc32 of the payload
+    +4      u32be length of the payload
+    +8      "slateprp"; right behind it starts the SST info
+
+So they are found from the start of the info backwards. The bounds are six columns, one behind the other: smallest and
+largest create_ts, smallest and largest expire_ts (int64, each as eight planes of bytes, lowest byte first), then the
+flags that any row, and that every row, of a block has (uint8). A block without a time holds the largest int64 as its
+minimum and the smallest as its maximum.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.codecs import Buffer, Compression, compress, decompress
+from slatespark.format.info import Footer, SstInfo
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE
+from slatespark.kernels.results import Fields
+from slatespark.ranges import ByteRange
+
+# All three are on disk, do not change.
+VERSION: Final = 1
+MAGIC: Final = b"slateprp"
+_BLOCK_BYTES: Final = 4 * 8 + 2  # bounds of one block, unpacked
+
+_TRAILER = struct.Struct(">II8s")
+_LENGTH = struct.Struct(">I")
+_NO_MIN: Final = (1 << 63) - 1
+_NO_MAX: Final = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SstProperties:
+    """What the rows of a file are like; a commit record mirrors it.
+
+    Attributes
+    ----------
+    created_ms : when the file was made
+    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : over the rows that have the time; None if none has
+    min_seq, max_seq : over all rows
+    puts, deletes, merges : rows by kind
+    any_flags, all_flags : row flags that any row, and that every row, has (a tombstone counts as having no expiry)
+    all_versions : nothing was left out that a key had, from `min_seq` on
+    """
+
+    created_ms: int
+    min_create_ts: int | None
+    max_create_ts: int | None
+    min_expire_ts: int | None
+    max_expire_ts: int | None
+    min_seq: int
+    max_seq: int
+    puts: int
+    deletes: int
+    merges: int
+    any_flags: int
+    all_flags: int
+    all_versions: bool
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all kinds."""
+        return self.puts + self.deletes + self.merges
+
+    def to_json(self) -> dict[str, int | bool | None]:
+        """Return the header as JSON holds it."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, header: Mapping[str, object]) -> Self:
+        """Return the properties that a JSON header states; fields that it has beyond ours are passed over."""
+        values: dict[str, int | bool | None] = {}
+        for field in fields(cls):
+            value = header.get(field.name)
+            nullable = field.name.endswith("_ts")
+            if field.name not in header or not (isinstance(value, int) or (value is None and nullable)):
+                raise CorruptDataError(f"SST properties have {field.name} = {value!r}, expected a number.")
+            values[field.name] = value
+        return cls(**values)  # type: ignore[arg-type]  # checked above, field by field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockBounds:
+    """Times and flags per block: (n,) int64 and (n,) uint8 arrays, parallel to the index.
+
+    Where no row of a block has the time, the minimum is the largest int64 and the maximum the smallest.
+    """
+
+    min_create_ts: NDArray[np.int64]
+    max_create_ts: NDArray[np.int64]
+    min_expire_ts: NDArray[np.int64]
+    max_expire_ts: NDArray[np.int64]
+    any_flags: NDArray[np.uint8]
+    all_flags: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.any_flags)
+
+    def times(self) -> tuple[NDArray[np.int64], ...]:
+        """Return the four columns of times, in the order of the disk."""
+        return self.min_create_ts, self.max_create_ts, self.min_expire_ts, self.max_expire_ts
+
+
+def bounds_of(rows: Fields, first_rows: NDArray[np.int64]) -> BlockBounds:
+    """Return the bounds of consecutive blocks.
+
+    Parameters
+    ----------
+    rows : fields of all rows of the blocks
+    first_rows : (n,) where each block starts in `rows`; the first is 0, and no block is empty
+    """
+    # A tombstone is written without expire_ts, whatever its columns say.
+    flags = np.where(rows.flags & TOMBSTONE, rows.flags & ~np.uint8(HAS_EXPIRE), rows.flags).astype(np.uint8)
+    created, expires = (flags & HAS_CREATE) != 0, (flags & HAS_EXPIRE) != 0
+    return BlockBounds(
+        min_create_ts=np.minimum.reduceat(np.where(created, rows.create_ts, _NO_MIN), first_rows),
+        max_create_ts=np.maximum.reduceat(np.where(created, rows.create_ts, _NO_MAX), first_rows),
+        min_expire_ts=np.minimum.reduceat(np.where(expires, rows.expire_ts, _NO_MIN), first_rows),
+        max_expire_ts=np.maximum.reduceat(np.where(expires, rows.expire_ts, _NO_MAX), first_rows),
+        any_flags=np.bitwise_or.reduceat(flags, first_rows),
+        all_flags=np.bitwise_and.reduceat(flags, first_rows),
+    )
+
+
+def join_bounds(parts: list[BlockBounds]) -> BlockBounds:
+    """Return the bounds of blocks that were added in several steps."""
+    columns = (np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(BlockBounds))
+    return BlockBounds(*columns)
+
+
+def file_times(bounds: BlockBounds) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return min create_ts, max create_ts, min expire_ts and max expire_ts of a whole file."""
+    created = _extremes(bounds.min_create_ts, bounds.max_create_ts)
+    return (*created, *_extremes(bounds.min_expire_ts, bounds.max_expire_ts))
+
+
+def _extremes(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[int | None, int | None]:
+    smallest, largest = int(low.min()), int(high.max())
+    return (None, None) if smallest > largest else (smallest, largest)
+
+
+def encode_properties(properties: SstProperties, bounds: BlockBounds) -> bytes:
+    """Return the bytes that go right in front of the SST info."""
+    header = json.dumps(properties.to_json(), sort_keys=True, separators=(",", ":")).encode("ascii")
+    planes = [_split_planes(column) for column in bounds.times()]
+    columns = b"".join([*planes, bounds.any_flags.tobytes(), bounds.all_flags.tobytes()])
+    payload = b"".join(
+        (
+            *(_LENGTH.pack(len(header)), header),
+            *(_LENGTH.pack(len(bounds)), compress(columns, Compression.ZSTD)),
+        )
+    )
+    return payload + _TRAILER.pack(zlib.crc32(payload), len(payload), MAGIC)
+
+
+def gap_range(info: SstInfo, footer: Footer) -> ByteRange:
+    """Return the bytes between the last section and the SST info; without properties of ours usually none."""
+    return ByteRange(min(info.sections_end, footer.info_offset), footer.info_offset)
+
+
+def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
+    """Return the properties in the bytes that end where the SST info starts; None if there are none of ours.
+
+    Parameters
+    ----------
+    gap : as many bytes as there are; those in front of the properties are not looked at
+
+    Raises
+    ------
+    CorruptDataError : they are ours and damaged
+    """
+    view = memoryview(gap)
+    if len(view) < _TRAILER.size:
+        return None
+    checksum, length, magic = _TRAILER.unpack(view[-_TRAILER.size :])
+    if magic != MAGIC:
+        return None
+    start = len(view) - _TRAILER.size - length
+    if start < 0:
+        raise CorruptDataError(f"SST properties have {length} bytes, but only {len(view) - _TRAILER.size} are there.")
+    payload = bytes(view[start : -_TRAILER.size])
+    if zlib.crc32(payload) != checksum:
+        raise CorruptDataError(
+            f"SST properties have checksum {zlib.crc32(payload):08x}, expected {checksum:08x}.", offset=start
+        )
+    return _decode_payload(payload)
+
+
+def _decode_payload(payload: bytes) -> tuple[SstProperties, BlockBounds] | None:
+    header_bytes = int.from_bytes(payload[: _LENGTH.size], "big")
+    columns_at = _LENGTH.size + header_bytes + _LENGTH.size
+    if len(payload) < columns_at:
+        raise CorruptDataError(f"SST properties end inside their header of {header_bytes} bytes.")
+    try:
+        header = json.loads(payload[_LENGTH.size : _LENGTH.size + header_bytes])
+    except (ValueError, RecursionError) as exc:
+        raise CorruptDataError("The header of SST properties is not JSON.") from exc
+    if not isinstance(header, dict):
+        raise CorruptDataError("The header of SST properties is no JSON object.")
+    if header.get("version") != VERSION:
+        return None  # of a newer release; nothing depends on them
+    count = int.from_bytes(payload[columns_at - _LENGTH.size : columns_at], "big")
+    return SstProperties.from_json(header), _decode_bounds(payload[columns_at:], count)
+
+
+def _decode_bounds(packed: bytes, count: int) -> BlockBounds:
+    columns = decompress(packed, Compression.ZSTD, max_bytes=count * _BLOCK_BYTES)
+    if len(columns) != count * _BLOCK_BYTES:
+        raise CorruptDataError(f"SST properties of {count} blocks take {len(columns)} bytes.")
+    octets = np.frombuffer(columns, np.uint8)
+    flags = octets[32 * count :]
+    return BlockBounds(
+        min_create_ts=_join_planes(octets[: 8 * count]),
+        max_create_ts=_join_planes(octets[8 * count : 16 * count]),
+        min_expire_ts=_join_planes(octets[16 * count : 24 * count]),
+        max_expire_ts=_join_planes(octets[24 * count : 32 * count]),
+        any_flags=flags[:count],
+        all_flags=flags[count:],
+    )
+
+
+def _split_planes(column: NDArray[np.int64]) -> bytes:
+    return column.astype("<i8").view(np.uint8).reshape(-1, 8).T.tobytes()
+
+
+def _join_planes(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
+    planes = octets.reshape(8, -1).T.tobytes()
+    return np.frombuffer(planes, "<i8").astype(np.int64)

@@ -1,0 +1,333 @@
+"""Whole SSTs: rows -> bytes (`SstBuilder`), and where each section of a file is (`SstLayout`).
+
+    data block 0 .. n-1
+    filter section          from `min_filter_keys` rows on
+    index section
+    stats section
+    properties              ours, see `properties`
+    SST info section
+    footer, 10 bytes
+
+Source: spec sections 2.1 and 2.7 to 2.12.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import InternalError
+from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, seal
+from slatespark.format.filter import encode_filter
+from slatespark.format.index import SstIndex, encode_index_section, separator_key
+from slatespark.format.info import (
+    FORMAT_VERSION,
+    Footer,
+    SstInfo,
+    check_inside,
+    encode_footer,
+    encode_info_section,
+    info_range,
+)
+from slatespark.format.properties import (
+    BlockBounds,
+    SstProperties,
+    bounds_of,
+    encode_properties,
+    file_times,
+    gap_range,
+    join_bounds,
+)
+from slatespark.format.stats import SstStats, encode_stats
+from slatespark.kernels import (
+    encode_blocks,
+    gather_fields,
+    hash_keys,
+    key_lengths,
+    separator_keys,
+    take_rows,
+    value_lengths,
+)
+from slatespark.kernels.columns import MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.results import EncodedBlocks, Fields
+from slatespark.ranges import ByteRange
+
+SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of the files that the builder makes
+BLOCK_BYTES: Final = 4096  # the client's default
+BITS_PER_KEY: Final = 10  # the client's default
+MIN_FILTER_KEYS: Final = 1000  # the client's default
+
+_POSITION_MASK: Final = (1 << ROW_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SstLayout:
+    """Where each part of a file is; parts that a file does not have are None, the gap may be empty."""
+
+    data: ByteRange
+    filter: ByteRange | None
+    index: ByteRange
+    stats: ByteRange | None
+    gap: ByteRange
+    info: ByteRange
+    footer: ByteRange
+
+
+def layout_of(info: SstInfo, footer: Footer, object_bytes: int) -> SstLayout:
+    """Return the layout of a file; raises `CorruptDataError` when a section does not lie inside it."""
+    span = info_range(footer, object_bytes)
+    check_inside(info, footer.info_offset)
+    return SstLayout(
+        data=ByteRange(0, info.data_bytes),
+        filter=info.filter_range,
+        index=info.index_range,
+        stats=info.stats_range,
+        gap=gap_range(info, footer),
+        info=span,
+        footer=ByteRange(span.end, object_bytes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSst:
+    """A finished file, not yet stored.
+
+    Attributes
+    ----------
+    parts : the bytes of the object, one behind the other
+    info : for the manifest
+    size : of the object, in bytes
+    """
+
+    parts: list[Buffer]
+    info: SstInfo
+    size: int
+    properties: SstProperties
+
+
+class SstBuilder:
+    """Makes one SST from sorted rows.
+
+    The bytes do not depend on how the rows are spread over calls of `add`: the last block of a call waits for the next.
+
+    Parameters
+    ----------
+    block_size : bytes, up to 65536; a longer row has a block of its own
+    compression : codec of every section but the info
+    bloom_bits_per_key : 0 for no filter
+    min_filter_keys : a file of fewer rows has no filter
+    created_ms : kept in the properties
+    all_versions : kept in the properties
+    """
+
+    def __init__(
+        self,
+        *,
+        block_size: int = BLOCK_BYTES,
+        compression: Compression = Compression.NONE,
+        bloom_bits_per_key: int = BITS_PER_KEY,
+        min_filter_keys: int = MIN_FILTER_KEYS,
+        created_ms: int = 0,
+        all_versions: bool = False,
+    ) -> None:
+        self._block_size = block_size
+        self._compression = compression
+        self._bits_per_key = bloom_bits_per_key
+        self._min_filter_keys = min_filter_keys
+        self._created_ms = created_ms
+        self._all_versions = all_versions
+        self._parts: list[Buffer] = []
+        self._data_bytes = 0
+        self._first_key: bytes | None = None
+        self._last_key: bytes | None = None  # of the last block sealed
+        self._tail: RowColumns | None = None  # rows of the block that may still grow
+        self._tail_bytes = 0
+        self._blocks: list[_Blocks] = []
+        self._rows = 0
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About the size that the file would have if it were finished now."""
+        bits = self._bits_per_key if self._rows >= self._min_filter_keys else 0
+        return self._data_bytes + self._tail_bytes + self._rows * bits // 8
+
+    def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+        """Append rows.
+
+        Requires: rows (packed) by key ascending, seq descending, and behind every row added before; no two rows with
+        one key and seq.
+        """
+        if not len(rows):
+            return
+        if self._tail is not None:
+            waiting = len(self._tail)
+            sources = [self._tail, *sources]
+            rows = np.concatenate([np.arange(waiting, dtype=np.int64), rows + (1 << ROW_BITS)])
+            if _key(sources, rows[waiting]) < _key(sources, rows[waiting - 1]):
+                raise InternalError("Rows were added to an SST behind rows with higher keys.")
+        encoded = encode_blocks(sources, rows, block_size=self._block_size)
+        whole = len(encoded) - 1
+        if whole:
+            self._seal(sources, rows[: encoded.first_rows[whole]], encoded, whole)
+        if self._first_key is None:
+            self._first_key = _key(sources, rows[0])
+        self._rows += len(rows) - (0 if self._tail is None else len(self._tail))
+        self._tail = take_rows(sources, rows[encoded.first_rows[whole] :])
+        self._tail_bytes = int(encoded.ends[whole] - encoded.starts[whole]) + CRC_BYTES
+
+    def finish(self) -> BuiltSst:
+        """Return the file. The builder is used up.
+
+        Requires: at least one row was added.
+        """
+        if self._tail is None or self._first_key is None:
+            raise InternalError("An SST without a row was to be finished.")
+        sources, rows = [self._tail], np.arange(len(self._tail), dtype=np.int64)
+        encoded = encode_blocks(sources, rows, block_size=self._block_size)
+        self._seal(sources, rows, encoded, len(encoded))
+        return self._close(self._first_key)
+
+    def _seal(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], encoded: EncodedBlocks, count: int) -> None:
+        """Compress and seal the first `count` blocks, which hold `rows`."""
+        first_rows = encoded.first_rows[:count]
+        fields = gather_fields(sources, rows)
+        separators, ends = separator_keys(sources, rows, first_rows)
+        if self._last_key is not None:  # the kernel sees no row before these
+            opening = np.frombuffer(separator_key(self._last_key, _key(sources, rows[0])), np.uint8)
+            separators = np.concatenate([opening, separators])
+            ends = np.append(np.zeros(1, np.int64), ends[1:] + len(opening))
+        if self._compression is Compression.NONE:
+            part, offsets = _seal_in_place(encoded, count)
+        else:
+            part, offsets = _seal_compressed(encoded, count, self._compression)
+        values = value_lengths(sources, rows)
+        values[(fields.flags & TOMBSTONE) != 0] = 0
+        self._blocks.append(
+            _Blocks(
+                offsets=offsets + self._data_bytes,
+                separators=separators,
+                separator_ends=ends[1:],
+                counts=_count_kinds(fields, first_rows),
+                bounds=bounds_of(fields, first_rows),
+                hashes=hash_keys(sources, rows) if self._bits_per_key else np.zeros(0, np.uint64),
+                key_bytes=int(key_lengths(sources, rows).sum()),
+                value_bytes=int(values.sum()),
+                min_seq=int(fields.seqs.min()),
+                max_seq=int(fields.seqs.max()),
+            )
+        )
+        self._parts.append(part)
+        self._data_bytes += len(part)
+        self._last_key = _key(sources, rows[-1])
+
+    def _close(self, first_key: bytes) -> BuiltSst:
+        codec, blocks = self._compression, self._blocks
+        stats, bounds = _sum_stats(blocks), join_bounds([part.bounds for part in blocks])
+        properties = self._properties(stats, bounds)
+        hashes = np.concatenate([part.hashes for part in blocks])
+        wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
+        filter_section = seal(encode_filter(hashes, self._bits_per_key), codec) if wanted else b""
+        index_section = encode_index_section(_join_index(blocks), codec)
+        stats_section = seal(encode_stats(stats), codec)
+        index_offset = self._data_bytes + len(filter_section)
+        info = SstInfo(
+            first_entry=first_key,
+            last_entry=self._last_key,
+            index_offset=index_offset,
+            index_len=len(index_section),
+            filter_offset=self._data_bytes,
+            filter_len=len(filter_section),
+            compression=codec,
+            stats_offset=index_offset + len(index_section),
+            stats_len=len(stats_section),
+        )
+        tail = b"".join((filter_section, index_section, stats_section, encode_properties(properties, bounds)))
+        info_offset = self._data_bytes + len(tail)
+        tail += encode_info_section(info) + encode_footer(Footer(info_offset, SST_FORMAT_VERSION))
+        self._parts.append(tail)
+        return BuiltSst(self._parts, info, self._data_bytes + len(tail), properties)
+
+    def _properties(self, stats: SstStats, bounds: BlockBounds) -> SstProperties:
+        min_create, max_create, min_expire, max_expire = file_times(bounds)
+        return SstProperties(
+            created_ms=self._created_ms,
+            min_create_ts=min_create,
+            max_create_ts=max_create,
+            min_expire_ts=min_expire,
+            max_expire_ts=max_expire,
+            min_seq=min(part.min_seq for part in self._blocks),
+            max_seq=max(part.max_seq for part in self._blocks),
+            puts=stats.num_puts,
+            deletes=stats.num_deletes,
+            merges=stats.num_merges,
+            any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
+            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
+            all_versions=self._all_versions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What the closing sections need of the blocks sealed in one step."""
+
+    offsets: NDArray[np.int64]
+    separators: NDArray[np.uint8]
+    separator_ends: NDArray[np.int64]
+    counts: NDArray[np.uint16]
+    bounds: BlockBounds
+    hashes: NDArray[np.uint64]
+    key_bytes: int
+    value_bytes: int
+    min_seq: int
+    max_seq: int
+
+
+def _key(sources: Sequence[RowColumns], packed: np.int64) -> bytes:
+    return sources[int(packed) >> ROW_BITS].key(int(packed) & _POSITION_MASK)
+
+
+def _seal_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
+    """Write checksums into the gaps that the kernel leaves; nothing is copied, unless the buffer is read-only."""
+    data = encoded.data if encoded.data.flags.writeable else encoded.data.copy()
+    starts, ends = encoded.starts[:count], encoded.ends[:count]
+    view = memoryview(data)  # type: ignore[arg-type]  # an array has the buffer protocol
+    checksums = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    octets = np.array(checksums, ">u4").view(np.uint8).reshape(count, CRC_BYTES)
+    data[ends[:, None] + np.arange(CRC_BYTES)] = octets
+    return view[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
+
+
+def _seal_compressed(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
+    view = memoryview(encoded.data)  # type: ignore[arg-type]
+    bounds = zip(encoded.starts[:count].tolist(), encoded.ends[:count].tolist(), strict=True)
+    sealed = [seal(view[start:end], codec) for start, end in bounds]
+    lengths = np.array([len(block) for block in sealed], np.int64)
+    return b"".join(sealed), np.cumsum(lengths) - lengths
+
+
+def _count_kinds(rows: Fields, first_rows: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Return (n_blocks, 3) puts, deletes and merges. A block holds fewer than 2^16 rows by its size."""
+    deletes, merges = (rows.flags & TOMBSTONE) != 0, (rows.flags & MERGE) != 0
+    kinds = np.stack([~(deletes | merges), deletes, merges], axis=1).astype(np.uint16)
+    return np.add.reduceat(kinds, first_rows, axis=0, dtype=np.uint16)
+
+
+def _sum_stats(blocks: list[_Blocks]) -> SstStats:
+    counts = np.concatenate([part.counts for part in blocks])
+    puts, deletes, merges = (int(total) for total in counts.sum(axis=0, dtype=np.int64))
+    key_bytes = sum(part.key_bytes for part in blocks)
+    return SstStats(puts, deletes, merges, key_bytes, sum(part.value_bytes for part in blocks), counts)
+
+
+def _join_index(blocks: list[_Blocks]) -> SstIndex:
+    lengths = [np.diff(part.separator_ends, prepend=0) for part in blocks]
+    return SstIndex(
+        block_offsets=np.concatenate([part.offsets for part in blocks]),
+        key_bytes=np.concatenate([part.separators for part in blocks]),
+        key_offsets=np.append(np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)),
+    )
