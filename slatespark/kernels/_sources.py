@@ -1,0 +1,97 @@
+"""Rows of several sources, as kernels see them: a table of addresses.
+
+One line of WIDTH numbers for each source. Kernels take the table's address; the arrays must outlive the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import InternalError
+from slatespark.kernels._compile import inlined
+from slatespark.kernels._native import load64
+from slatespark.kernels.columns import ROW_BITS, RowColumns
+
+# Byte offsets in a line of the table.
+ROWS: Final = 0
+KEYS: Final = 8
+KEYS_END: Final = 16
+KEY_OFFSETS: Final = 24
+SEQS: Final = 32
+FLAGS: Final = 40
+CREATE_TS: Final = 48
+EXPIRE_TS: Final = 56
+VALUES: Final = 64
+VALUES_END: Final = 72
+VALUE_STARTS: Final = 80
+VALUE_LENGTHS: Final = 88
+LINE_BYTES: Final = 96
+
+_POSITION_MASK: Final = (1 << ROW_BITS) - 1
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Return where the array's first element lies."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -> int:
+    """Return where the array lies, which must hold at least `length` elements of `dtype` one behind the other."""
+    if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous or len(array) < length:
+        wanted, found = f"{length} contiguous {np.dtype(dtype)}", f"shape {array.shape} of {array.dtype}"
+        raise InternalError(f"A kernel needs an array of at least {wanted}, got {found}.")
+    return address_of(array)
+
+
+def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
+    """Return the address table of the sources, which must be kept alive while it is used."""
+    return np.array([_line(rows) for rows in sources], np.int64).reshape(len(sources), LINE_BYTES // 8)
+
+
+def _line(rows: RowColumns) -> tuple[int, ...]:
+    count = len(rows)
+    keys = checked_address(rows.key_bytes, np.uint8, 0)
+    values = checked_address(rows.value_bytes, np.uint8, 0)
+    return (
+        count,
+        keys,
+        keys + len(rows.key_bytes),
+        checked_address(rows.key_offsets, np.int64, count + 1),
+        checked_address(rows.seqs, np.uint64, count),
+        checked_address(rows.flags, np.uint8, count),
+        checked_address(rows.create_ts, np.int64, count),
+        checked_address(rows.expire_ts, np.int64, count),
+        values,
+        values + len(rows.value_bytes),
+        checked_address(rows.value_starts, np.int64, count),
+        checked_address(rows.value_lengths, np.int64, count),
+    )
+
+
+@inlined
+def line_of(table: int, sources: int, packed: int) -> int:
+    """Return the table's line for a packed row, or 0 if there is no such row."""
+    source = packed >> ROW_BITS
+    if source < 0 or source >= sources:
+        return 0
+    line = table + source * LINE_BYTES
+    return line if position_of(packed) < load64(line + ROWS) else 0
+
+
+@inlined
+def position_of(packed: int) -> int:
+    """Return a packed row's position in its source."""
+    return packed & _POSITION_MASK
+
+
+def refuse_row(packed: int, sources: Sequence[RowColumns]) -> InternalError:
+    """Return the error for a packed row that does not exist, or whose offsets lie outside its buffers."""
+    source, position = packed >> ROW_BITS, packed & _POSITION_MASK
+    if 0 <= source < len(sources) and position < len(sources[source]):
+        return InternalError(f"Row {position} of source {source} lies outside the buffers of its source.")
+    return InternalError(f"Row {position} of source {source} does not exist.")

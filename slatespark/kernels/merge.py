@@ -1,0 +1,252 @@
+"""Sorted sources to one order, and what a read shows of it, compiled. Semantics: design section 3.
+
+A tree of losers over one cursor for each source. A cursor keeps the next 8 bytes of its key, taken behind what all
+keys have in common, as a big-endian word: most comparisons end there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.kernels._compile import Kernel, called, inlined
+from slatespark.kernels._native import (
+    common_prefix,
+    compare,
+    load8,
+    load64,
+    load_word,
+    prefix_word,
+    store8,
+    store64,
+    store_word,
+)
+from slatespark.kernels._sources import EXPIRE_TS, FLAGS, LINE_BYTES, SEQS, address_of, source_table
+from slatespark.kernels.columns import (
+    GROUP_HEAD,
+    GROUP_REST,
+    HAS_EXPIRE,
+    MERGE,
+    PLAIN,
+    ROW_BITS,
+    TOMBSTONE,
+    RowColumns,
+    Selection,
+    Visibility,
+)
+from slatespark.kernels.gather import key_of
+from slatespark.kernels.row_ranges import check_row_ranges
+
+# Byte offsets in a cursor. Word, key and size are of the key behind the common prefix; the size is -1 at the end.
+_ROW, _HIGH, _WORD, _KEY, _SIZE, _LINE, _SOURCE, _LEAF = range(0, 64, 8)
+_CURSOR_FIELDS: Final = 8
+
+_INCLUDE_EXPIRED: Final = 1
+_INCLUDE_DELETED: Final = 2
+_ALL_VERSIONS: Final = 4
+
+_MAX_SEQ: Final = 0xFFFF_FFFF_FFFF_FFFF
+_LAST_WORD: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+
+
+def merge_visible(
+    sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64], visibility: Visibility
+) -> Selection:
+    """See `slatespark.kernels.merge_visible`."""
+    options = (
+        _INCLUDE_EXPIRED * visibility.include_expired
+        | _INCLUDE_DELETED * visibility.include_deleted
+        | _ALL_VERSIONS * visibility.all_versions
+    )
+    return _selected(sources, lows, highs, (visibility.max_seq, visibility.now_ms, options))
+
+
+def merge_all(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """See `slatespark.kernels.merge_all`."""
+    return _selected(sources, lows, highs, (_MAX_SEQ, 0, _ALL_VERSIONS)).rows
+
+
+def _selected(
+    sources: Sequence[RowColumns],
+    lows: NDArray[np.int64],
+    highs: NDArray[np.int64],
+    shown: tuple[int, int, int],
+) -> Selection:
+    check_row_ranges(sources, lows, highs)
+    max_seq, now_ms, options = shown
+    seq_bits = int(np.uint64(min(max_seq, _MAX_SEQ)).astype(np.int64)) if max_seq >= 0 else 0
+    visible = seq_bits, now_ms, options
+    table = source_table(sources)
+    room = int((highs - lows).sum()) if max_seq >= 0 else 0
+    selection = Selection(np.empty(room, np.int64), np.empty(room, np.uint8))
+    chosen = 0
+    for group, shared in _overlapping(sources, lows.tolist(), highs.tolist()) if room else []:
+        cursors = np.zeros((len(group), _CURSOR_FIELDS), np.int64)
+        numbers = np.array(group, np.int64)
+        cursors[:, _ROW // 8], cursors[:, _HIGH // 8] = lows[numbers], highs[numbers]
+        cursors[:, _LINE // 8] = address_of(table) + numbers * LINE_BYTES
+        cursors[:, _SOURCE // 8] = numbers << ROW_BITS
+        cursors[:, _LEAF // 8] = np.arange(len(group))
+        tree = np.zeros(len(group), np.int64)
+        rows_at, marks_at = address_of(selection.rows) + 8 * chosen, address_of(selection.marks) + chosen
+        chosen += _merge(address_of(cursors), len(group), address_of(tree), shared, *visible, rows_at, marks_at)
+    return Selection(selection.rows[:chosen], selection.marks[:chosen])
+
+
+def _overlapping(sources: Sequence[RowColumns], lows: list[int], highs: list[int]) -> list[tuple[list[int], int]]:
+    """Return groups of sources in key order that do not overlap, and how many bytes the keys of each share."""
+    ends = [
+        (rows.key(low), rows.key(high - 1), number)
+        for number, (rows, low, high) in enumerate(zip(sources, lows, highs, strict=True))
+        if low < high
+    ]
+    groups: list[tuple[list[int], bytes, bytes]] = []
+    for first, last, number in sorted(ends):
+        if groups and first <= groups[-1][2]:
+            members, start, end = groups[-1]
+            groups[-1] = ([*members, number], start, max(end, last))
+        else:
+            groups.append(([number], first, last))
+    return [(sorted(members), _shared_bytes(start, end)) for members, start, end in groups]
+
+
+def _shared_bytes(left: bytes, right: bytes) -> int:
+    shared = 0
+    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
+        shared += 1
+    return shared
+
+
+@inlined
+def _load_head(cursor: int, row: int, skip: int) -> None:
+    """Put the cursor on a row, or at its end."""
+    store64(cursor + _ROW, row)
+    if row >= load64(cursor + _HIGH):
+        store64(cursor + _SIZE, -1)
+        store_word(cursor + _WORD, _LAST_WORD)
+        return
+    key, size = key_of(load64(cursor + _LINE), row)
+    key, size = key + skip, max(size - skip, 0)  # below 0 only if the source is not sorted
+    store64(cursor + _KEY, key)
+    store64(cursor + _SIZE, size)
+    store_word(cursor + _WORD, prefix_word(key, size))
+
+
+@inlined
+def _is_before(left: int, right: int) -> bool:
+    """Tell whether one cursor's row comes before another's."""
+    left_word, right_word = load_word(left + _WORD), load_word(right + _WORD)
+    if left_word != right_word:
+        return bool(left_word < right_word)
+    return _is_before_at_tie(left, right) != 0
+
+
+@called
+def _is_before_at_tie(left: int, right: int) -> int:
+    """Decide between two cursors whose words are equal."""
+    left_size, right_size = load64(left + _SIZE), load64(right + _SIZE)
+    if left_size < 0 or right_size < 0:
+        return 1 if left_size >= 0 else 0
+    # With equal words, and one key ending within them, the shorter is a prefix of the other.
+    difference = left_size - right_size
+    if min(left_size, right_size) > 8:
+        difference = compare(load64(left + _KEY) + 8, left_size - 8, load64(right + _KEY) + 8, right_size - 8)
+    if difference == 0:
+        left_seq, right_seq = _seq_of(left), _seq_of(right)
+        if left_seq == right_seq:
+            return 1 if load64(left + _SOURCE) < load64(right + _SOURCE) else 0
+        return 1 if left_seq > right_seq else 0
+    return 1 if difference < 0 else 0
+
+
+@inlined
+def _seq_of(cursor: int) -> np.uint64:
+    return load_word(load64(load64(cursor + _LINE) + SEQS) + 8 * load64(cursor + _ROW))
+
+
+@inlined
+def _replay(winner: int, cursors: int, tree: int) -> int:
+    """Play a cursor up from its leaf and return the overall winner."""
+    node = (load64(winner + _LEAF) + cursors) >> 1
+    while node > 0:
+        other = load64(tree + 8 * node)
+        if other == 0:  # nobody has come here yet, while the tree is being built
+            store64(tree + 8 * node, winner)
+            return 0
+        if _is_before(other, winner):
+            store64(tree + 8 * node, winner)
+            winner = other
+        node >>= 1
+    return winner
+
+
+@Kernel
+def _merge(  # noqa: C901
+    cursor_table: int,
+    cursors: int,
+    tree: int,
+    skip: int,
+    max_seq_bits: int,
+    now_ms: int,
+    options: int,
+    rows_out: int,
+    marks_out: int,
+) -> int:
+    """Write the rows shown, and their marks; return how many there are."""
+    max_seq = np.uint64(max_seq_bits)
+    winner = 0
+    for leaf in range(cursors):
+        cursor = cursor_table + leaf * 8 * _CURSOR_FIELDS
+        _load_head(cursor, load64(cursor + _ROW), skip)
+        winner = _replay(cursor, cursors, tree)
+    alive = cursors
+    chosen = 0
+    current, current_size, current_word = 0, -1, _LAST_WORD
+    decided, operands = False, 0
+    while alive > 0:
+        row, line = load64(winner + _ROW), load64(winner + _LINE)
+        if load_word(load64(line + SEQS) + 8 * row) <= max_seq:
+            mark = -1
+            if options & _ALL_VERSIONS:
+                mark = PLAIN
+            else:
+                key, size, word = load64(winner + _KEY), load64(winner + _SIZE), load_word(winner + _WORD)
+                if (
+                    size != current_size
+                    or word != current_word
+                    or (size > 8 and common_prefix(key + 8, current + 8, size - 8) != size - 8)
+                ):
+                    current, current_size, current_word = key, size, word
+                    decided, operands = False, 0
+                if not decided:
+                    flags = load8(load64(line + FLAGS) + row)
+                    expired = (
+                        flags & HAS_EXPIRE != 0
+                        and options & _INCLUDE_EXPIRED == 0
+                        and load64(load64(line + EXPIRE_TS) + 8 * row) <= now_ms
+                    )
+                    if flags & MERGE:
+                        if not expired:
+                            mark = GROUP_REST if operands else GROUP_HEAD
+                            operands += 1
+                    else:
+                        decided = True  # a tombstone or a put, expired or not, hides what is older
+                        if flags & TOMBSTONE:
+                            if options & _INCLUDE_DELETED and operands == 0:
+                                mark = PLAIN
+                        elif not expired:
+                            mark = GROUP_REST if operands else PLAIN
+            if mark >= 0:
+                store64(rows_out + 8 * chosen, load64(winner + _SOURCE) + row)
+                store8(marks_out + chosen, mark)
+                chosen += 1
+        _load_head(winner, row + 1, skip)
+        ended = load64(winner + _SIZE) < 0
+        if ended:
+            alive -= 1
+        if alive > 1 or ended:  # a single cursor that is left needs no comparing
+            winner = _replay(winner, cursors, tree)
+    return chosen

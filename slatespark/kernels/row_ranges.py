@@ -1,0 +1,20 @@
+"""Checking the parts of sources that take part in a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import InternalError
+from slatespark.kernels.columns import RowColumns
+
+
+def check_row_ranges(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> None:
+    """Refuse row ranges `[lows[i], highs[i])` that do not lie in source i."""
+    if not len(sources) == len(lows) == len(highs):
+        raise InternalError(f"{len(sources)} sources, but {len(lows)} and {len(highs)} ends of row ranges.")
+    for number, (rows, low, high) in enumerate(zip(sources, lows.tolist(), highs.tolist(), strict=True)):
+        if not 0 <= low <= high <= len(rows):
+            raise InternalError(f"Row range [{low}, {high}) of source {number}, which has {len(rows)} rows.")
