@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from slatespark.errors import CommitConflictError, CorruptDataError, UnsupportedFormatError
 from slatespark.format.compactions import (
-    ACTIVE_STATUSES,
     Compaction,
     Compactions,
     CompactionStatus,
@@ -244,9 +243,10 @@ def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
         When another coordinator wrote meanwhile.
     """
     number, compactions = fetch_compactions(stores)
-    finished = tuple(job for job in compactions.jobs if job.status not in ACTIVE_STATUSES)
-    if len(finished) == len(compactions.jobs):
+    active = compactions.active_jobs()
+    if not active:
         return
+    finished = tuple(job for job in compactions.jobs if job not in active)
     cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=finished)
     try:
         compactions_log(stores).create(number + 1, encode_compactions(cleared))
