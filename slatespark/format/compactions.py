@@ -168,7 +168,7 @@ def decode_compactions(data: Buffer) -> Compactions:
 
 
 def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compaction:
-    ulid, status, worker = ulid_of(table.Id()), table.Status(), table.Worker()
+    ulid, status = ulid_of(table.Id()), table.Status()
     if not 0 <= status < len(CompactionStatus):
         raise UnsupportedFormatError(
             f"Compaction {ulid} has status {status}, known are 0 to {len(CompactionStatus) - 1}."
@@ -178,9 +178,15 @@ def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compacti
         spec=_spec_of(table, ulid, states_destination=states_destination),
         status=CompactionStatus(status),
         output_ssts=_handles_of(table.OutputSstsLength(), table.OutputSsts),
-        worker=None if worker is None else WorkerSpec(text_of(worker.WorkerId()) or "", worker.LastHeartbeatMs()),
+        worker=_worker_of(table),
         context=_context_of(table),
     )
+
+
+def _worker_of(table: JobTable.Compaction) -> WorkerSpec | None:
+    worker = table.Worker()
+    worker_id = None if worker is None else text_of(worker.WorkerId())
+    return None if worker_id is None else WorkerSpec(worker_id, worker.LastHeartbeatMs())
 
 
 def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool) -> CompactionSpec:
@@ -208,8 +214,10 @@ def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool
 
 def _context_of(table: JobTable.Compaction) -> TieredContext | None:
     union = table.Ctx()
-    if union is None or table.CtxType() != _TIERED_CONTEXT:  # the client passes over others, too
+    if union is None:
         return None
+    if table.CtxType() != _TIERED_CONTEXT:
+        raise UnsupportedFormatError(f"A compaction has a context of kind {table.CtxType()}, known is 1 (tiered).")
     context = ContextTable.TieredCompactionContext()
     context.Init(union.Bytes, union.Pos)
     parts = items_of(context.SubcompactionsLength(), context.Subcompactions)

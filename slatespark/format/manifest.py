@@ -117,9 +117,14 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         last_l0_seq=table.LastL0Seq(),
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
-        segments=tuple(_segment_of(entry) for entry in items_of(table.SegmentsLength(), table.Segments)),
+        segments=_segments_of(items_of(table.SegmentsLength(), table.Segments)),
         segment_extractor_name=text_of(table.SegmentExtractorName()),
     )
+
+
+def _segments_of(tables: list[SegmentTable.Segment]) -> tuple[Segment, ...]:
+    """Return the segments by prefix: the client sorts them, too."""
+    return tuple(sorted((_segment_of(table) for table in tables), key=lambda segment: segment.prefix))
 
 
 def _segment_of(table: SegmentTable.Segment) -> Segment:

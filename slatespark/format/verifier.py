@@ -19,7 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # The client's own limits.
 MAX_DEPTH: Final = 64
-MAX_TABLES: Final = 1_000_000
+MAX_TABLES: Final = 1_000_000_000
 MAX_APPARENT_BYTES: Final = 1 << 31  # of the buffer with every shared part counted each time it is reached
 
 _U16 = struct.Struct("<H")

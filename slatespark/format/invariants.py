@@ -1,0 +1,296 @@
+"""The rules that a new manifest must keep, one predicate each; run before every commit.
+
+The client stops (panics) at most bad manifests, and loses rows silently at some, so nothing is published that breaks a
+rule. A predicate returns what is wrong, or None. Rules that any readable manifest keeps are in `manifest_check`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias, TypeVar
+
+from slatespark.errors import CorruptDataError, InternalError
+from slatespark.format.manifest_check import check_decoded
+from slatespark.format.manifest_state import Manifest, Segment
+from slatespark.format.references import SortedRun
+from slatespark.ranges import key_after, prefix_range
+
+# The compactor stops at 2^32 - 2 and needs a new id above all others at each L0 compaction: leave it room. Spec 12.4.
+RUN_ID_END: Final = (1 << 32) - (1 << 16)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A manifest about to be published.
+
+    Attributes
+    ----------
+    new_id : number under which it will be published
+    current : the newest published one; None when the database is being created
+    now_ms : the latest time that counts as present; None leaves out the rules about it
+    """
+
+    new: Manifest
+    current: Manifest | None
+    new_id: int
+    now_ms: int | None
+
+
+Rule: TypeAlias = Callable[[Change], str | None]
+
+
+def check_manifest(new: Manifest, current: Manifest | None, *, new_id: int, now_ms: int | None) -> None:
+    """Check every rule; raises `InternalError` that names the first one broken. Parameters as in `Change`."""
+    change = Change(new, current, new_id, now_ms)
+    for rule in RULES:
+        problem = rule(change)
+        if problem is not None:
+            raise InternalError(
+                f"Manifest {new_id} breaks the rule {rule.__name__}: {problem}.", why="It was not published."
+            )
+
+
+# --- the manifest by itself -----------------------------------------------------------------------------------------
+
+
+def is_readable(change: Change) -> str | None:
+    """Refuse what no reader could open: unknown SSTs, views of nothing, runs out of order. Spec 4.1, 4.2, 4.9."""
+    try:
+        check_decoded(change.new)
+    except CorruptDataError as exc:
+        return str(exc.args[0]).rstrip(".")
+    return None
+
+
+def every_sst_is_shown(change: Change) -> str | None:
+    """Refuse an SST that no view shows. Spec 4.1."""
+    shown = {view.sst_id for view in change.new.views()}
+    return _first("no view shows SST {}", (ulid for ulid in change.new.ssts if ulid not in shown))
+
+
+def every_sst_has_a_first_key(change: Change) -> str | None:
+    """Refuse an SST without first key, at which the client stops. Spec 2.12."""
+    lacking = (handle.id for handle in change.new.ssts.values() if handle.info.first_entry is None)
+    return _first("SST {} has no first key", lacking)
+
+
+def l0_view_ids_are_unique(change: Change) -> str | None:
+    """Refuse two L0 views with one id: they lose rows at the next compaction. Spec 12.1.4."""
+    repeated = (ulid for tree in change.new.trees() for ulid in _repeated(view.id for view in tree.l0))
+    return _first("view id {} stands twice in L0", repeated)
+
+
+def no_view_id_is_repeated(change: Change) -> str | None:
+    """Refuse an id of two views in any trees; repetitions that the client left are not ours to mend. Spec 12.1.4."""
+    known = set() if change.current is None else _repeated(view.id for view in change.current.views())
+    repeated = _repeated(view.id for view in change.new.views()) - known
+    return _first("two views have the id {}", sorted(repeated))
+
+
+def marker_is_not_in_l0(change: Change) -> str | None:
+    """Refuse a marker that names an L0 view: the writer drops that view and all older ones. Spec 12.1.5."""
+    marked = (
+        tree.last_compacted_l0_sst_view_id
+        for tree in change.new.trees()
+        if tree.last_compacted_l0_sst_view_id in {view.id for view in tree.l0}
+    )
+    return _first("the marker {} is the id of a view in L0", marked)
+
+
+def run_ids_leave_room(change: Change) -> str | None:
+    """Refuse a run id near the end of u32: compaction needs one above all others. Spec 12.4."""
+    known = set() if change.current is None else set(change.current.run_ids())
+    wild = (number for number in change.new.run_ids() if number not in known and not 0 <= number < RUN_ID_END)
+    return _first(f"sorted run {{}} is not below {RUN_ID_END}", wild)
+
+
+def views_in_a_run_ascend(change: Change) -> str | None:
+    """Refuse views of a run that overlap by more than a boundary key: look-ups search by bisection. Spec 4.1."""
+    runs = (run for tree in change.new.trees() for run in tree.compacted)
+    return next((problem for run in runs if (problem := _overlap(change.new, run)) is not None), None)
+
+
+def _overlap(manifest: Manifest, run: SortedRun) -> str | None:
+    spans = [(view, view.key_range(manifest.ssts[view.sst_id])) for view in run.views]
+    for (one, before), (other, after) in pairwise(spans):
+        if before.end is None or before.start > after.start or before.end > key_after(after.start):
+            return f"in sorted run {run.id}, views {one.id} and {other.id} overlap or stand in the wrong order"
+    return None
+
+
+def segments_hold_their_prefix(change: Change) -> str | None:
+    """Refuse keys of a segment outside its prefix, and a root tree beside segments. Spec 4.7."""
+    new = change.new
+    if new.segments and (new.l0 or new.compacted):
+        return "it has segments and views in the root tree"
+    return next((problem for tree in new.segments if (problem := _stray(new, tree)) is not None), None)
+
+
+def _stray(manifest: Manifest, tree: Segment) -> str | None:
+    wanted = prefix_range(tree.prefix)
+    for view in (*tree.l0, *(view for run in tree.compacted for view in run.views)):
+        keys = view.key_range(manifest.ssts[view.sst_id])
+        if keys.intersect(wanted) != keys:
+            return f"view {view.id} shows keys outside the segment {tree.prefix.hex()}"
+    return None
+
+
+def checkpoints_point_at_manifests(change: Change) -> str | None:
+    """Refuse a dangling checkpoint: it stops the client's collector. The manifest may pin itself. Spec 12.9."""
+    wild = (point.id for point in change.new.checkpoints if not 1 <= point.manifest_id <= change.new_id)
+    return _first("checkpoint {} points at a manifest that does not exist", wild)
+
+
+def checkpoint_ids_are_unique(change: Change) -> str | None:
+    """Refuse two checkpoints with one id."""
+    return _first("two checkpoints have the id {}", _repeated(point.id for point in change.new.checkpoints))
+
+
+def wal_ids_agree(change: Change) -> str | None:
+    """Refuse a replay position behind the last WAL file seen. Spec 4.1."""
+    new = change.new
+    if new.replay_after_wal_id > new.wal_id_last_seen:
+        return f"replay starts after WAL file {new.replay_after_wal_id}, the last one seen is {new.wal_id_last_seen}"
+    return None
+
+
+def snapshot_seq_is_reached(change: Change) -> str | None:
+    """Refuse a snapshot seq that no row has reached. Spec 4.1."""
+    new = change.new
+    if new.recent_snapshot_min_seq > new.last_l0_seq:
+        return f"recent_snapshot_min_seq {new.recent_snapshot_min_seq} is above last_l0_seq {new.last_l0_seq}"
+    return None
+
+
+# --- against the current manifest -----------------------------------------------------------------------------------
+
+
+def epochs_do_not_fall(change: Change) -> str | None:
+    """Refuse a lower epoch, at which the client stops. Spec 5."""
+    return _falls(change, "writer_epoch") or _falls(change, "compactor_epoch")
+
+
+def seq_does_not_fall(change: Change) -> str | None:
+    """Refuse a lower last_l0_seq: rows above it are invisible, and their seqs would be used again. Spec 4.1."""
+    return _falls(change, "last_l0_seq")
+
+
+def tick_does_not_fall(change: Change) -> str | None:
+    """Refuse a lower clock tick: it bounds the writer's clock. Spec 4.1."""
+    return _falls(change, "last_l0_clock_tick")
+
+
+def wal_ids_do_not_fall(change: Change) -> str | None:
+    """Refuse lower WAL ids: files that were taken up would be replayed. Spec 4.1."""
+    return _falls(change, "replay_after_wal_id") or _falls(change, "wal_id_last_seen")
+
+
+def tracker_does_not_fall(change: Change) -> str | None:
+    """Refuse a tracker that goes back, at which the client's flush stops for ever. Spec 4.8."""
+    if change.current is None or not change.current.sequence_tracker.points:
+        return None
+    before, after = change.current.sequence_tracker.points[-1], change.new.sequence_tracker.points[-1:]
+    if not after:
+        return "the sequence tracker is empty, and was not"
+    if after[0][0] < before[0] or after[0][1] < before[1]:
+        return f"the sequence tracker ends with {after[0]}, and ended with {before}"
+    return None
+
+
+def extractor_stays(change: Change) -> str | None:
+    """Refuse another segment extractor: neither side opens with it. Spec 4.7."""
+    if change.current is None or change.current.segment_extractor_name == change.new.segment_extractor_name:
+        return None
+    return f"the segment extractor becomes {change.new.segment_extractor_name!r}"
+
+
+def new_l0_is_not_behind_the_watermark(change: Change) -> str | None:
+    """Refuse a new L0 file older than the newest before: the collector may take it, and the client refuses. Spec 1.2."""
+    current = change.current
+    watermark_ms = None if current is None else l0_watermark_ms(current)
+    if current is None or watermark_ms is None:
+        return None
+    known = {view.sst_id for tree in current.trees() for view in tree.l0}
+    added = (view.sst_id for tree in change.new.trees() for view in tree.l0 if view.sst_id not in known)
+    # Equal is allowed: the collector takes strictly older ones.
+    behind = (ulid for ulid in added if ulid.timestamp_ms < watermark_ms)
+    return _first(f"L0 file {{}} is older than the newest L0 before, of {watermark_ms} ms", behind)
+
+
+def l0_watermark_ms(manifest: Manifest) -> int | None:
+    """Return the time of the newest L0 file of all trees; of a tree without L0, that of its marker. Spec 1.2."""
+    times = []
+    for tree in manifest.trees():
+        if tree.l0:
+            times.append(max(view.sst_id for view in tree.l0).timestamp_ms)
+        elif tree.last_compacted_l0_sst_view_id is not None:
+            times.append(tree.last_compacted_l0_sst_view_id.timestamp_ms)
+    return max(times, default=None)
+
+
+# --- against the clock ----------------------------------------------------------------------------------------------
+
+
+def tick_is_not_ahead(change: Change) -> str | None:
+    """Refuse a clock tick in the future: the real writer waits for it, and then gives up. Spec 9.7."""
+    tick = change.new.last_l0_clock_tick
+    if change.now_ms is None or tick <= change.now_ms:
+        return None
+    if change.current is not None and tick <= change.current.last_l0_clock_tick:
+        return None  # it was so before, and must not fall
+    return f"the clock tick is {tick} ms, and it is {change.now_ms} ms"
+
+
+def new_files_are_not_ahead(change: Change) -> str | None:
+    """Refuse a file id in the future: it blocks the real writer and the collector. Spec 1.2.6."""
+    if change.now_ms is None:
+        return None
+    known = () if change.current is None else change.current.ssts
+    wild = (ulid for ulid in change.new.ssts if ulid not in known and ulid.timestamp_ms > change.now_ms)
+    return _first(f"SST {{}} is of the future; it is {change.now_ms} ms", wild)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    is_readable,
+    every_sst_is_shown,
+    every_sst_has_a_first_key,
+    l0_view_ids_are_unique,
+    no_view_id_is_repeated,
+    marker_is_not_in_l0,
+    run_ids_leave_room,
+    views_in_a_run_ascend,
+    segments_hold_their_prefix,
+    checkpoints_point_at_manifests,
+    checkpoint_ids_are_unique,
+    wal_ids_agree,
+    snapshot_seq_is_reached,
+    epochs_do_not_fall,
+    seq_does_not_fall,
+    tick_does_not_fall,
+    wal_ids_do_not_fall,
+    tracker_does_not_fall,
+    extractor_stays,
+    new_l0_is_not_behind_the_watermark,
+    tick_is_not_ahead,
+    new_files_are_not_ahead,
+)
+
+
+def _first(problem: str, culprits: Iterable[object]) -> str | None:
+    """Return the problem with the first culprit filled in, None if there is none."""
+    return next((problem.format(culprit) for culprit in culprits), None)
+
+
+def _repeated(values: Iterable[T]) -> set[T]:
+    return {value for value, times in Counter(values).items() if times > 1}
+
+
+def _falls(change: Change, name: str) -> str | None:
+    before = None if change.current is None else getattr(change.current, name)
+    after = getattr(change.new, name)
+    return None if before is None or after >= before else f"{name} falls from {before} to {after}"
