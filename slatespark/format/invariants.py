@@ -210,7 +210,7 @@ def extractor_stays(change: Change) -> str | None:
 
 
 def new_l0_is_not_behind_the_watermark(change: Change) -> str | None:
-    """Refuse a new L0 file older than the newest before: the collector may take it, and the client refuses. Spec 1.2."""
+    """Refuse a new L0 file older than the newest before: collectors may take it, clients refuse it. Spec 1.2."""
     current = change.current
     watermark_ms = None if current is None else l0_watermark_ms(current)
     if current is None or watermark_ms is None:
