@@ -6,6 +6,7 @@ import os
 import warnings
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
@@ -26,7 +27,7 @@ def implementation() -> str:
     if wanted:
         raise OptionError(f"{VARIABLE} is {wanted!r}, expected 'numba' or 'reference'.")
     # With its compiler switched off, numba cannot run what works on raw addresses.
-    return "reference"
+    return "numba" if find_spec("numba") and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else "reference"
 
 
 @cache

@@ -41,31 +41,33 @@ from slatespark.kernels._sources import (
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.results import Fields
 
-_KEY: Final = 0
-_VALUE: Final = 1
+# Which of a row's two byte strings.
+KEY: Final = 0
+VALUE: Final = 1
+
 _MAX_ARROW_BYTES: Final = 2**31 - 1
 
 
 def gather_keys(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """See `slatespark.kernels.gather_keys`."""
-    return _gathered(sources, rows, _KEY, np.int32)
+    return _gathered(sources, rows, KEY, np.int32)
 
 
 def gather_values(
     sources: Sequence[RowColumns], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """See `slatespark.kernels.gather_values`."""
-    return _gathered(sources, rows, _VALUE, np.int32)
+    return _gathered(sources, rows, VALUE, np.int32)
 
 
 def key_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """See `slatespark.kernels.key_lengths`."""
-    return _lengths(sources, rows, _KEY)
+    return _lengths(sources, rows, KEY)
 
 
 def value_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """See `slatespark.kernels.value_lengths`."""
-    return _lengths(sources, rows, _VALUE)
+    return _lengths(sources, rows, VALUE)
 
 
 def gather_fields(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Fields:
@@ -75,15 +77,15 @@ def gather_fields(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Fie
     seqs, flags = np.empty(count, np.uint64), np.empty(count, np.uint8)
     create_ts, expire_ts = np.empty(count, np.int64), np.empty(count, np.int64)
     outputs = address_of(seqs), address_of(flags), address_of(create_ts), address_of(expire_ts)
-    _check_row(_copy_fields(address_of(table), len(sources), address_of(rows), count, *outputs), sources, rows)
+    check_row(_copy_fields(address_of(table), len(sources), address_of(rows), count, *outputs), sources, rows)
     return Fields(seqs, flags, create_ts, expire_ts)
 
 
 def take_rows(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
     """See `slatespark.kernels.take_rows`."""
     fields = gather_fields(sources, rows)
-    key_offsets, key_bytes = _gathered(sources, rows, _KEY, np.int64)
-    value_offsets, value_bytes = _gathered(sources, rows, _VALUE, np.int64)
+    key_offsets, key_bytes = _gathered(sources, rows, KEY, np.int64)
+    value_offsets, value_bytes = _gathered(sources, rows, VALUE, np.int64)
     return RowColumns(
         key_bytes=key_bytes,
         key_offsets=key_offsets,
@@ -102,33 +104,40 @@ def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDAr
     rows = np.ascontiguousarray(rows, np.int64)
     table, mask = source_table(sources), np.empty(len(rows), np.bool_)
     bad = _mark_new_keys(address_of(table), len(sources), address_of(rows), len(rows), address_of(mask))
-    _check_row(bad, sources, rows)
+    check_row(bad, sources, rows)
     return mask
 
 
 def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int, dtype: Any) -> tuple[Any, Any]:
     """Return offsets of the type wanted, and the bytes."""
     rows = np.ascontiguousarray(rows, np.int64)
-    table, count = source_table(sources), len(rows)
-    named = address_of(table), len(sources), address_of(rows), count, column
-    total = _measure(*named, 0)
-    _check_row(total, sources, rows)
+    total, count = measured_bytes(sources, rows, column), len(rows)
     if dtype is np.int32 and total > _MAX_ARROW_BYTES:
         raise InternalError(f"{total} bytes do not fit into one Arrow array, at most {_MAX_ARROW_BYTES} do.")
     offsets, gathered = np.empty(count + 1, dtype), np.empty(total + SLACK, np.uint8)
-    _copy(*named, address_of(offsets), offsets.itemsize, address_of(gathered))
+    table = source_table(sources)
+    outputs = address_of(offsets), offsets.itemsize, address_of(gathered)
+    _copy(address_of(table), len(sources), address_of(rows), count, column, *outputs)
     return offsets, gathered[:total]
+
+
+def measured_bytes(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:
+    """Return the sum of the lengths; afterwards all rows are known to exist and to lie in their buffers."""
+    table = source_table(sources)
+    total = _measure(address_of(table), len(sources), address_of(rows), len(rows), column, 0)
+    check_row(total, sources, rows)
+    return total
 
 
 def _lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> NDArray[np.int64]:
     rows = np.ascontiguousarray(rows, np.int64)
     table, lengths = source_table(sources), np.empty(len(rows), np.int64)
     total = _measure(address_of(table), len(sources), address_of(rows), len(rows), column, address_of(lengths))
-    _check_row(total, sources, rows)
+    check_row(total, sources, rows)
     return lengths
 
 
-def _check_row(result: int, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+def check_row(result: int, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
     """Raise if a kernel returned `-1 - i`, which means that row i cannot be."""
     if result < 0:
         raise refuse_row(int(rows[-1 - result]), sources)
@@ -161,7 +170,7 @@ def _measure(table: int, sources: int, rows: int, count: int, column: int, lengt
         line = line_of(table, sources, packed)
         if line == 0:
             return -1 - number
-        if column == _KEY:
+        if column == KEY:
             start, size = key_of(line, position_of(packed))
             low, high = load64(line + KEYS), load64(line + KEYS_END)
         else:
@@ -188,7 +197,7 @@ def _copy(
             store64(offsets + 8 * number, end)
         packed = load64(rows + 8 * number)
         line = line_of(table, sources, packed)
-        if column == _KEY:
+        if column == KEY:
             start, size = key_of(line, position_of(packed))
             copy_wide(gathered + end, start, size, load64(line + KEYS_END))
         else:
