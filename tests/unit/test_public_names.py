@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import pyspark_slate
+import slatespark
+from slatespark import errors
+
+
+def test_every_name_can_be_loaded() -> None:
+    for name in slatespark.__all__:
+        assert getattr(slatespark, name) is not None
+    assert set(slatespark.__all__) <= set(dir(slatespark))
+
+
+def test_every_error_is_public() -> None:
+    classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert classes <= set(slatespark.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'SlateTabel'"):
+        _ = slatespark.SlateTabel
+
+
+@pytest.mark.parametrize("module", ["slatespark", "slatespark.spark", "slatespark.spark.java", "pyspark_slate"])
+def test_imports_are_cheap(module: str) -> None:
+    heavy = ["pyspark", "pyarrow", "numba", "s3fs", "fsspec", "typer", "matplotlib"]
+    script = f"import sys, {module}\nprint([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_spark_gets_the_data_source() -> None:
+    assert pyspark_slate.DefaultSource.name() == "slate"
+
+
+def test_a_data_source_that_cannot_be_loaded_is_absent_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "slatespark.spark.datasource", None)
+    with pytest.warns(RuntimeWarning, match=r'format\("slate"\) is not available'):
+        assert not hasattr(pyspark_slate, "DefaultSource")
+    assert not hasattr(pyspark_slate, "SomethingElse")
