@@ -20,7 +20,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.write.sort_spill import SortedRows
 
-STEP_BYTES = 4 << 20  # rows handed to the builder at a time, so that a file ends near its size
+STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
 
 
@@ -66,7 +66,7 @@ def upload_sorted(
     files: list[NewFile] = []
     builder: SstBuilder | None = None
     for piece in pieces:
-        for step in _steps(piece):
+        for step in _steps(piece, max(1, min(STEP_BYTES, options.sst_bytes // 4))):
             builder = builder or _new_builder(options, planned_ms)
             builder.add(step.sources, step.rows)
             if builder.estimated_bytes >= options.sst_bytes:
@@ -86,13 +86,13 @@ def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
     )
 
 
-def _steps(piece: SortedRows) -> Iterator[SortedRows]:
+def _steps(piece: SortedRows, step_bytes: int) -> Iterator[SortedRows]:
     sizes = key_lengths(piece.sources, piece.rows) + value_lengths(piece.sources, piece.rows) + ROW_FIXED_BYTES
     reach = np.cumsum(sizes)
     start = 0
     while start < len(piece.rows):
         before = int(reach[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(reach, before + STEP_BYTES, side="right")))
+        end = max(start + 1, int(np.searchsorted(reach, before + step_bytes, side="right")))
         yield SortedRows(piece.sources, piece.rows[start:end])
         start = end
 
