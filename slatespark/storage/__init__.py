@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slatespark.errors import InvalidRequestError
+from slatespark.storage.credentials import refuse_user_info
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
@@ -37,6 +38,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
     InvalidRequestError : the address cannot be used, or an option is unknown. No message shows credentials.
     """
     scheme = _SCHEME.match(url)
+    if scheme is None and "://" in url:  # as in `simplecache::s3://`
+        refuse_user_info(url)
+        raise InvalidRequestError(f"{url} is no address.", todo="Write a path or protocol://place.")
     if scheme is None:
         return LocalStore(_local_folder(url))
     protocol = scheme[1].lower()

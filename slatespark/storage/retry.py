@@ -68,6 +68,7 @@ _BY_CODE = {
 _BY_NAME = {
     "ClientConnectionError": Outcome.TRANSIENT,
     "ClientPayloadError": Outcome.TRANSIENT,
+    "ConnectionError": Outcome.TRANSIENT,  # those of botocore and requests are not Python's own
     "CredentialRetrievalError": Outcome.TRANSIENT,
     "HTTPClientError": Outcome.TRANSIENT,
     "IncompleteRead": Outcome.TRANSIENT,

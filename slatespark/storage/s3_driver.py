@@ -22,6 +22,11 @@ PART_BYTES = 16 << 20
 PARTS_IN_FLIGHT = 4
 MOST_PARTS = 10_000  # do not change: a limit of S3
 
+DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
+
+# Below this rate an upload counts as stuck.
+SLOWEST_BYTES_PER_S = 256 << 10
+
 OPTIONS = {
     "addressing_style": "path, virtual or auto",
     "anon": "true: send no credentials",
@@ -56,6 +61,7 @@ class S3Driver:
     def __init__(self, url: str, options: BackendOptions) -> None:
         self._bucket, _, root = url.removeprefix("s3://").partition("/")
         self._prefix = f"{root}/" if root else ""
+        self._timeout_s = 2 * (_seconds(options, "connect_timeout") + _seconds(options, "read_timeout"))
         self._fs = shared_file_system("s3", options, lambda: _open(options))
 
     def read(self, path: str) -> bytes:
@@ -94,7 +100,7 @@ class S3Driver:
 
     def create(self, path: str, data: bytes) -> None:
         """Create an object, on the condition that there is none."""
-        self._fs.pipe_file(self._name(path), data, mode="create")
+        self._upload(path, data, mode="create")
         self._confirm_condition(path, data)
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
@@ -103,7 +109,7 @@ class S3Driver:
         chunk_bytes = max(PART_BYTES, -(-len(joined) // MOST_PARTS))
         # s3fs sends less than two chunks in one request, for which it needs bytes, and else slices what it is given.
         data = joined if len(joined) >= 2 * chunk_bytes else joined[:]
-        self._fs.pipe_file(self._name(path), data, chunksize=chunk_bytes, max_concurrency=PARTS_IN_FLIGHT)
+        self._upload(path, data, chunksize=chunk_bytes, max_concurrency=PARTS_IN_FLIGHT)
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object on the server."""
@@ -119,6 +125,12 @@ class S3Driver:
             raise InvalidRequestError(f"s3://{name} cannot be used.", why="Its name holds '?versionId='.")
         return name
 
+    def _upload(self, path: str, data: bytes | JoinedParts, **arguments: Any) -> None:
+        # The timeouts of the library do not count while it waits for "100 Continue", and a silent server would hold
+        # us for ever.
+        timeout_s = self._timeout_s + len(data) / SLOWEST_BYTES_PER_S
+        self._fs.pipe_file(self._name(path), data, timeout=timeout_s, **arguments)
+
     def _confirm_condition(self, path: str, data: bytes) -> None:
         """Make sure, once per process and bucket, that the server heeds the condition.
 
@@ -130,7 +142,7 @@ class S3Driver:
         if ".amazonaws.com" in endpoint or bucket in _CONFIRMED:
             return
         try:
-            self._fs.pipe_file(self._name(path), data, mode="create")
+            self._upload(path, data, mode="create")
         except Exception as exc:
             if judge(exc) is Outcome.EXISTS:
                 _CONFIRMED.add(bucket)
@@ -206,8 +218,8 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     arguments: dict[str, Any] = {
         "retries": {"mode": "standard", "total_max_attempts": 3},
         "max_pool_connections": 2 * CONCURRENCY,
-        "connect_timeout": _seconds(options, "connect_timeout", 10),
-        "read_timeout": _seconds(options, "read_timeout", 30),
+        "connect_timeout": _seconds(options, "connect_timeout"),
+        "read_timeout": _seconds(options, "read_timeout"),
     }
     if other_server:  # many do not know the checksums that Amazon's library adds by itself
         arguments |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
@@ -218,8 +230,8 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     return arguments
 
 
-def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
-    text = options.get(name, str(default))
+def _seconds(options: Mapping[str, str], name: str) -> float:
+    text = options.get(name, DEFAULT_TIMEOUTS_S[name])
     try:
         seconds = float(text)
     except ValueError:

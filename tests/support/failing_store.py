@@ -59,8 +59,8 @@ class FailingStore:
     """An `ObjectStore` around another one."""
 
     inner: ObjectStore
-    calls: list[Call] = field(default_factory=list)
-    cues: list[Cue] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list, repr=False)
+    cues: list[Cue] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -134,10 +134,10 @@ class FailingStore:
         return self._pass(Call("get", path), lambda: self.inner.get(path))
 
     def get_range(self, path: str, span: ByteRange) -> Buffer:
-        return self._pass(Call("get_range", path, len(span)), lambda: self.inner.get_range(path, span))
+        return self._pass(Call("get_range", path, _bytes([span])), lambda: self.inner.get_range(path, span))
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        return self._pass(Call("get_ranges", path, sum(map(len, spans))), lambda: self.inner.get_ranges(path, spans))
+        return self._pass(Call("get_ranges", path, _bytes(spans)), lambda: self.inner.get_ranges(path, spans))
 
     def head(self, path: str) -> ObjectMeta:
         return self._pass(Call("head", path), lambda: self.inner.head(path))
@@ -170,3 +170,7 @@ class FailingStore:
         for cue in due:
             if cue.moment == moment:
                 cue.action()
+
+
+def _bytes(spans: Sequence[ByteRange]) -> int:
+    return sum(span.end - span.start for span in spans)

@@ -16,6 +16,13 @@ from typing import Self
 
 import pytest
 
+# `python -m moto.server`, which ends with us even if we are killed: then its standard input ends.
+_SERVE = """
+import os, runpy, sys, threading
+threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+runpy.run_module("moto.server", run_name="__main__")
+"""
+
 KEY, SECRET, REGION = "moto-key-id", "moto-secret-key", "us-east-1"
 
 
@@ -33,8 +40,8 @@ class MotoServer:
             port = _free_port()
             self.endpoint = f"http://127.0.0.1:{port}"
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-c", _SERVE, "-H", "127.0.0.1", "-p", str(port)],
+                stdin=subprocess.PIPE,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
                 # The server must not take the credentials or the endpoint of a test for its own.
@@ -53,12 +60,19 @@ class MotoServer:
 
     def create_bucket(self, name: str) -> str:
         """Create an empty bucket and return its address, `s3://name`."""
-        self._send("PUT", f"/{name}")
+        self.request("PUT", f"/{name}")
         return f"s3://{name}"
 
     def reset(self) -> None:
         """Forget all buckets."""
-        self._send("POST", "/moto-api/reset")
+        self.request("POST", "/moto-api/reset")
+
+    def request(self, method: str, path: str, data: bytes | None = None) -> None:
+        """Send a request past all clients: moto asks for no signature."""
+        request = urllib.request.Request(self.endpoint + path, method=method, data=data)
+        # No proxy: an environment with one must not catch what is meant for loopback.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+            answer.read()
 
     @property
     def options(self) -> dict[str, str]:
@@ -93,23 +107,19 @@ class MotoServer:
         deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             try:
-                self._send("GET", "/moto-api/")
+                self.request("GET", "/moto-api/")
             except OSError:
                 time.sleep(0.05)
             else:
                 return self._process.poll() is None  # else it was somebody else who answered
         return False
 
-    def _send(self, method: str, path: str) -> None:
-        request = urllib.request.Request(self.endpoint + path, method=method)
-        # No proxy: an environment with one must not catch what is meant for loopback.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
-            answer.read()
-
     def _end_process(self) -> None:
         if self._process is None:
             return
         self._process.terminate()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:

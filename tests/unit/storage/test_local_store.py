@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,3 +188,10 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {store.url for store in stores} == {f"file://{tmp_path}/t"}
     with pytest.raises(InvalidRequestError, match=r"Use file:///data/t\."):
         open_store("file://data/t")
+
+
+def test_a_local_table_loads_no_driver() -> None:
+    code = "import sys; from slatespark.storage import open_store; open_store('/x').list(''); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "slatespark.storage.local_store" in loaded
+    assert not {"fsspec", "s3fs", "asyncio", "numpy"} & set(loaded)

@@ -13,6 +13,8 @@ _names = itertools.count()
 
 
 class TestMemoryStore(StoreContract):
+    names_are_flat = True
+
     @pytest.fixture
     def store(self) -> ObjectStore:
         return MemoryStore(f"bucket-{next(_names)}")

@@ -1,19 +1,29 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import threading
+import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 
-from slatespark.storage import open_store
+from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
+from slatespark.ranges import ByteRange
+from slatespark.storage import open_store, read_ahead, s3_driver
+from slatespark.storage.fsspec_store import FsspecStore
 from slatespark.storage.object_store import ObjectStore
-from tests.support.moto_server import MotoServer
+from slatespark.storage.retry import RetryPolicy
+from tests.support.moto_server import KEY, SECRET, MotoServer
 from tests.support.store_contract import StoreContract
+from tests.unit.storage.faulty_proxy import FaultyProxy
 
 pytestmark = pytest.mark.s3
 
 _names = itertools.count()
+
+IMPATIENT = RetryPolicy(attempts=3, first_wait_s=0.001)
 
 
 @pytest.fixture
@@ -26,7 +36,31 @@ def store(moto_server: MotoServer, bucket: str) -> ObjectStore:
     return open_store(bucket, moto_server.options)
 
 
+@pytest.fixture
+def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(moto_server.endpoint).running() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def shaky(moto_server: MotoServer, bucket: str, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """A store behind the proxy, connected, with no repetition below our own, so that requests can be counted."""
+    arguments = s3_driver.s3_arguments
+
+    def without_repetition(options: dict[str, str]) -> dict[str, object]:
+        changed = arguments(options)
+        changed["config_kwargs"]["retries"]["total_max_attempts"] = 1
+        return changed
+
+    monkeypatch.setattr(s3_driver, "s3_arguments", without_repetition)
+    store = FsspecStore(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
+    store.create("first", b"1")
+    proxy.requests.clear()
+    return store
+
+
 class TestS3Store(StoreContract):
+    names_are_flat = True
     race_rounds = 12
 
 
@@ -39,10 +73,174 @@ class TestS3StoreBelowAPath(StoreContract):
         return open_store(bucket.replace("s3:", "s3a:") + "/some/root/", moto_server.options)
 
 
-def test_more_objects_than_a_page_holds(store: ObjectStore) -> None:
-    paths = [f"wal/{number:020}.sst" for number in range(1, 1051)]
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(partial(store.put, parts=[b"x"]), paths))
+def test_more_objects_than_a_page_holds(moto_server: MotoServer, store: ObjectStore) -> None:
+    paths = [f"wal/{number:020}.sst" for number in range(1, 1021)]
+    with ThreadPoolExecutor(4) as threads:
+        bucket = store.url.removeprefix("s3://")
+        list(threads.map(lambda path: moto_server.request("PUT", f"/{bucket}/{path}", b"x"), paths))
     assert [meta.path for meta in store.list("wal/")] == paths
-    assert [meta.path for meta in store.list("wal/", paths[20])] == paths[21:]
+    assert [meta.path for meta in store.list("wal/", paths[10])] == paths[11:]
     assert [meta.path for meta in store.list("wal/", paths[-2])] == paths[-1:]
+
+
+def test_a_large_object_goes_in_parts(store: ObjectStore) -> None:
+    block = bytes(range(251)) * 8000
+    parts = [block] * 17 + [b"end"]
+    store.put("large", parts)
+    assert store.head("large").size == 17 * len(block) + 3 > 2 * s3_driver.PART_BYTES
+    assert store.get("large") == b"".join(parts)
+    spans = [ByteRange(at, at + 3_000_000) for at in range(0, 30_000_000, 3_000_000)]
+    assert b"".join(read_ahead(store, "large", spans)) == b"".join(parts)[:30_000_000]
+
+
+def test_settings_from_the_environment(
+    moto_server: MotoServer, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("x", [b"1"])
+    for name, value in moto_server.environment.items():
+        monkeypatch.setenv(name, value)
+    assert open_store(store.url).get("x") == b"1"
+
+
+def test_first_use_by_many_threads(moto_server: MotoServer, bucket: str) -> None:
+    fresh = open_store(bucket, {**moto_server.options, "read_timeout": "29"})  # no connection of other tests fits
+    start = threading.Barrier(8)
+
+    def use(number: int) -> bytes:
+        start.wait()
+        fresh.put(f"{number}", [b"%d" % number])
+        return bytes(fresh.get(f"{number}"))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(use, range(8))) == [b"%d" % number for number in range(8)]
+
+
+def test_missing_bucket(moto_server: MotoServer) -> None:
+    store = open_store("s3://no-such-bucket/t", moto_server.options)
+    for call in (
+        lambda: store.list(""),
+        lambda: store.get("x"),
+        lambda: store.put("x", [b""]),
+        lambda: store.create("x", b""),
+    ):
+        with pytest.raises(TableNotFoundError, match=r"s3://no-such-bucket/t/.* bucket does not exist"):
+            call()
+
+
+def test_requests_are_few(shaky: ObjectStore, proxy: FaultyProxy) -> None:
+    for call, expected in (
+        (lambda: shaky.create("x", b"0123456789"), ["PUT"]),
+        (lambda: shaky.get("x"), ["GET"]),
+        (lambda: shaky.get_ranges("x", [ByteRange(0, 2), ByteRange(5, 9)]), ["GET"]),
+        (lambda: shaky.head("x"), ["HEAD"]),
+        (lambda: shaky.list(""), ["GET"]),
+        (lambda: shaky.put("y", [b"1", b"2"]), ["PUT"]),
+        (lambda: shaky.delete("y"), ["DELETE"]),
+    ):
+        proxy.requests.clear()
+        call()
+        assert [method for method, _ in proxy.requests] == expected
+
+
+def test_create_whose_answer_is_lost(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:
+    proxy.fail("lose answer", "PUT")
+    shaky.create("x", b"mine")
+    assert store.get("x") == b"mine"
+    proxy.fail("lose answer", "PUT", times=100)
+    shaky.create("y", b"mine")
+    assert store.get("y") == b"mine"
+
+
+def test_create_that_never_arrived(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:
+    proxy.fail("drop", "PUT")
+    shaky.create("x", b"mine")
+    assert store.get("x") == b"mine"
+    proxy.fail("drop", "PUT", times=100)
+    with pytest.raises(UnavailableError, match=r"Cannot create s3://.*/y"):
+        shaky.create("y", b"mine")
+    assert [meta.path for meta in store.list("", "x")] == []
+
+
+def test_create_that_lost_the_race_and_the_answer(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:
+    store.create("x", b"theirs")
+    store.create("fence", b"")
+    for path, data in (("x", b"mine"), ("fence", b"")):
+        proxy.fail("lose answer", "PUT")
+        with pytest.raises(FileExistsError):
+            shaky.create(path, data)
+    assert store.get("x") == b"theirs"
+
+
+def test_a_fence_whose_answer_is_lost(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:
+    proxy.fail("lose answer", "PUT")
+    with pytest.raises(FileExistsError):
+        shaky.create("fence", b"")
+    assert store.get("fence") == b""
+
+
+@pytest.mark.parametrize(
+    "fault", ["drop", (503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict")]
+)
+def test_passing_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple[int, str]) -> None:
+    proxy.fail(fault, "PUT", times=2)
+    shaky.create("x", b"1")
+    proxy.fail(fault, "GET", times=2)
+    assert shaky.get("x") == b"1"
+    proxy.fail(fault, "GET", times=2)
+    assert [meta.path for meta in shaky.list("")] == ["first", "x"]
+    assert len([method for method, _ in proxy.requests if method == "PUT"]) == 3
+
+
+@pytest.mark.parametrize(
+    "code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
+)
+def test_no_permission(shaky: ObjectStore, proxy: FaultyProxy, code: str) -> None:
+    for method, call in (("PUT", lambda: shaky.put("x", [b"1"])), ("GET", lambda: shaky.list(""))):
+        proxy.requests.clear()
+        proxy.fail((403, code), method, times=100)
+        with pytest.raises(InvalidRequestError, match="Check the credentials") as caught:
+            call()
+        assert len(proxy.requests) == 1
+        printed = "".join(traceback.format_exception(caught.value))
+        assert KEY not in printed
+        assert SECRET not in printed
+
+
+def test_no_credentials(moto_server: MotoServer, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    bare = open_store(store.url, {"endpoint_url": moto_server.endpoint, "region": "us-east-1", "read_timeout": "28"})
+    with pytest.raises(InvalidRequestError, match="Check the credentials"):
+        bare.list("")
+
+
+def test_a_server_without_conditional_writes(
+    moto_server: MotoServer, bucket: str, proxy: FaultyProxy, store: ObjectStore
+) -> None:
+    proxy.forgotten_headers = {"If-None-Match"}
+    careless = open_store(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint})
+    store.put("x", [b"1"])
+    assert careless.get("x") == b"1"
+    with pytest.raises(InvalidRequestError, match="ignores If-None-Match"):
+        careless.create("y", b"1")
+
+
+def test_nobody_listens(bucket: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        options = {"endpoint_url": endpoint, "key": "some-key-id", "secret": "hidden-secret", "region": "us-east-1"}
+        with pytest.raises(UnavailableError, match=f"Cannot read {bucket}/x") as caught:
+            FsspecStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
+    assert "hidden-secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_server_that_falls_silent(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> None:
+    proxy.is_silent = True
+    options = {**moto_server.options, "endpoint_url": proxy.endpoint, "connect_timeout": "0.2", "read_timeout": "0.2"}
+    store = FsspecStore(bucket, options, policy=RetryPolicy(attempts=1))
+    with pytest.raises(UnavailableError, match="Cannot write"):
+        store.put("x", [b"1"])

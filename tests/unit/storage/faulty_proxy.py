@@ -1,0 +1,98 @@
+"""Between a client and moto: loses answers, refuses, and forgets headers, on cue."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+# What to do with a request: pass it on; close the connection before or after it took effect; or an S3 error.
+Fault: TypeAlias = Literal["pass", "drop", "lose answer"] | tuple[int, str]
+
+
+class FaultyProxy:
+    """A server at `endpoint` that does with each request what `decide(method, path)` says."""
+
+    def __init__(self, target: str) -> None:
+        self.target = urlsplit(target).netloc
+        self.decide: Callable[[str, str], Fault] = lambda method, path: "pass"
+        self.forgotten_headers: set[str] = set()
+        self.requests: list[tuple[str, str]] = []
+        self.is_silent = False  # never says "100 Continue"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+
+    def fail(self, fault: Fault, method: str, *, times: int = 1) -> None:
+        """Do `fault` with the next `times` requests of a method."""
+        left = [times]
+
+        def decide(asked: str, _path: str) -> Fault:
+            if asked == method and left[0] > 0:
+                left[0] -= 1
+                return fault
+            return "pass"
+
+        self.decide = decide
+
+    @contextmanager
+    def running(self) -> Iterator[FaultyProxy]:
+        """Serve until the end of the block."""
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    proxy: FaultyProxy
+    protocol_version = "HTTP/1.1"  # with 1.0 no "100 Continue" is sent, for which clients wait before a body
+
+    def handle_any(self) -> None:
+        self.close_connection = True
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.proxy.requests.append((self.command, self.path))
+        fault = self.proxy.decide(self.command, self.path)
+        if isinstance(fault, tuple):
+            status, code = fault
+            self._reply(status, {}, f"<Error><Code>{code}</Code><Message>said on cue</Message></Error>".encode())
+        elif fault != "drop":
+            status, headers, answer = self._forward(body)
+            if fault == "pass":
+                self._reply(status, headers, answer)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815 - names of the base class
+
+    def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        dropped = {*self.proxy.forgotten_headers, "Expect"}
+        headers = {name: value for name, value in self.headers.items() if name not in dropped}
+        connection = http.client.HTTPConnection(self.proxy.target, timeout=20)
+        try:
+            connection.request(self.command, self.path, body, headers)
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+        finally:
+            connection.close()
+
+    def _reply(self, status: int, headers: dict[str, str], answer: bytes) -> None:
+        self.send_response(status)
+        length = headers.get("Content-Length", str(len(answer)))  # of HEAD it is not that of the body
+        for name, value in {**headers, "Content-Length": length, "Connection": "close"}.items():
+            if name not in ("Transfer-Encoding", "Date", "Server"):
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer)
+
+    def handle_expect_100(self) -> bool:
+        return not self.proxy.is_silent and super().handle_expect_100()
+
+    def log_message(self, *_: object) -> None:
+        pass

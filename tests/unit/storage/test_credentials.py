@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.storage import open_store
+from slatespark.storage.credentials import BackendOptions
+
+SECRETS = {"key": "AKIAEXAMPLE", "secret": "s3cr3t/with+signs", "token": "t0ken-value"}
+
+
+def test_options_show_their_names_only() -> None:
+    options = BackendOptions({**SECRETS, "Region": "eu-west-1", "root": "s3://elsewhere"})
+    assert repr(options) == "BackendOptions(key, secret, token, region)"
+    assert dict(options) == {**SECRETS, "region": "eu-west-1"}
+
+
+def test_a_store_shows_no_secret() -> None:
+    store = open_store("s3://bucket/t", SECRETS)
+    again = pickle.loads(pickle.dumps(store))
+    for text in (repr(store), store.url, repr(again), str(pickle.dumps(store)), repr(vars(store))):
+        assert not any(secret in text for secret in SECRETS.values())
+    assert dict(again._options) == SECRETS
+
+
+def test_masking(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = BackendOptions({"secret": "long-secret", "key": "long", "region": "eu-west-1", "token": "abc"})
+    assert options.mask("long-secret long eu-west-1 abc") == "*** *** eu-west-1 abc"
+    assert options.mask("to http://me:pw@host/x") == "to http://***@host/x"
+    assert options.mask("mail me@host: http://host:80/a@b") == "mail me@host: http://host:80/a@b"
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "from-the-environment")
+    assert options.mask("from-the-environment") == "***"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIAEXAMPLE:hidden-secret@bucket/table",
+        "s3a://AKIAEXAMPLE:hidden/with/slash-secret@bucket/table",
+        "ftp://me:hidden-secret@host/table",
+        "https://me:hidden-secret@host:8080/table",
+    ],
+)
+def test_no_credentials_in_addresses(url: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"storage\.key") as caught:
+        open_store(url)
+    assert "hidden" not in str(caught.value)
+    assert "secret@" not in str(caught.value)
+
+
+def test_no_credentials_in_the_endpoint() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        open_store("s3://bucket/t", {"endpoint_url": "http://me:hidden@minio:9000"})
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "abfss://container@account.dfs.core.windows.net/t",
+        "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/t@x",
+        "https://host:8080/a:b@c",
+        "s3://bucket/a:b@c",
+    ],
+)
+def test_signs_that_are_no_credentials(url: str) -> None:
+    assert open_store(url).url == url
+
+
+def test_unknown_and_malformed_options() -> None:
+    for options, text in (
+        ({"secrte": "hidden"}, r"storage\.secrte for S3\. Did you mean storage\.secret\?"),
+        ({"anon": "hidden"}, "storage.anon"),
+        ({"read_timeout": "-1"}, "storage.read_timeout"),
+        ({"addressing_style": "odd"}, "storage.addressing_style"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            open_store("s3://bucket/t", options)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+
+from slatespark.errors import CorruptDataError
+from slatespark.ranges import ByteRange
+from slatespark.storage import read_ahead
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer
+
+DATA = bytes(range(250)) * 10
+SPANS = [ByteRange(start, start + 100) for start in range(0, 2500, 100)]
+
+
+class FarStore(MemoryStore):
+    """Pretends that reads wait for a network; notes what was asked for, and can hold answers back."""
+
+    def __init__(self) -> None:
+        super().__init__("far")
+        self.put("x", [DATA])
+        self.asked: list[ByteRange] = []
+        self.open = threading.Event()
+        self.open.set()
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        self.asked.append(span)
+        assert self.open.wait(10)
+        return super().get_range(path, span)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 100])
+@pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
+def test_same_bytes_in_the_same_order(depth: int, max_bytes: int) -> None:
+    parts = list(read_ahead(FarStore(), "x", SPANS, depth=depth, max_bytes=max_bytes))
+    assert b"".join(parts) == DATA
+
+
+def test_nothing_is_read_before_it_is_asked_for() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS)
+    assert store.asked == []
+    next(buffers)
+    wait_until(lambda: len(store.asked) == 3)
+    time.sleep(0.02)
+    assert store.asked == SPANS[:3]
+
+
+def test_ranges_are_on_their_way_at_the_same_time() -> None:
+    store = FarStore()
+    store.open.clear()
+    buffers = read_ahead(store, "x", SPANS, depth=3)
+    taker = threading.Thread(target=next, args=(buffers,))
+    taker.start()
+    wait_until(lambda: len(store.asked) == 4)
+    store.open.set()
+    taker.join()
+
+
+def test_bytes_are_bounded() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS, depth=10, max_bytes=350)
+    for taken in range(1, 6):
+        next(buffers)
+        time.sleep(0.005)
+        assert len(store.asked) <= taken + 3
+
+
+def test_a_consumer_that_stops() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS, depth=2)
+    assert [bytes(part) for part in islice(buffers, 2)] == [DATA[:100], DATA[100:200]]
+    buffers.close()
+    asked = len(store.asked)
+    time.sleep(0.02)
+    assert len(store.asked) == asked <= 4
+
+
+def test_an_error_comes_at_its_range() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", [*SPANS[:2], ByteRange(2400, 2600), SPANS[3]])
+    assert [bytes(next(buffers)), bytes(next(buffers))] == [DATA[:100], DATA[100:200]]
+    with pytest.raises(CorruptDataError, match="2600"):
+        next(buffers)
+
+
+def test_near_stores_are_read_when_asked() -> None:
+    store = MemoryStore("near")
+    store.put("x", [DATA])
+    before = threading.active_count()
+    assert b"".join(read_ahead(store, "x", SPANS)) == DATA
+    assert threading.active_count() <= before
+    assert list(read_ahead(store, "x", [])) == []

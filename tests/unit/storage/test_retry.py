@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import errno
+import importlib
+import pickle
+from collections.abc import Callable
+
+import pytest
+from s3fs.errors import translate_boto_error
+
+from slatespark.errors import (
+    CorruptDataError,
+    InternalError,
+    InvalidRequestError,
+    SlateError,
+    TableNotFoundError,
+    UnavailableError,
+)
+from slatespark.storage.credentials import BackendOptions
+from slatespark.storage.object_store import Buffer
+from slatespark.storage.retry import Outcome, RetryPolicy, create_once, judge, repeat
+
+botocore = importlib.import_module("botocore.exceptions")  # it has no types
+
+
+class Sleeper:
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    def __call__(self, seconds: float) -> None:
+        self.waits_s.append(seconds)
+
+
+def answer(code: str, status: int) -> Exception:
+    response = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    error: Exception = botocore.ClientError(response, "Operation")
+    return error
+
+
+class HttpError(Exception):
+    """As gcsfs (`code`) and azure (`status_code`) have them."""
+
+    def __init__(self, **status: int) -> None:
+        super().__init__(status)
+        vars(self).update(status)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "outcome"),
+    [
+        ("NoSuchKey", 404, Outcome.MISSING),
+        ("404", 404, Outcome.MISSING),
+        ("NoSuchBucket", 404, Outcome.NO_BUCKET),
+        ("NoSuchUpload", 404, Outcome.TRANSIENT),
+        ("AccessDenied", 403, Outcome.DENIED),
+        ("403", 403, Outcome.DENIED),
+        ("SignatureDoesNotMatch", 403, Outcome.DENIED),
+        ("ExpiredToken", 400, Outcome.DENIED),
+        ("PreconditionFailed", 412, Outcome.EXISTS),
+        ("412", 412, Outcome.EXISTS),
+        ("ConditionalRequestConflict", 409, Outcome.TRANSIENT),
+        ("InvalidRange", 416, Outcome.PAST_END),
+        ("SlowDown", 503, Outcome.TRANSIENT),
+        ("InternalError", 500, Outcome.TRANSIENT),
+        ("InternalError", 200, Outcome.TRANSIENT),
+        ("502", 502, Outcome.TRANSIENT),
+        ("RequestTimeout", 400, Outcome.TRANSIENT),
+        ("TooManyRequests", 429, Outcome.TRANSIENT),
+        ("NotImplemented", 501, Outcome.REFUSED),
+        ("InvalidArgument", 400, Outcome.REFUSED),
+        ("SomethingNew", 400, Outcome.REFUSED),
+    ],
+)
+def test_answers_of_s3(code: str, status: int, outcome: Outcome) -> None:
+    error = answer(code, status)
+    assert judge(error) is outcome
+    assert judge(translate_boto_error(error)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (botocore.EndpointConnectionError(endpoint_url="http://x"), Outcome.TRANSIENT),
+        (botocore.ConnectTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
+        (botocore.ReadTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
+        (ConnectionResetError(), Outcome.TRANSIENT),
+        (TimeoutError(), Outcome.TRANSIENT),
+        (OSError(errno.EHOSTUNREACH, "no route"), Outcome.TRANSIENT),
+        (botocore.NoCredentialsError(), Outcome.DENIED),
+        (PermissionError(), Outcome.DENIED),
+        (FileExistsError(), Outcome.EXISTS),
+        (IsADirectoryError(), Outcome.MISSING),
+        (HttpError(code=412), Outcome.EXISTS),
+        (HttpError(code=503), Outcome.TRANSIENT),
+        (HttpError(status_code=404), Outcome.MISSING),
+        (HttpError(status=429), Outcome.TRANSIENT),
+        (OSError(errno.ENOSPC, "full"), Outcome.REFUSED),
+        (ValueError("bad"), Outcome.REFUSED),
+    ],
+)
+def test_other_failures(error: Exception, outcome: Outcome) -> None:
+    assert judge(error) is outcome
+
+
+def test_what_the_caller_was_handling_does_not_count() -> None:
+    error = ValueError("bad")
+    error.__context__ = FileNotFoundError()
+    assert judge(error) is Outcome.REFUSED
+
+
+def run(request: Callable[[], int], what: str = "read", *, sleeper: Sleeper | None = None, **options: str) -> int:
+    policy = RetryPolicy(sleep=sleeper or Sleeper(), jitter=lambda: 0.0)
+    return repeat(request, what, "s3://b/some/object", policy=policy, options=BackendOptions(options))
+
+
+def failing(*errors: Exception) -> Callable[[], int]:
+    rest = list(errors)
+
+    def request() -> int:
+        if rest:
+            raise rest.pop(0)
+        return 7
+
+    return request
+
+
+def test_passing_failures_are_repeated_with_growing_waits() -> None:
+    sleeper = Sleeper()
+    assert run(failing(TimeoutError(), answer("SlowDown", 503), ConnectionResetError()), sleeper=sleeper) == 7
+    assert sleeper.waits_s == [0.1, 0.2, 0.4]
+
+
+def test_waits_are_bounded_and_vary() -> None:
+    assert list(RetryPolicy(attempts=9, jitter=lambda: 0.0).waits_s()) == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert list(RetryPolicy(attempts=3, jitter=lambda: 0.5).waits_s()) == pytest.approx([0.075, 0.15])
+    assert list(RetryPolicy(attempts=1).waits_s()) == []
+    assert all(0.05 < wait <= 0.1 for _ in range(100) for wait in RetryPolicy(attempts=2).waits_s())
+    assert pickle.loads(pickle.dumps(RetryPolicy())) == RetryPolicy()
+
+
+def test_no_repetition_without_end() -> None:
+    sleeper = Sleeper()
+    with pytest.raises(UnavailableError, match=r"Cannot read s3://b/some/object\. .*TimeoutError: gone") as caught:
+        run(failing(*[TimeoutError("gone")] * 7), sleeper=sleeper)
+    assert len(sleeper.waits_s) == 6
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "expected", "text"),
+    [
+        (answer("NoSuchKey", 404), "read", FileNotFoundError, "s3://b/some/object"),
+        (answer("NoSuchBucket", 404), "list", TableNotFoundError, "bucket does not exist"),
+        (answer("404", 404), "create", TableNotFoundError, "bucket does not exist"),
+        (answer("PreconditionFailed", 412), "create", FileExistsError, "s3://b/some/object"),
+        (answer("AccessDenied", 403), "write", InvalidRequestError, "Check the credentials"),
+        (botocore.NoCredentialsError(), "read", InvalidRequestError, "Check the credentials"),
+        (ValueError("Invalid endpoint: x"), "read", InvalidRequestError, "Invalid endpoint"),
+        (AttributeError("x"), "read", InternalError, "AttributeError"),
+        (CorruptDataError("as it is"), "read", CorruptDataError, "as it is"),
+    ],
+)
+def test_lasting_failures_are_not_repeated(error: Exception, what: str, expected: type[Exception], text: str) -> None:
+    sleeper = Sleeper()
+    with pytest.raises(expected, match=text):
+        run(failing(error), what, sleeper=sleeper)
+    assert sleeper.waits_s == []
+
+
+def test_interruption_is_not_repeated() -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted)
+
+
+def test_no_secret_in_the_chain_of_errors() -> None:
+    leak = ValueError("tried with s3cr3t-key")
+    leak.__cause__ = TimeoutError()
+    with pytest.raises(SlateError) as caught:
+        run(failing(*[leak] * 7), secret="s3cr3t-key")
+    assert "s3cr3t" not in str(caught.value)
+    assert "tried with ***" in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+class Place:
+    """One object on a server that loses answers."""
+
+    def __init__(self, content: bytes | None, *, lands: bool, answers: list[Exception | None]) -> None:
+        self.content, self.lands, self.answers, self.reads = content, lands, answers, 0
+
+    def create_of(self, data: bytes) -> Callable[[], None]:
+        def create() -> None:
+            failure = self.answers.pop(0)
+            if self.lands and self.content is None:
+                self.content = data
+            if failure is not None:
+                raise failure
+
+        return create
+
+    def read(self) -> Buffer:
+        self.reads += 1
+        if self.content is None:
+            raise FileNotFoundError
+        return self.content
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("lost"), FileExistsError()])
+def test_own_content_found_is_success(failure: Exception) -> None:
+    place = Place(None, lands=True, answers=[failure])
+    create_once(place.create_of(b"mine"), place.read, b"mine")
+    assert place.reads == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "failure"),
+    [
+        (b"theirs", b"mine", FileExistsError()),
+        (b"theirs", b"mine", UnavailableError("lost")),
+        (None, b"mine", UnavailableError("lost")),  # perhaps it is on its way
+        (None, b"mine", FileExistsError()),  # deleted meanwhile
+        (b"", b"", FileExistsError()),  # nobody can tell whose
+        (b"", b"", UnavailableError("lost")),
+    ],
+)
+def test_otherwise_the_failure_stands(content: bytes | None, data: bytes, failure: Exception) -> None:
+    place = Place(content, lands=False, answers=[failure])
+    with pytest.raises(type(failure)):
+        create_once(place.create_of(data), place.read, data)
