@@ -180,7 +180,7 @@ def _parse(cls: type[Options], given: Mapping[str, Any]) -> Options:
             continue
         field = fields.get(_plain(key))
         if field is None:
-            raise _unknown_option(key, cls)
+            raise _unknown_option(key, [known.metadata["key"] for known in fields.values()])
         if field.name in values:
             raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
         if value is not None:
@@ -198,8 +198,7 @@ def _plain(key: str) -> str:
     return key.replace("_", "").lower()
 
 
-def _unknown_option(key: str, cls: type[ReadOptions | WriteOptions]) -> OptionError:
-    known = [f.metadata["key"] for f in dataclasses.fields(cls) if f.metadata]
+def _unknown_option(key: str, known: list[str]) -> OptionError:
     by_plain = {_plain(name): name for name in known}
     near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.5)
     todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."

@@ -1,8 +1,7 @@
-"""Consecutive data blocks as they are stored -> their payloads: checksum, then decompression. Source: spec section 2.1."""
+"""Consecutive data blocks as they are stored -> their payloads: checksum, then decompression. Source: spec 2.1."""
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Compression, decompress
+from slatespark.format.codecs import CRC_BYTES, Compression, decompress
+from slatespark.kernels import crc32_blocks
 
-CRC_BYTES: Final = 4
 # A block holds at most 64 KiB of rows by its u16 offsets, but a single oversized row has a block of its own (spec 2.7).
 MAX_BLOCK_BYTES: Final = 1 << 32
 
@@ -53,7 +52,7 @@ def open_blocks(
         return OpenedBlocks(data, edges[:-1], edges[1:] - CRC_BYTES)
     payloads: list[bytes] = []
     held_bytes = 0
-    view = memoryview(data)
+    view = data.data
     for number in range(len(edges) - 1):
         if payloads and held_bytes >= limit_bytes:
             break
@@ -78,18 +77,15 @@ def _check_edges(data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:
 
 def _check_sums(data: NDArray[np.uint8], edges: NDArray[np.int64], count: int) -> None:
     """Compare the checksums of `count` blocks."""
-    view = memoryview(data)
-    crc32 = zlib.crc32
-    bounds = edges.tolist()
-    found = [crc32(view[start : end - CRC_BYTES]) for start, end in zip(bounds[:count], bounds[1:], strict=False)]
-    tails = data[(edges[1 : count + 1, None] - CRC_BYTES) + np.arange(CRC_BYTES)]
-    stored = tails.astype(np.uint32) @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.uint32)
-    wrong = np.flatnonzero(np.array(found, np.uint32) != stored)
+    ends = edges[1 : count + 1] - CRC_BYTES
+    found = crc32_blocks(data, edges[:count], ends)
+    stored = data[ends[:, None] + np.arange(CRC_BYTES)].view(">u4")[:, 0]
+    wrong = np.flatnonzero(found != stored)
     if len(wrong):
         bad = int(wrong[0])
         raise CorruptDataError(
-            f"block checksum is {found[bad]:08x}, expected {int(stored[bad]):08x}.",
+            f"block checksum is {int(found[bad]):08x}, expected {int(stored[bad]):08x}.",
             why="The stored bytes were changed.",
             todo="Run `slatespark verify` on the table and restore the object.",
-            offset=bounds[bad],
+            offset=int(edges[bad]),
         )

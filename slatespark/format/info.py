@@ -242,7 +242,7 @@ def _check_sections(info: SstInfo) -> None:
     for name, span in spans.items():
         if span is None:
             continue
-        if len(span) <= CRC_BYTES or span.start < data_end or span.end >= 1 << 63:
+        if span.end - span.start <= CRC_BYTES or span.start < data_end or span.end >= 1 << 63:
             raise CorruptDataError(
                 f"SST info puts the {name} section at bytes {span.start} to {span.end}, "
                 f"expected it behind the {data_end} bytes of data."

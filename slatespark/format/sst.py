@@ -13,7 +13,6 @@ Source: spec sections 2.1 and 2.7 to 2.12.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,6 +44,7 @@ from slatespark.format.properties import (
 )
 from slatespark.format.stats import SstStats, encode_stats
 from slatespark.kernels import (
+    crc32_blocks,
     encode_blocks,
     gather_fields,
     hash_keys,
@@ -295,15 +295,13 @@ def _seal_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[
     """Write checksums into the gaps that the kernel leaves; nothing is copied, unless the buffer is read-only."""
     data = encoded.data if encoded.data.flags.writeable else encoded.data.copy()
     starts, ends = encoded.starts[:count], encoded.ends[:count]
-    view = memoryview(data)  # type: ignore[arg-type]  # an array has the buffer protocol
-    checksums = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    octets = np.array(checksums, ">u4").view(np.uint8).reshape(count, CRC_BYTES)
+    octets = crc32_blocks(data, starts, ends).astype(">u4").view(np.uint8).reshape(count, CRC_BYTES)
     data[ends[:, None] + np.arange(CRC_BYTES)] = octets
-    return view[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
+    return data.data[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
 
 
 def _seal_compressed(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
-    view = memoryview(encoded.data)  # type: ignore[arg-type]
+    view = encoded.data.data
     bounds = zip(encoded.starts[:count].tolist(), encoded.ends[:count].tolist(), strict=True)
     sealed = [seal(view[start:end], codec) for start, end in bounds]
     lengths = np.array([len(block) for block in sealed], np.int64)

@@ -52,6 +52,7 @@ __all__ = [
     "Selection",
     "Visibility",
     "build_bloom",
+    "crc32_blocks",
     "decode_blocks",
     "decode_index",
     "encode_blocks",
@@ -232,6 +233,15 @@ def probe_bloom(data: bytes | memoryview, hashes: NDArray[np.uint64]) -> NDArray
     """Return, for each hash, whether the filter may hold it; false is certain."""
     hits: NDArray[np.bool_] = kernel_module("filter").probe_bloom(data, hashes)
     return hits
+
+
+def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the CRC-32 (as zlib has it) of each piece `data[starts[i]:ends[i]]`.
+
+    Requires: 0 <= starts[i] <= ends[i] <= len(data).
+    """
+    sums: NDArray[np.uint32] = kernel_module("checksum").crc32_blocks(data, starts, ends)
+    return sums
 
 
 def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:

@@ -32,7 +32,7 @@ class SlateDataSource(DataSource):
         with spark_errors():
             options = self._read_options()
             fetch_latest_manifest(open_stores(options.path, storage=options.storage, wal_path=options.wal_path))
-            return from_arrow_schema(project(options.columns, options.metadata_columns).schema)
+            return from_arrow_schema(project(options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads; a schema that the user gave selects columns."""
@@ -58,9 +58,8 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
 
 def _projection_of(schema: StructType, options: ReadOptions) -> Projection:
     """Return the projection that yields exactly the columns Spark expects."""
-    offered = project(None, options.metadata_columns)
-    projection = project(schema.names, options.metadata_columns)
-    expected = from_arrow_schema(offered.schema)
+    projection = project(options, schema.names)
+    expected = from_arrow_schema(projection.schema)
     for field in schema.fields:
         if field.dataType != expected[field.name].dataType:
             raise SchemaError(

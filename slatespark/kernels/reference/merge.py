@@ -22,6 +22,7 @@ from slatespark.kernels.columns import (
     Selection,
     Visibility,
 )
+from slatespark.kernels.row_ranges import check_row_ranges
 
 
 def merge_all(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -78,6 +79,7 @@ def _merged(
     sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]
 ) -> Iterator[tuple[bytes, int, int, int]]:
     """Yield (key, -seq, source, row) in ascending order."""
+    check_row_ranges(sources, lows, highs)
 
     def cursor(number: int) -> Iterator[tuple[bytes, int, int, int]]:
         rows = sources[number]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slatespark.errors import SchemaError
 from slatespark.kernels import gather_fields, gather_keys, gather_values, key_lengths, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.options import ReadOptions
 from slatespark.units import MAX_MS
 
 MAX_BATCH_ROWS: Final = 1 << 16
@@ -31,9 +32,16 @@ _OPS: Final = pa.array(["put", "delete", "merge"])
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The columns of a read, in order: `key`, `value`, then metadata columns, or those asked for."""
+    """The columns of a read, in order: `key`, `value`, then metadata columns, or those asked for.
+
+    Attributes
+    ----------
+    names : of the columns
+    shows_deletes : whether rows may be tombstones, whose value is null
+    """
 
     names: tuple[str, ...]
+    shows_deletes: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -41,21 +49,25 @@ class Projection:
         return pa.schema([pa.field(name, _METADATA_TYPES.get(name, pa.binary())) for name in self.names])
 
 
-def project(columns: Sequence[str] | None, metadata_columns: Sequence[str]) -> Projection:
+def project(options: ReadOptions, columns: Sequence[str] | None = None) -> Projection:
     """Return the projection of a read of a raw table.
+
+    Parameters
+    ----------
+    options : say which columns there are and which are asked for
+    columns : those to produce, if not those of the options
 
     Raises
     ------
     SchemaError
         When a column does not exist.
     """
-    offered = [*RAW_COLUMNS, *(f"_{name}" for name in metadata_columns)]
-    if columns is None:
-        return Projection(tuple(offered))
-    for name in columns:
+    offered = [*RAW_COLUMNS, *(f"_{name}" for name in options.metadata_columns)]
+    names = columns or options.columns or offered
+    for name in names:
         if name not in offered:
             raise SchemaError(f"There is no column {name!r}.", todo=f"Columns of this read: {', '.join(offered)}.")
-    return Projection(tuple(columns))
+    return Projection(tuple(names), options.include_deleted or options.read_versions == "all")
 
 
 def selection_batches(
@@ -85,16 +97,19 @@ def _cut_batches(
 
 
 def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection) -> pa.RecordBatch:
-    fields = gather_fields(sources, rows) if set(projection.names) - {"key", "_key"} else None
+    plain = {"key", "_key"} if projection.shows_deletes else {"key", "_key", "value"}
+    fields = gather_fields(sources, rows) if set(projection.names) - plain else None
     arrays: dict[str, pa.Array] = {}
     for name in projection.names:
         if name in ("key", "_key"):
             arrays[name] = arrays.get("key") or _binary(*gather_keys(sources, rows))
             continue
-        assert fields is not None  # there is a column that needs them
         if name == "value":
-            arrays[name] = _binary(*gather_values(sources, rows), nulls=(fields.flags & TOMBSTONE) != 0)
-        elif name == "_seq":
+            nulls = (fields.flags & TOMBSTONE) != 0 if fields is not None and projection.shows_deletes else None
+            arrays[name] = _binary(*gather_values(sources, rows), nulls=nulls)
+            continue
+        assert fields is not None  # there is a column that needs them
+        if name == "_seq":
             arrays[name] = pa.array(fields.seqs.view(np.int64))
         elif name == "_op":
             kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)

@@ -103,9 +103,9 @@ def sample_index(stores: TableStores, file: SstFile, spacing_bytes: int) -> list
     index = fetch_index(stores, file)
     steps = np.arange(0, file.data_bytes, spacing_bytes)
     blocks = np.unique(np.searchsorted(index.block_offsets, steps, side="right") - 1)
-    sizes = np.diff(np.append(index.block_offsets[blocks], np.int64(file.data_bytes)))
+    sizes: list[int] = np.diff(index.block_edges(file.info)[np.append(blocks, len(index))]).tolist()
     keys = [index.first_key(block) if block else file.info.first_entry or b"" for block in blocks.tolist()]
-    return [CutPoint(key, size) for key, size in zip(keys, sizes.tolist(), strict=True)]
+    return [CutPoint(key, size) for key, size in zip(keys, sizes, strict=True)]
 
 
 def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:

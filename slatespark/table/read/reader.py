@@ -72,7 +72,7 @@ def plan_read(
             target_bytes=options.split_bytes,
             sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
         )
-    settings = _settings(snapshot, options, projection or project(options.columns, options.metadata_columns))
+    settings = _settings(snapshot, options, projection or project(options))
     return ReadPlan(snapshot.manifest_id, snapshot.now_ms, settings, splits)
 
 
@@ -119,7 +119,7 @@ def look_up(stores: TableStores, key: bytes, options: ReadOptions, clock: Clock)
         raise InvalidRequestError("The key is empty; SlateDB has no empty keys.", todo="Give a key.")
     snapshot = resolve_snapshot(stores, options, clock)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
-    settings = _settings(snapshot, options, project(options.columns, options.metadata_columns))
+    settings = _settings(snapshot, options, project(options))
     keys = point_range(key)
     admitted = tuple(layer for layer in cut_layers(layers, keys) if _may_hold(stores, layer, key))
     batches = list(scan_split(stores, Split(keys, admitted), settings))

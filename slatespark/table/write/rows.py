@@ -153,4 +153,5 @@ def _row_flags(table: pa.Table, options: WriteOptions) -> NDArray[np.uint8]:
     if codes.null_count:
         bad = ops.filter(pc.is_null(codes))[0].as_py()
         raise SchemaError(f"{options.op_column} is {bad!r} in some row.", todo=f"Use {', '.join(names)}.")
-    return np.array([_FLAGS[name] for name in names], np.uint8)[codes.to_numpy()]
+    flags: NDArray[np.uint8] = np.array([_FLAGS[name] for name in names], np.uint8)[codes.to_numpy()]
+    return flags
