@@ -1,0 +1,78 @@
+"""Whole files of the format read in one go, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slatespark.format.block_group import open_blocks
+from slatespark.format.filter import FilterSet, decode_filter_section
+from slatespark.format.index import SstIndex, decode_index_section
+from slatespark.format.info import Footer, SstInfo, decode_footer, decode_info_section, footer_range, info_range
+from slatespark.format.properties import BlockBounds, SstProperties, decode_properties
+from slatespark.format.sst import SstLayout, layout_of
+from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.kernels import decode_blocks
+from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import ByteRange
+from tests.support.fixture_databases import FIXTURES
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSst:
+    """An SST with all its sections decoded."""
+
+    footer: Footer
+    info: SstInfo
+    layout: SstLayout
+    index: SstIndex
+    filters: FilterSet | None
+    stats: SstStats | None
+    properties: tuple[SstProperties, BlockBounds] | None
+    rows: RowColumns
+
+
+def read_sst(data: bytes) -> WholeSst:
+    """Decode every section of an SST by its own footer."""
+
+    def part(span: ByteRange) -> bytes:
+        return data[span.start : span.end]
+
+    footer = decode_footer(part(footer_range(len(data))))
+    info = decode_info_section(part(info_range(footer, len(data))))
+    layout = layout_of(info, footer, len(data))
+    index = decode_index_section(part(layout.index), info)
+    blocks = open_blocks(np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40)
+    return WholeSst(
+        footer=footer,
+        info=info,
+        layout=layout,
+        index=index,
+        filters=None if layout.filter is None else decode_filter_section(part(layout.filter), info),
+        stats=None if layout.stats is None else decode_stats_section(part(layout.stats), info),
+        properties=decode_properties(part(layout.gap)),
+        rows=decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version),
+    )
+
+
+def fixture_files(pattern: str) -> list[Path]:
+    """Files of all fixture databases."""
+    return sorted(FIXTURES.glob(pattern))
+
+
+def sst_files() -> list[Path]:
+    """Every compacted SST of the fixtures."""
+    return fixture_files("**/compacted/*.sst")
+
+
+def manifest_folders() -> list[list[Path]]:
+    """Manifests of every fixture database, in order."""
+    folders = sorted({path.parent for path in fixture_files("**/*.manifest")})
+    return [sorted(folder.glob("*.manifest")) for folder in folders]
+
+
+def label(path: Path) -> str:
+    """A name for test ids."""
+    return str(path.relative_to(FIXTURES))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import zlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError, OptionError
+from slatespark.format.codecs import Compression, compress, decompress, open_section, parse_compression, seal
+
+CODECS = list(Compression)
+TEXT = b"the quick brown fox " * 200
+
+
+@given(st.binary(min_size=1, max_size=300), st.sampled_from(CODECS), st.integers(1, 50))
+def test_sections_lead_back(part: bytes, codec: Compression, times: int) -> None:
+    payload = part * times
+    section = seal(payload, codec)
+    assert open_section(section, codec, what="it", max_bytes=len(payload)) == payload
+    assert open_section(memoryview(section), codec, what="it") == payload
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_payload_above_the_limit_is_refused(codec: Compression) -> None:
+    with pytest.raises(CorruptDataError, match="at most"):
+        decompress(compress(TEXT, codec), codec, max_bytes=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_wrong_checksum_is_refused(codec: Compression) -> None:
+    section = bytearray(seal(TEXT, codec))
+    section[0] ^= 1
+    with pytest.raises(CorruptDataError, match=r"^ ?at byte 0: it has checksum|it has checksum"):
+        open_section(section, codec, what="it")
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec is not Compression.NONE])
+@pytest.mark.parametrize(
+    "packed", [b"\xff" * 40, b"\x05", b"\xff", b"\x28\xb5\x2f\xfd", b"\x10\x00\x00\x00", b"\xff" * 4]
+)
+def test_garbage_under_a_right_checksum_is_refused(codec: Compression, packed: bytes) -> None:
+    section = packed + zlib.crc32(packed).to_bytes(4, "big")
+    with pytest.raises(CorruptDataError):
+        open_section(section, codec, what="it", max_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("stated", [len(TEXT) + 1, len(TEXT) * 2, 1 << 31])
+def test_lz4_with_an_overstated_length_is_refused(stated: int) -> None:
+    packed = stated.to_bytes(4, "little") + compress(TEXT, Compression.LZ4)[4:]
+    with pytest.raises(CorruptDataError):
+        decompress(packed, Compression.LZ4)
+
+
+def streamed_zstd(payload: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(payload)
+    return bytes(sink.getvalue())
+
+
+def test_zstd_frames_without_content_size_are_read() -> None:
+    payload = TEXT * 100
+    packed = streamed_zstd(payload)
+    assert decompress(packed, Compression.ZSTD) == payload
+    with pytest.raises(CorruptDataError, match="at most"):
+        decompress(packed, Compression.ZSTD, max_bytes=len(payload) - 1)
+    with pytest.raises(CorruptDataError):
+        decompress(packed[:-5], Compression.ZSTD)
+
+
+def test_zlib_streams_cut_short_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="cut off"):
+        decompress(zlib.compress(TEXT)[:-6], Compression.ZLIB)
+
+
+def test_names() -> None:
+    assert parse_compression(" Zstd ") is Compression.ZSTD
+    assert parse_compression("none") is Compression.NONE
+    with pytest.raises(OptionError, match="brotli"):
+        parse_compression("brotli")

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.compactions import (
+    Compaction,
+    Compactions,
+    CompactionStatus,
+    DrainSpec,
+    Subcompaction,
+    TieredContext,
+    TieredSpec,
+    WorkerSpec,
+    decode_compactions,
+    encode_compactions,
+)
+from slatespark.format.info import SstInfo
+from slatespark.format.references import BytesRange, SstHandle
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import ALL_KEYS, KeyRange
+
+OUTPUT = SstHandle(Ulid(9), SstInfo(b"a", b"z", 100, 20, 100, 0))
+TIERED = Compaction(
+    id=Ulid(1),
+    spec=TieredSpec((Ulid(2), Ulid(3)), (7, 5), 5, b"seg"),
+    status=CompactionStatus.RUNNING,
+    output_ssts=(OUTPUT,),
+    worker=WorkerSpec("worker ü", 1 << 62),
+    context=TieredContext(
+        (
+            Subcompaction(BytesRange.of(KeyRange(b"", b"m")), (OUTPUT,)),
+            Subcompaction(BytesRange.of(KeyRange(b"m", None)), ()),
+        ),
+        retention_min_seq=4,
+    ),
+)
+DRAIN = Compaction(Ulid(4), DrainSpec(b"seg", (Ulid(2),), (1,)), CompactionStatus.COMPLETED)
+PLAIN = Compaction(Ulid(5), TieredSpec((), (9, 8), 8), CompactionStatus.SUBMITTED)
+STATE = Compactions(3, (TIERED, DRAIN, PLAIN))
+
+
+def test_every_field_leads_back() -> None:
+    assert decode_compactions(encode_compactions(STATE)) == STATE
+    assert decode_compactions(memoryview(encode_compactions(Compactions(0)))) == Compactions(0)
+
+
+@pytest.mark.parametrize("status", list(CompactionStatus))
+def test_every_status_leads_back(status: CompactionStatus) -> None:
+    state = Compactions(1, (replace(PLAIN, status=status),))
+    assert decode_compactions(encode_compactions(state)) == state
+    finished = status in (CompactionStatus.COMPLETED, CompactionStatus.FAILED)
+    assert state.active_jobs() == (() if finished else state.jobs)
+
+
+def test_version_one_takes_the_lowest_run_as_destination() -> None:
+    state = Compactions(
+        1,
+        (
+            replace(TIERED, spec=TieredSpec((Ulid(2),), (7, 5), 99)),
+            replace(PLAIN, spec=TieredSpec((Ulid(2),), (), 99)),
+        ),
+    )
+    found = decode_compactions(b"\0\1" + encode_compactions(state)[2:])
+    assert [job.spec.destination for job in found.jobs if isinstance(job.spec, TieredSpec)] == [5, 0]
+
+
+def test_the_envelope_is_checked() -> None:
+    data = encode_compactions(STATE)
+    with pytest.raises(UnsupportedFormatError, match="version 3"):
+        decode_compactions(b"\0\3" + data[2:])
+    for short in (b"", b"\0\2"):
+        with pytest.raises(CorruptDataError):
+            decode_compactions(short)
+
+
+def test_a_job_named_twice_is_refused() -> None:
+    with pytest.raises(CorruptDataError, match="twice"):
+        decode_compactions(encode_compactions(Compactions(1, (PLAIN, PLAIN))))
+
+
+def test_a_job_without_key_range_covers_all() -> None:
+    assert BytesRange.of(ALL_KEYS).key_range() == ALL_KEYS

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError
+from slatespark.format import paths
+from slatespark.format.ulid import Ulid
+
+
+@given(st.integers(0, (1 << 64) - 1))
+def test_numbers_lead_back(number: int) -> None:
+    assert paths.numbered(paths.manifest_path(number), "manifest") == number
+    assert paths.numbered(paths.compactions_path(number), "compactions") == number
+    assert paths.numbered(paths.wal_path(number), "sst") == number
+    assert paths.decode_boundary(paths.encode_boundary(number)) == number
+
+
+def test_names_are_those_of_the_client() -> None:
+    assert paths.manifest_path(7) == "manifest/00000000000000000007.manifest"
+    assert paths.wal_path(7) == "wal/00000000000000000007.sst"
+    assert paths.sst_path(Ulid(0)) == "compacted/00000000000000000000000000.sst"
+    assert paths.boundary_path("compactions") == "gc/compactions.boundary"
+    assert paths.sst_id("compacted/01M7YRCVEB9T5DR5R9WRNDXZHY.sst") == Ulid.parse("01M7YRCVEB9T5DR5R9WRNDXZHY")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manifest/7.manifest",
+        "manifest/00000000000000000007",
+        "manifest/00000000000000000007.manifest.tmp",
+        "manifest/0000000000000000000x.manifest",
+        "manifest/99999999999999999999.manifest",
+        "manifest/.manifest",
+        "",
+        f"manifest/{chr(0x660) * 20}.manifest",
+    ],
+)
+def test_foreign_names_are_passed_over(name: str) -> None:
+    assert paths.numbered(name, "manifest") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["compacted/x.sst", "compacted/01M7YRCVEB9T5DR5R9WRNDXZHY", "compacted/01m7yrcveb9t5dr5r9wrndxzhy.sst"]
+)
+def test_foreign_ssts_are_passed_over(name: str) -> None:
+    assert paths.sst_id(name) is None
+
+
+def test_wild_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="unsigned 64-bit"):
+        paths.manifest_path(-1)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"1\n", b"-1", b"18446744073709551616", b"1" * 50])
+def test_damaged_boundaries_are_refused(data: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        paths.decode_boundary(data)

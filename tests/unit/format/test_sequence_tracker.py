@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.sequence_tracker import (
+    MAX_POINTS,
+    SequenceTracker,
+    decode_sequence_tracker,
+    encode_sequence_tracker,
+)
+
+steps = st.one_of(st.integers(0, 70), st.integers(0, 3000), st.integers(0, 1 << 29))
+offers = st.lists(st.tuples(steps, steps), max_size=60)
+
+
+@given(offers, st.integers(0, 1 << 40))
+def test_recorded_points_lead_back(moves: list[tuple[int, int]], start: int) -> None:
+    tracker, seq, seconds = SequenceTracker(), start, 1_700_000_000
+    for seq_step, time_step in moves:
+        seq, seconds = seq + seq_step, seconds + time_step
+        before, tracker = tracker, tracker.record(seq, seconds)
+        assert tracker.points[: len(before.points)] == before.points
+    assert decode_sequence_tracker(encode_sequence_tracker(tracker)) == tracker
+    assert all(later[1] - earlier[1] >= 60 for earlier, later in zip(tracker.points, tracker.points[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "change", [0, 1, -63, 63, 64, -64, 255, -255, 256, 2047, -2047, 2048, (1 << 31) - 1, -(1 << 31)]
+)
+def test_every_form_of_a_change_leads_back(change: int) -> None:
+    far = 1 << 40
+    tracker = SequenceTracker(((0, 0), (far, far), (far + far + change, far + far + change)))
+    # The first distance is beyond 32 bits and is cut off, as by the client; the change after it is exact.
+    points = decode_sequence_tracker(encode_sequence_tracker(tracker)).points
+    assert points[0] == (0, 0)
+    assert points[2][1] - 2 * points[1][1] == change
+
+
+def test_an_empty_tracker_has_bytes() -> None:
+    assert encode_sequence_tracker(SequenceTracker()) == bytes.fromhex("01000000000000000000000000")
+    assert decode_sequence_tracker(bytes.fromhex("01000000000000000000000000")) == SequenceTracker()
+
+
+def test_points_within_a_minute_are_not_taken() -> None:
+    tracker = SequenceTracker().record(5, 1000)
+    assert tracker.record(9, 1059) is tracker
+    assert tracker.record(9, 1060).points == ((5, 1000), (9, 1060))
+
+
+def test_points_that_go_back_are_not_taken() -> None:
+    tracker = SequenceTracker(((5, 1000),))
+    assert tracker.record(4, 2000) is tracker
+    assert tracker.record(9, 900) is tracker
+    assert tracker.record(5, 2000).points == ((5, 1000), (5, 2000))
+
+
+def test_points_that_the_form_cannot_hold_are_not_taken() -> None:
+    tracker = SequenceTracker(((1, 1000),))
+    assert tracker.record(1 + (1 << 31), 2000) is tracker
+    reached = tracker.record(1 << 31, 2000)
+    assert reached.points[-1] == (1 << 31, 2000)
+    assert reached.record((1 << 33), 3000) is reached
+    assert reached.record((1 << 31) + 5, 3000).points[-1] == ((1 << 31) + 5, 3000)
+
+
+def test_above_its_capacity_every_second_point_goes() -> None:
+    full = SequenceTracker(tuple((number, number * 60) for number in range(MAX_POINTS)))
+    thinned = full.record(MAX_POINTS, MAX_POINTS * 60)
+    assert thinned.points == tuple((number, number * 60) for number in range(0, MAX_POINTS + 1, 2))
+    assert decode_sequence_tracker(encode_sequence_tracker(thinned)) == thinned
+
+
+def test_look_ups_round_to_points() -> None:
+    tracker = SequenceTracker(((10, 100), (20, 200), (20, 260), (30, 320)))
+    assert tracker.find_seconds(20, round_up=False) == 200
+    assert [tracker.find_seconds(25, round_up=up) for up in (False, True)] == [260, 320]
+    assert [tracker.find_seconds(9, round_up=up) for up in (False, True)] == [None, 100]
+    assert [tracker.find_seconds(31, round_up=up) for up in (False, True)] == [320, None]
+    assert [tracker.find_seq(199, round_up=up) for up in (False, True)] == [10, 20]
+    assert SequenceTracker().find_seq(5, round_up=True) is None
+
+
+def test_large_seqs_are_unsigned() -> None:
+    top = (1 << 64) - 1
+    tracker = SequenceTracker(((top - 1, 10), (top, 100)))
+    assert decode_sequence_tracker(encode_sequence_tracker(tracker)) == tracker
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "01",
+        "0100000000",
+        "0101000000" + "00000001" + "00" * 8,
+        "0101000000" + "00000002" + "00" * 30,
+        "01ffffffff" + "ffffffff" + "00" * 30,
+        "0102000000" + "00000002" + "00" * 8,
+    ],
+)
+def test_damaged_trackers_are_refused(text: str) -> None:
+    with pytest.raises(CorruptDataError):
+        decode_sequence_tracker(bytes.fromhex(text))
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(UnsupportedFormatError):
+        decode_sequence_tracker(bytes.fromhex("02000000000000000000000000"))

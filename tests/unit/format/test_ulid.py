@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.ulid import Ulid, make_ulid
+
+ulids = st.integers(0, (1 << 128) - 1).map(Ulid)
+
+
+@given(ulids)
+def test_text_and_halves_lead_back(ulid: Ulid) -> None:
+    assert Ulid.parse(str(ulid)) == ulid
+    assert Ulid.parse(str(ulid).lower()) == ulid
+    assert Ulid.from_halves(ulid.high, ulid.low) == ulid
+    assert make_ulid(ulid.timestamp_ms, ulid.random_bits) == ulid
+
+
+@given(ulids, ulids)
+def test_order_is_that_of_the_text(one: Ulid, other: Ulid) -> None:
+    assert (one < other) == (str(one) < str(other))
+
+
+def test_a_ulid_of_the_client() -> None:
+    ulid = Ulid.parse("01M7YRCVEB9T5DR5R9WRNDXZHY")
+    assert ulid.timestamp_ms == 1795254808011
+    assert repr(ulid) == "Ulid(01M7YRCVEB9T5DR5R9WRNDXZHY)"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "I" + "0" * 25, "é" * 26, "01M7YRCVEB9T5DR5R9WRNDXZH-"]
+)
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(CorruptDataError):
+        Ulid.parse(text)
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    for timestamp_ms, random_bits in ((-1, 0), (1 << 48, 0), (0, -1), (0, 1 << 80)):
+        with pytest.raises(ValueError, match="a ULID holds"):
+            make_ulid(timestamp_ms, random_bits)
+    with pytest.raises(ValueError, match="128 bits"):
+        Ulid(1 << 128)

@@ -1,0 +1,143 @@
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
+from __future__ import annotations
+
+import struct
+
+import flatbuffers
+import pytest
+
+from slatespark.errors import CorruptDataError
+from slatespark.format import verifier
+from slatespark.format._generated import Checkpoint, ExternalDb, WorkerSpec
+from slatespark.format.verifier import Kind, Slot, Table, verify
+from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, ULID, WORKER_SPEC
+
+# A table without fields: root offset 8, its vtable at 4 (4 bytes), the table at 8 (vtable 4 bytes before).
+EMPTY = struct.pack("<IHHi", 8, 4, 4, 4)
+
+
+def damaged(data: bytes, at: int, form: str, value: int) -> bytes:
+    copy = bytearray(data)
+    struct.pack_into(form, copy, at, value)
+    return bytes(copy)
+
+
+def worker(text: bytes) -> bytes:
+    builder = flatbuffers.Builder(64)
+    name = builder.CreateString(text.decode("utf-8"))
+    WorkerSpec.Start(builder)
+    WorkerSpec.AddWorkerId(builder, name)
+    builder.Finish(WorkerSpec.End(builder))
+    return bytes(builder.Output())
+
+
+def test_a_table_without_fields_passes() -> None:
+    verify(EMPTY, ULID, what="it")
+    verify(memoryview(EMPTY), ULID, what="it")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0\0\0",
+        damaged(EMPTY, 0, "<I", 9),  # not aligned
+        damaged(EMPTY, 0, "<I", 12),  # behind the end
+        damaged(EMPTY, 0, "<I", 0xFFFFFFFC),
+        damaged(EMPTY, 8, "<i", 12),  # vtable in front of the buffer
+        damaged(EMPTY, 8, "<i", -4),  # vtable behind it
+        damaged(EMPTY, 8, "<i", 3),
+        damaged(EMPTY, 4, "<H", 5),  # odd vtable
+        damaged(EMPTY, 4, "<H", 10),  # vtable longer than the buffer
+    ],
+)
+def test_offsets_outside_the_buffer_are_refused(data: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="it: "):
+        verify(data, ULID, what="it")
+
+
+def test_a_missing_required_field_is_refused() -> None:
+    with pytest.raises(CorruptDataError, match="ExternalDb lacks its field path"):
+        verify(EMPTY, EXTERNAL_DB, what="it")
+
+
+def test_a_field_outside_the_buffer_is_refused() -> None:
+    data = struct.pack("<IHHHHi", 12, 8, 8, 0, 404, 8)
+    with pytest.raises(CorruptDataError, match="lie outside"):
+        verify(data, ULID, what="it")
+
+
+def test_strings_are_utf8_and_end_with_zero() -> None:
+    data = worker(b"name!")
+    at = data.index(b"name!")
+    verify(data, WORKER_SPEC, what="it")
+    with pytest.raises(CorruptDataError, match="not UTF-8"):
+        verify(damaged(data, at, "<B", 0xFF), WORKER_SPEC, what="it")
+    with pytest.raises(CorruptDataError, match="no zero"):
+        verify(damaged(data, at + 5, "<B", 1), WORKER_SPEC, what="it")
+    with pytest.raises(CorruptDataError, match="lie outside"):
+        verify(damaged(data, at - 4, "<I", 1000), WORKER_SPEC, what="it")
+
+
+def checkpoint(*, with_type: bool, with_value: bool, kind: int = 1) -> bytes:
+    builder = flatbuffers.Builder(64)
+    builder.StartObject(1)
+    epoch = builder.EndObject()
+    builder.StartObject(2)
+    uuid = builder.EndObject()
+    Checkpoint.Start(builder)
+    Checkpoint.AddId(builder, uuid)
+    if with_type:
+        Checkpoint.AddMetadataType(builder, kind)
+    if with_value:
+        Checkpoint.AddMetadata(builder, epoch)
+    builder.Finish(Checkpoint.End(builder))
+    return bytes(builder.Output())
+
+
+def test_a_union_is_whole_or_absent() -> None:
+    verify(checkpoint(with_type=True, with_value=True), CHECKPOINT, what="it")
+    verify(checkpoint(with_type=False, with_value=False), CHECKPOINT, what="it")
+    verify(checkpoint(with_type=True, with_value=True, kind=9), CHECKPOINT, what="it")  # unknown, so not looked into
+    for half in (True, False):
+        with pytest.raises(CorruptDataError, match="half of the union"):
+            verify(checkpoint(with_type=half, with_value=not half), CHECKPOINT, what="it")
+
+
+def test_a_table_within_itself_is_refused() -> None:
+    loop = Table("Loop", ())
+    object.__setattr__(loop, "slots", (Slot("next", 4, Kind.TABLE, target=loop),))
+    # An offset is unsigned, so a table can only point forward; 65 in a row are too deep.
+    count = verifier.MAX_DEPTH + 1
+    tables = [struct.pack("<iI", 12 + 8 * number - 4, 4) for number in range(count)]
+    data = struct.pack("<IHHH2x", 12, 6, 8, 4) + b"".join(tables) + struct.pack("<i4x", 12 + 8 * count - 4)
+    with pytest.raises(CorruptDataError, match="deeper than 64"):
+        verify(data, loop, what="it")
+
+
+def test_shared_parts_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = flatbuffers.Builder(64)
+    path = builder.CreateString("p")
+    builder.StartObject(2)
+    uuid = builder.EndObject()
+    builder.StartObject(2)
+    ulid = builder.EndObject()
+    builder.StartVector(4, 1000, 4)
+    for _ in range(1000):
+        builder.PrependUOffsetTRelative(ulid)
+    ids = builder.EndVector()
+    ExternalDb.Start(builder)
+    ExternalDb.AddPath(builder, path)
+    ExternalDb.AddSourceCheckpointId(builder, uuid)
+    ExternalDb.AddSstIds(builder, ids)
+    builder.Finish(ExternalDb.End(builder))
+    data = bytes(builder.Output())
+    verify(data, EXTERNAL_DB, what="it")
+    monkeypatch.setattr(verifier, "MAX_APPARENT_BYTES", len(data))
+    with pytest.raises(CorruptDataError, match="expands to more"):
+        verify(data, EXTERNAL_DB, what="it")
+    monkeypatch.undo()
+    monkeypatch.setattr(verifier, "MAX_TABLES", 500)
+    with pytest.raises(CorruptDataError, match="more than 500 tables"):
+        verify(data, EXTERNAL_DB, what="it")
