@@ -27,6 +27,8 @@ _LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
 _ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES: Final = 1 << 16
+# What a byte can expand to at most: a copy of 64 bytes in three, a run of 255 in one, a block of 128 KiB in four.
+_MAX_EXPANSION: Final[dict[_Name, int]] = {"snappy": 22, "lz4_raw": 255, "zstd": 1 << 15}
 
 
 class Compression(IntEnum):
@@ -106,6 +108,8 @@ def _check_size(size: int, max_bytes: int) -> None:
 
 def _unpack(name: _Name, data: Buffer, size: int, max_bytes: int) -> bytes:
     _check_size(size, max_bytes)
+    if size > len(data) * _MAX_EXPANSION[name]:  # before memory is set aside for a length that was made up
+        raise ValueError(f"{len(data)} bytes cannot hold {size}")
     if size == 0:  # nothing to allocate; the codecs differ in what they make of it
         return b""
     payload = _codec(name).decompress(data, decompressed_size=size, asbytes=True)

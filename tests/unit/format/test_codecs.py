@@ -80,3 +80,20 @@ def test_names() -> None:
     assert parse_compression("none") is Compression.NONE
     with pytest.raises(OptionError, match="brotli"):
         parse_compression("brotli")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_packs_best_is_read(codec: Compression) -> None:
+    payload = bytes(1 << 22)
+    assert decompress(compress(payload, codec), codec) == payload
+
+
+def test_a_length_that_was_made_up_is_refused() -> None:
+    packed = b"\x28\xb5\x2f\xfd\xe0" + (1 << 29).to_bytes(8, "little") + bytes(8)
+    for data, codec in (
+        (b"\xff\xff\xff\xff\x01" + bytes(8), Compression.SNAPPY),
+        ((1 << 29).to_bytes(4, "little") + bytes(8), Compression.LZ4),
+        (packed, Compression.ZSTD),
+    ):
+        with pytest.raises(CorruptDataError, match="cannot hold"):
+            decompress(data, codec)
