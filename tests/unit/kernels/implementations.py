@@ -1,0 +1,38 @@
+"""Both implementations of every kernel, side by side."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, Final
+
+MODULES: Final = {
+    "checksum": ["crc32_blocks"],
+    "decode": ["decode_blocks"],
+    "encode": ["encode_blocks"],
+    "merge": ["merge_visible", "merge_all"],
+    "gather": [
+        "gather_keys",
+        "gather_values",
+        "gather_fields",
+        "key_lengths",
+        "value_lengths",
+        "take_rows",
+        "new_key_mask",
+    ],
+    "filter": ["hash_keys", "build_bloom", "probe_bloom"],
+    "sort": ["sort_rows"],
+    "index": ["decode_index", "encode_index"],
+    "separators": ["separator_keys"],
+}
+
+
+def _loaded(package: str) -> Any:
+    functions = {
+        name: getattr(import_module(f"{package}.{module}"), name) for module, names in MODULES.items() for name in names
+    }
+    return SimpleNamespace(**functions)
+
+
+COMPILED: Final = _loaded("slatespark.kernels")
+REFERENCE: Final = _loaded("slatespark.kernels.reference")

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slatespark.errors import InternalError
+from slatespark.kernels.columns import RowColumns
+from tests.unit.kernels.rows import all_rows, columns, delete, operand, packed, put, versions
+
+FIRST = [
+    put(b"a", 1, b"x" * 200, create_ts=-1),
+    delete(b"", 2**64 - 1),
+    put(b"key of 33 bytes, more than a word", 3, b""),
+]
+SECOND = [operand(b"b", 4, b"seventeen bytes..", expire_ts=5), put(b"b", 3, b"y")]
+SOURCES = [columns(*FIRST), columns(*SECOND)]
+ROWS = np.array([*packed(1, 1, 0), *packed(0, 2, 0, 0, 1)], np.int64)
+TAKEN = [SECOND[1], SECOND[0], FIRST[2], FIRST[0], FIRST[0], FIRST[1]]
+
+
+def strings(buffers: tuple[Any, Any]) -> list[bytes]:
+    offsets, data = buffers
+    assert offsets.dtype == np.int32
+    assert offsets[0] == 0
+    assert offsets[-1] == len(data)
+    return [data[start:end].tobytes() for start, end in zip(offsets.tolist(), offsets[1:].tolist(), strict=False)]
+
+
+def test_keys_and_values(kernels: Any) -> None:
+    assert strings(kernels.gather_keys(SOURCES, ROWS)) == [row.key for row in TAKEN]
+    assert strings(kernels.gather_values(SOURCES, ROWS)) == [row.value for row in TAKEN]
+
+
+def test_lengths(kernels: Any) -> None:
+    assert kernels.key_lengths(SOURCES, ROWS).tolist() == [len(row.key) for row in TAKEN]
+    assert kernels.value_lengths(SOURCES, ROWS).tolist() == [len(row.value) for row in TAKEN]
+
+
+def test_fields(kernels: Any) -> None:
+    fields = kernels.gather_fields(SOURCES, ROWS)
+    assert fields.seqs.tolist() == [row.seq for row in TAKEN]
+    assert fields.flags.tolist() == [row.flags for row in TAKEN]
+    assert fields.create_ts.tolist() == [row.create_ts for row in TAKEN]
+    assert fields.expire_ts.tolist() == [row.expire_ts for row in TAKEN]
+
+
+def test_taken_rows_stand_alone(kernels: Any) -> None:
+    taken = kernels.take_rows(SOURCES, ROWS)
+    assert versions(taken) == TAKEN
+    for source in SOURCES:
+        assert not np.shares_memory(taken.key_bytes, source.key_bytes)
+        assert not np.shares_memory(taken.value_bytes, source.value_bytes)
+
+
+def test_new_keys(kernels: Any) -> None:
+    assert kernels.new_key_mask(SOURCES, ROWS).tolist() == [True, False, True, True, False, True]
+    assert kernels.new_key_mask(SOURCES, ROWS).dtype == np.bool_
+
+
+def test_no_rows(kernels: Any) -> None:
+    none = np.zeros(0, np.int64)
+    for sources in (SOURCES, []):
+        assert strings(kernels.gather_keys(sources, none)) == []
+        assert strings(kernels.gather_values(sources, none)) == []
+        assert len(kernels.take_rows(sources, none)) == 0
+        assert len(kernels.new_key_mask(sources, none)) == len(kernels.gather_fields(sources, none).seqs) == 0
+
+
+@pytest.mark.parametrize("size", [*range(34), 127, 128, 129, 500])
+def test_strings_of_every_length_to_the_last_byte_of_a_buffer(kernels: Any, size: int) -> None:
+    rows = columns(put(b"k" * size, 1, b"v" * size), put(b"l" * size, 1, b"w" * size))
+    assert strings(kernels.gather_keys([rows], np.array([1, 0]))) == [b"l" * size, b"k" * size]
+    assert strings(kernels.gather_values([rows], np.array([1, 0]))) == [b"w" * size, b"v" * size]
+
+
+@pytest.mark.parametrize("row", [*packed(0, 3), *packed(2, 0), -1])
+@pytest.mark.parametrize(
+    "name", ["gather_keys", "gather_values", "gather_fields", "key_lengths", "take_rows", "new_key_mask", "hash_keys"]
+)
+def test_rows_that_do_not_exist(kernels: Any, name: str, row: int) -> None:
+    with pytest.raises(InternalError, match="does not exist"):
+        getattr(kernels, name)(SOURCES, np.array([0, row]))
+
+
+def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
+    big = np.zeros(1 << 20, np.uint8)
+    one = columns(put(b"k", 1))
+    value = RowColumns(
+        one.key_bytes,
+        one.key_offsets,
+        one.seqs,
+        one.flags,
+        one.create_ts,
+        one.expire_ts,
+        big,
+        np.zeros(1, np.int64),
+        np.array([len(big)]),
+    )
+    if kernels.gather_values.__module__.startswith("slatespark.kernels.reference"):
+        pytest.skip("it would build the 2 GiB first")
+    with pytest.raises(InternalError, match="2147483648 bytes do not fit"):
+        kernels.gather_values([value], np.zeros(2048, np.int64))
+
+
+def test_compiled_kernels_check_the_arrays_they_are_given() -> None:
+    from slatespark.kernels import gather
+
+    rows = columns(put(b"k", 1), put(b"l", 1))
+    rows.seqs = rows.seqs.astype(np.int64)
+    with pytest.raises(InternalError, match="2 contiguous uint64"):
+        gather.gather_fields([rows], all_rows([rows]))
+    rows = columns(put(b"k", 1), put(b"l", 1))
+    rows.key_offsets = rows.key_offsets[:-1]
+    with pytest.raises(InternalError, match="3 contiguous int64"):
+        gather.gather_keys([rows], all_rows([rows]))
+    rows = columns(put(b"k", 1), put(b"l", 1))
+    rows.value_starts = rows.value_starts + 2
+    with pytest.raises(InternalError, match="Row 0 of source 0 lies outside the buffers"):
+        gather.gather_values([rows], all_rows([rows]))

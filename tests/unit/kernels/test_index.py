@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slatespark.errors import CorruptDataError
+from tests.unit.kernels.implementations import COMPILED
+
+KEYS = [b"", b"b", b"b", b"banana", b"c\0"]
+OFFSETS = np.array([0, 10, 4096, 1 << 40, (1 << 63) - 1], np.int64)
+
+
+def encoded(kernels: Any, offsets: list[int], keys: list[bytes]) -> bytes:
+    key_offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    data: bytes = kernels.encode_index(
+        np.array(offsets, np.int64), np.frombuffer(b"".join(keys), np.uint8), key_offsets
+    )
+    return data
+
+
+def decoded(kernels: Any, data: bytes) -> tuple[list[int], list[bytes]]:
+    offsets, key_bytes, key_offsets = kernels.decode_index(np.frombuffer(data, np.uint8))
+    ends = key_offsets.tolist()
+    return offsets.tolist(), [key_bytes[a:b].tobytes() for a, b in pairwise(ends)]
+
+
+def test_round_trip(kernels: Any) -> None:
+    assert decoded(kernels, encoded(kernels, OFFSETS.tolist(), KEYS)) == (OFFSETS.tolist(), KEYS)
+    assert decoded(kernels, encoded(kernels, [], [])) == ([], [])
+
+
+def test_keys_within_a_larger_buffer(kernels: Any) -> None:
+    key_bytes = np.frombuffer(b"??ab", np.uint8)
+    data = kernels.encode_index(np.array([0, 5]), key_bytes, np.array([2, 3, 4]))
+    assert decoded(kernels, data) == ([0, 5], [b"a", b"b"])
+
+
+def test_absent_offset_is_zero(kernels: Any) -> None:
+    # Vtable of 8 bytes without slot 4, as other encoders write the first block.
+    tail = struct.pack("<HHHH", 8, 8, 0, 4) + struct.pack("<iI", 8, 4) + struct.pack("<I", 0)
+    head = struct.pack("<IHHHHiII", 12, 6, 8, 4, 0, 8, 4, 1) + struct.pack("<I", 12)
+    assert decoded(kernels, head + tail) == ([0], [b""])
+
+
+GOOD = encoded(COMPILED, [0, 10, 20], [b"", b"b", b"c"])  # tables at 48, 64, 80, their vtable at 40, keys from 96
+
+
+def patched(at: int, kind: str, value: int) -> bytes:
+    data = bytearray(GOOD)
+    struct.pack_into("<" + kind, data, at, value)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        GOOD[:3],
+        GOOD[:30],
+        GOOD[:-4],
+        patched(0, "I", 1 << 31),
+        patched(12, "i", -(1 << 30)),
+        patched(12, "i", 1 << 30),
+        patched(4, "H", 60000),
+        patched(6, "H", 60000),
+        patched(8, "H", 0),
+        patched(8, "H", 6),
+        patched(16, "I", 0xFFFF_FFFF),
+        patched(20, "I", 0xFFFF_FFFF),
+        patched(20, "I", 4),
+        patched(28, "I", 1 << 20),
+        patched(44, "H", 9),
+        patched(46, "H", 0),
+        patched(46, "H", 13),
+        patched(52, "I", 1 << 30),
+        patched(64 + 8, "Q", 0),
+        patched(64 + 8, "Q", 20),
+        patched(80 + 8, "Q", 1 << 63),
+        patched(100, "I", 1000),
+    ],
+)
+def test_damage(kernels: Any, data: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="SST index: ") as caught:
+        kernels.decode_index(np.frombuffer(data, np.uint8))
+    assert caught.value.offset is not None
+
+
+def test_order(kernels: Any) -> None:
+    for offsets, keys in (([0, 0], [b"", b"a"]), ([1, 0], [b"", b"a"]), ([0, 1], [b"b", b"a"]), ([0, 1], [b"a", b""])):
+        with pytest.raises(CorruptDataError, match=r"ascend|descend"):
+            decoded(kernels, encoded(kernels, offsets, keys))
+
+
+def test_keys_that_share_bytes_may_not_add_up(kernels: Any) -> None:
+    data = bytearray(encoded(kernels, list(range(50)), [b"k" * 100] + [b"k"] * 49))
+    tables_at = (24 + 4 * 50 + 7) // 8 * 8 + 8
+    keys_at = tables_at + 16 * 50
+    for number in range(50):
+        at = tables_at + 16 * number + 4
+        struct.pack_into("<I", data, at, keys_at - at)
+    with pytest.raises(CorruptDataError, match="more bytes than it has itself"):
+        decoded(kernels, bytes(data))

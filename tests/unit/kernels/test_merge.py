@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slatespark.errors import InternalError
+from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, PLAIN, ROW_BITS, RowColumns, Visibility
+from tests.unit.kernels.rows import Version, columns, delete, operand, packed, put
+
+NOW_MS = 100
+LATEST = 2**64 - 1
+
+
+def whole(sources: list[RowColumns]) -> tuple[Any, Any]:
+    return np.zeros(len(sources), np.int64), np.array([len(rows) for rows in sources], np.int64)
+
+
+def shown(kernels: Any, *sources: list[Version], max_seq: int = LATEST, **choices: bool) -> list[tuple[str, int]]:
+    """Return what is shown, as key and seq, with its mark."""
+    rows = [columns(*source) for source in sources]
+    selection = kernels.merge_visible(rows, *whole(rows), Visibility(max_seq, NOW_MS, **choices))
+    named = [(rows[number >> ROW_BITS], number & ((1 << ROW_BITS) - 1)) for number in selection.rows.tolist()]
+    texts = [f"{source.key(row).decode()}{source.seqs[row]}" for source, row in named]
+    return list(zip(texts, selection.marks.tolist(), strict=True))
+
+
+def plain(*texts: str) -> list[tuple[str, int]]:
+    return [(text, PLAIN) for text in texts]
+
+
+def test_the_newest_version_of_each_key(kernels: Any) -> None:
+    newer = [put(b"a", 9), put(b"c", 8)]
+    older = [put(b"a", 7), put(b"a", 6), put(b"b", 5), put(b"c", 4), put(b"d", 3)]
+    assert shown(kernels, newer, older) == plain("a9", "b5", "c8", "d3")
+    assert shown(kernels, older, newer) == plain("a9", "b5", "c8", "d3")
+
+
+def test_equal_seqs_of_a_key_go_to_the_lower_source(kernels: Any) -> None:
+    rows = [columns(put(b"a", 1)), columns(put(b"a", 1)), columns(put(b"a", 1))]
+    assert kernels.merge_visible(rows, *whole(rows), Visibility(LATEST, NOW_MS)).rows.tolist() == packed(0, 0)
+    assert kernels.merge_all(rows, *whole(rows)).tolist() == [*packed(0, 0), *packed(1, 0), *packed(2, 0)]
+
+
+def test_versions_above_the_read_point_do_not_exist(kernels: Any) -> None:
+    rows = [put(b"a", 9), delete(b"a", 7), put(b"a", 5), put(b"b", 8)]
+    assert shown(kernels, rows, max_seq=9) == plain("a9", "b8")
+    assert shown(kernels, rows, max_seq=8) == plain("b8")
+    assert shown(kernels, rows, max_seq=5) == plain("a5")
+    assert shown(kernels, rows, max_seq=4) == []
+
+
+def test_seqs_are_unsigned(kernels: Any) -> None:
+    rows = [put(b"a", 2**64 - 1), put(b"a", 2**63), put(b"a", 2**63 - 1)]
+    assert shown(kernels, rows, [put(b"a", 1)]) == plain(f"a{2**64 - 1}")
+    assert shown(kernels, [put(b"a", 1)], rows, max_seq=2**63) == plain(f"a{2**63}")
+    assert shown(kernels, rows, max_seq=2**63 - 1) == plain(f"a{2**63 - 1}")
+
+
+def test_a_tombstone_hides_older_versions(kernels: Any) -> None:
+    assert shown(kernels, [delete(b"a", 9)], [put(b"a", 8), put(b"b", 1)]) == plain("b1")
+    assert shown(kernels, [delete(b"a", 9)], [put(b"a", 8)], include_deleted=True) == plain("a9")
+    assert shown(kernels, [put(b"a", 9)], [delete(b"a", 8)], include_deleted=True) == plain("a9")
+
+
+def test_an_expired_put_hides_older_versions(kernels: Any) -> None:
+    rows = [put(b"a", 9, expire_ts=NOW_MS), put(b"a", 8), put(b"b", 9, expire_ts=NOW_MS + 1), put(b"b", 8)]
+    assert shown(kernels, rows) == plain("b9")
+    assert shown(kernels, rows, include_deleted=True) == plain("b9")
+    assert shown(kernels, rows, include_expired=True) == plain("a9", "b9")
+
+
+def test_a_time_without_its_flag_does_not_count(kernels: Any) -> None:
+    assert shown(kernels, [Version(b"a", 1, expire_ts=NOW_MS)]) == plain("a1")
+
+
+def test_operands_form_a_group_with_the_put_below(kernels: Any) -> None:
+    rows = [operand(b"a", 9), operand(b"a", 8), put(b"a", 7), operand(b"a", 6), put(b"b", 1)]
+    group = [("a9", GROUP_HEAD), ("a8", GROUP_REST), ("a7", GROUP_REST)]
+    assert shown(kernels, rows) == [*group, *plain("b1")]
+    assert shown(kernels, rows[::2], rows[1::2]) == [*group, *plain("b1")]
+
+
+@pytest.mark.parametrize("base", [[], [delete(b"a", 7)], [put(b"a", 7, expire_ts=NOW_MS), put(b"a", 6)]])
+def test_operands_over_nothing(kernels: Any, base: list[Version]) -> None:
+    group = [("a9", GROUP_HEAD), ("a8", GROUP_REST)]
+    assert shown(kernels, [operand(b"a", 9)], [operand(b"a", 8), *base]) == group
+    assert shown(kernels, [operand(b"a", 9)], [operand(b"a", 8), *base], include_deleted=True) == group
+
+
+def test_expired_operands_are_passed_over(kernels: Any) -> None:
+    rows = [operand(b"a", 9, expire_ts=NOW_MS), operand(b"a", 8), operand(b"a", 7, expire_ts=NOW_MS), put(b"a", 6)]
+    assert shown(kernels, rows) == [("a8", GROUP_HEAD), ("a6", GROUP_REST)]
+    assert shown(kernels, [rows[0], rows[3]]) == plain("a6")
+    assert shown(kernels, [rows[0]]) == []
+    assert shown(kernels, [rows[0], delete(b"a", 5)], include_deleted=True) == plain("a5")
+    assert [mark for _, mark in shown(kernels, rows, include_expired=True)] == [GROUP_HEAD, *[GROUP_REST] * 3]
+
+
+def test_all_versions(kernels: Any) -> None:
+    rows = [operand(b"a", 9), delete(b"a", 8), put(b"a", 7, expire_ts=1), put(b"b", 9)]
+    assert shown(kernels, rows, max_seq=8, all_versions=True) == plain("a8", "a7")
+    assert shown(kernels, rows, all_versions=True) == plain("a9", "a8", "a7", "b9")
+
+
+KEYS = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0\1", b"ab", b"\xff" * 8, b"\xff" * 9]
+
+
+@pytest.mark.parametrize("prefix", [b"", b"shared"])
+def test_keys_are_unsigned_bytes_and_shorter_comes_first(kernels: Any, prefix: bytes) -> None:
+    for sources in ([KEYS[::2], KEYS[1::2]], [KEYS, KEYS], [[key] for key in KEYS], [KEYS[:5], KEYS[5:]]):
+        rows = [columns(*(put(prefix + key, 1) for key in source)) for source in sources]
+        merged = kernels.merge_all(rows, *whole(rows)).tolist()
+        found = [(rows[number >> ROW_BITS].key(number & 0xFFFF), number >> ROW_BITS) for number in merged]
+        assert found == sorted(found)
+        assert len(found) == sum(map(len, sources))
+
+
+def test_only_the_rows_asked_for(kernels: Any) -> None:
+    rows = [columns(*(put(b"%d" % i, 2) for i in range(5))), columns(*(put(b"%d" % i, 1) for i in range(5)))]
+    merged = kernels.merge_all(rows, np.array([1, 2]), np.array([3, 2]))
+    assert merged.tolist() == packed(0, 1, 2)
+    assert kernels.merge_all(rows, np.array([4, 0]), np.array([5, 1])).tolist() == [*packed(1, 0), *packed(0, 4)]
+
+
+def test_nothing_to_merge(kernels: Any) -> None:
+    none = np.zeros(0, np.int64)
+    assert len(kernels.merge_all([], none, none)) == 0
+    selection = kernels.merge_visible([columns()], np.zeros(1, np.int64), np.zeros(1, np.int64), Visibility(1, 1))
+    assert selection.rows.dtype == np.int64
+    assert selection.marks.dtype == np.uint8
+
+
+def test_row_ranges_outside_a_source(kernels: Any) -> None:
+    rows = [columns(put(b"a", 1))]
+    for low, high in ((-1, 1), (1, 0), (0, 2)):
+        with pytest.raises(InternalError, match=f"Row range \\[{low}, {high}\\) of source 0, which has 1 rows"):
+            kernels.merge_all(rows, np.array([low]), np.array([high]))
+    with pytest.raises(InternalError, match="1 sources"):
+        kernels.merge_all(rows, np.zeros(0, np.int64), np.zeros(0, np.int64))
