@@ -1,0 +1,106 @@
+"""What a verification finds: one finding per fault, and the report that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from slatespark.errors import CorruptDataError, SlateError
+
+MAX_FINDINGS: Final = 10_000  # of a table that is wholly wrong; the others are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    object : URL of the object
+    section : the part of it: `manifest`, `index`, `block 7`, ...
+    offset : byte at which the part starts, or at which the fault was noticed; None where no byte is to blame
+    what : the fact
+    is_damage : False where nothing is known to be wrong, but something could not be checked
+    """
+
+    object: str
+    section: str
+    offset: int | None
+    what: str
+    is_damage: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """Outcome of a verification.
+
+    Attributes
+    ----------
+    url : of the table
+    versions : manifest ids that were checked, ascending
+    incomplete_versions : older versions of which the collector has taken files, as it may; they can no longer be read
+    objects, stored_bytes, rows : how much was read: objects of every kind, their bytes, row versions
+    findings : in the order of discovery
+    omitted : findings beyond the first `MAX_FINDINGS`
+    """
+
+    url: str
+    versions: tuple[int, ...]
+    incomplete_versions: tuple[int, ...]
+    objects: int
+    stored_bytes: int
+    rows: int
+    findings: tuple[Finding, ...]
+    omitted: int = 0
+
+    @property
+    def has_damage(self) -> bool:
+        """Whether anything is known to be wrong."""
+        return self.omitted > 0 or any(finding.is_damage for finding in self.findings)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything could be checked."""
+        return all(finding.is_damage for finding in self.findings)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Findings while they are being made, and how much was read."""
+
+    items: list[Finding] = field(default_factory=list)
+    omitted: int = 0
+    objects: int = 0
+    stored_bytes: int = 0
+    rows: int = 0
+
+    def add(self, finding: Finding) -> None:
+        """Note a finding."""
+        if len(self.items) < MAX_FINDINGS:
+            self.items.append(finding)
+        else:
+            self.omitted += 1
+
+    def damage(self, url: str, section: str, what: str, offset: int | None = None) -> None:
+        """Note a fault."""
+        self.add(Finding(url, section, offset, what))
+
+    def unchecked(self, url: str, section: str, what: str) -> None:
+        """Note that something could not be checked."""
+        self.add(Finding(url, section, None, what, is_damage=False))
+
+    def error(self, url: str, section: str, error: SlateError, base: int | None = None) -> None:
+        """Note what an error says: damaged bytes are a fault, anything else could not be checked.
+
+        Parameters
+        ----------
+        base : where in the object the bytes start that were being looked at; an error that names an object by itself
+            counts from the start of it
+        """
+        what = " ".join(part for part in (str(error.args[0]), error.why) if part)
+        if isinstance(error, CorruptDataError):
+            start = 0 if error.path else base
+            offset = base if error.offset is None else error.offset + (start or 0)
+            self.damage(url, section, what, offset)
+        else:
+            self.unchecked(url, section, what)
