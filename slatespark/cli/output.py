@@ -1,0 +1,124 @@
+"""What a command prints, and with which exit code it ends: JSON documents, error lines, progress."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from textwrap import indent
+from typing import Any, ParamSpec, Protocol
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from slatespark.errors import SlateError
+from slatespark.table.maintenance.verify_files import ProgressListener
+
+Arguments = ParamSpec("Arguments")
+
+EXIT_FAILED = 1
+EXIT_UNCHECKED = 2
+
+
+def one_line(error: SlateError) -> str:
+    """Return an error as one line that begins with its class."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
+    """Return a decorator for commands: an error of ours becomes one line on stderr, and this exit code."""
+
+    def decorate(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
+        @functools.wraps(command)
+        def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+            try:
+                command(*args, **kwargs)
+            except SlateError as exc:
+                typer.echo(one_line(exc), err=True)
+                raise typer.Exit(exit_code) from None
+
+        return run
+
+    return decorate
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def json_bytes(value: Any, *, as_text: bool) -> Any:
+    """Return a value for JSON: bytes in hexadecimal, or as a string if they are UTF-8 and as `{"hex": ...}` if not."""
+    if not isinstance(value, bytes):
+        return value
+    if not as_text:
+        return value.hex()
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"hex": value.hex()}
+
+
+def json_document(value: Any, *, as_text: bool = False) -> str:
+    """Return dataclasses, mappings and sequences of them as one indented JSON document."""
+    return json.dumps(_plain(value, as_text=as_text), indent=2, ensure_ascii=False)
+
+
+def _plain(value: Any, *, as_text: bool) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item, as_text=as_text) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, as_text=as_text) for item in value]
+    return json_bytes(value, as_text=as_text)
+
+
+# --- the demo ---------------------------------------------------------------------------------------------------------
+
+
+class Event(Protocol):
+    """Something that the demo shows."""
+
+    @property
+    def kind(self) -> str:
+        """Tell what it is: `step`, `code` or `result`."""
+
+    @property
+    def text(self) -> str:
+        """Return what to show."""
+
+
+def demo_lines(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the demo as lines: numbered steps, code indented, results below."""
+    step = 0
+    for event in events:
+        if event.kind == "step":
+            step += 1
+            yield f"\n{step}. {event.text}"
+        elif event.kind == "code":
+            yield indent(event.text, "     > ")
+        else:
+            yield indent(event.text, "   ")
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def progress_bar() -> Iterator[ProgressListener | None]:
+    """Show a bar on stderr while the block runs, if that is a terminal; yields what takes the progress."""
+    console = Console(stderr=True)
+    if not (console.is_terminal and sys.stderr.isatty()):
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(step: str, done: int, total: int) -> None:
+            bar.update(task, description=step, completed=done, total=total or None)
+
+        yield show
