@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlatePartition
+from slatespark.spark.worker import settle_modules
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.reader import plan_read
@@ -39,3 +40,4 @@ class SlateReader(DataSourceReader):
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
             yield from scan_split(stores, partition.split, partition.settings)
+        settle_modules()

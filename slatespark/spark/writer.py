@@ -12,6 +12,7 @@ from slatespark.errors import InternalError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
+from slatespark.spark.worker import settle_modules
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
@@ -57,6 +58,7 @@ class SlateWriter(DataSourceArrowWriter):
             fold = resolve_operator(options.merge_operator)
             pieces = sort_rows_of_task(iterator, options, self._job.stamp(partition, options), fold)
             files = upload_sorted(self._stores().main, pieces, options, SystemClock(), self._job.planned_ms)
+            settle_modules()
             return SlateCommitMessage(partition, files)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
