@@ -1,0 +1,1 @@
+"""What goes wrong: stores that fail or die at any call, writers that race, and bytes that were damaged."""

@@ -1,0 +1,70 @@
+"""A write of ours in its phases, so that something may happen between them, as between the tasks of a Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from slatespark import SlateStore
+from slatespark.options import WriteOptions
+from slatespark.storage.local_store import LocalStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.records import CommitRecord
+from slatespark.table.stores import TableStores
+from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.sort_spill import sort_rows_of_task
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+
+Pair: TypeAlias = tuple[bytes, bytes]
+
+
+def stores_of(store: ObjectStore) -> TableStores:
+    """The stores of a table whose objects are all in one."""
+    return TableStores(main=store, wal=store)
+
+
+def table_of(rows: Sequence[Pair]) -> pa.Table:
+    """Rows to upsert."""
+    keys, values = [row[0] for row in rows], [row[1] for row in rows]
+    return pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+
+
+def store_on(store: ObjectStore, clock: Clock | None = None) -> SlateStore:
+    """A `SlateStore` on a store of the test's own."""
+    return SlateStore(stores_of(store), clock or SystemClock(), {"path": store.url})
+
+
+class Job:
+    """One write, planned when it is made; `upload` each task, then `commit`."""
+
+    def __init__(
+        self, place: ObjectStore | Path | str, clock: Clock | None = None, *, operation: str = "write", **options: Any
+    ) -> None:
+        store = LocalStore(place) if isinstance(place, Path | str) else place
+        self.stores = stores_of(store)
+        self.clock = clock or SystemClock()
+        self.options = WriteOptions.parse({"path": store.url, **options})
+        self.plan = plan_write(self.stores, self.clock, operation=operation)
+        self.outputs: list[tuple[NewFile, ...]] = []
+
+    def upload(self, *tables: pa.Table) -> Job:
+        """Run a task for each table."""
+        fold = resolve_operator(self.options.merge_operator)
+        for table in tables:
+            stamp = self.plan.stamp(len(self.outputs), self.options)
+            pieces = sort_rows_of_task(table.to_batches(), self.options, stamp, fold)
+            self.outputs.append(upload_sorted(self.stores.main, pieces, self.options, self.clock, self.plan.planned_ms))
+        return self
+
+    def commit(self) -> CommitRecord | None:
+        """Publish what was uploaded."""
+        try:
+            return commit_write(self.stores, self.clock, self.plan, self.outputs, self.options)
+        except BaseException:
+            abandon_write(self.stores, self.plan)
+            raise
