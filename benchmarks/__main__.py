@@ -1,0 +1,85 @@
+"""`python -m benchmarks NAME`: run one benchmark, or all of them, and print what came out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from benchmarks import bulk_write, memory, scan, spark_count
+from benchmarks.data import DataFolder
+from benchmarks.harness import Benchmark, profile, run
+from benchmarks.machine import describe_machine, is_busy
+from benchmarks.report import print_machine, print_result, result_json
+
+MakeBenchmark: TypeAlias = Callable[[DataFolder, int], Benchmark]
+
+# name -> (what it compares, rows of the full size, how its alternatives are set up)
+BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
+    "scan": (scan.TITLE, 2_000_000, scan.make),
+    "write": (bulk_write.TITLE, 1_000_000, bulk_write.make),
+    "spark-count": (spark_count.TITLE, 5_000_000, spark_count.make),
+    "memory": (memory.TITLE, 1_000_000, memory.make),
+}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    arguments = _parser().parse_args()
+    if arguments.list:
+        for name, (title, rows, _) in BENCHMARKS.items():
+            print(f"{name:12} {title} [{rows:,} rows]")
+        return
+    names = list(BENCHMARKS) if arguments.name == "all" else [arguments.name]
+    machine = describe_machine()
+    print_machine(machine, busy=is_busy())
+    found = []
+    with ExitStack() as stack:
+        data = _data_folder(stack, arguments.data)
+        for name in names:
+            title, rows, make = BENCHMARKS[name]
+            benchmark = make(data, arguments.rows or rows).only(arguments.only)
+            if arguments.profile:
+                print(profile(benchmark, data.scratch))
+                continue
+            result = run(benchmark, data.scratch, rounds=arguments.rounds, warm_ups=arguments.warm_ups)
+            print_result(title, result)
+            found.append(result_json(name, title, result, rows=arguments.rows or rows))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({"machine": machine, "benchmarks": found}, indent=2) + "\n")
+
+
+def _data_folder(stack: ExitStack, chosen: Path | None) -> DataFolder:
+    """Return the folder chosen, or a temporary one; what is not data is removed at the end in any case."""
+    if chosen is None:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slatespark-benchmarks-")))
+    else:
+        root = chosen.absolute()
+        root.mkdir(parents=True, exist_ok=True)
+    return DataFolder(root, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=root))))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", default="all", choices=["all", *BENCHMARKS], help="default: all")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks")
+    parser.add_argument("--rows", type=int, help="instead of the full size")
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default 5)")
+    parser.add_argument("--warm-ups", type=int, default=1, help="rounds before, not measured (default 1)")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="TEXT", help="alternatives whose name holds TEXT"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="keep the data there for the next run (default: do not)"
+    )
+    parser.add_argument("--profile", action="store_true", help="profile each alternative once instead of timing it")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Bulk writes: SlateStore, Spark, the real client's batched puts; Parquet for information."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.client import pairs_of, timed_puts
+from benchmarks.data import ROW_GROUP_ROWS, DataFolder, make_table, stored_bytes
+from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.worker import Sample, Stopwatch
+from slatespark import SlateStore
+from tests.support.client import ClientOptions, Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TITLE: Final = "Bulk write, against the SlateDB client's batched puts"
+SPARK_PARTITIONS: Final = 2
+
+SLATE: Final = "slate"
+SPARK: Final = "spark slate"
+CLIENT: Final = "client, batches of 1000 puts"
+
+
+def make(data: DataFolder, rows: int) -> Benchmark:
+    """Return the benchmark of `rows` rows in one write."""
+    source = data.parquet_parts(rows, SPARK_PARTITIONS)
+    slate = [
+        _task(SLATE, "write_slate", rows=rows),
+        _task("slate, sorted input", "write_slate", rows=rows, in_order=True),
+        _task("slate, snappy", "write_slate", rows=rows, compression="snappy"),
+        _task("slate, zstd", "write_slate", rows=rows, compression="zstd"),
+        _task("slate, writeBuffer 1g (no spill)", "write_slate", rows=rows, writeBuffer="1g"),
+        _task("pyarrow sort + parquet", "write_parquet", rows=rows),
+    ]
+    spark = [
+        _spark(SPARK, "write_spark_slate", source),
+        _spark("spark parquet", "write_spark_parquet", source),
+        _spark("spark parquet, sorted", "write_spark_parquet", source, in_order=True),
+    ]
+    client = [
+        _task(CLIENT, "write_client", max_rounds=3, warm_up=False, rows=rows),
+        _task(f"{CLIENT}, no WAL", "write_client", max_rounds=3, warm_up=False, rows=rows, wal=False),
+    ]
+    return Benchmark(
+        alternatives=[*slate, *spark, *client],
+        base=SLATE,
+        targets=[
+            *(Target(alternative=SLATE, against=peer.name, at_least=20) for peer in client),
+            *(Target(alternative=SPARK, against=peer.name, at_least=20) for peer in client),
+        ],
+        notes=[
+            f"{rows:,} rows of 16 + 100 bytes, unique keys in random order, one commit into an empty table.",
+            "slate: from an Arrow table in memory; files are synced to disk (the client and Parquet do not sync).",
+            "client: from Python objects made before; until the last memtable is flushed to L0; no compactor.",
+            f"spark: {MASTER}, from a DataFrame of {SPARK_PARTITIONS} partitions cached before.",
+        ],
+    )
+
+
+def _task(
+    name: str, function: str, *, max_rounds: int | None = None, warm_up: bool = True, **given: Any
+) -> Alternative:
+    task = Task(f"benchmarks.bulk_write:{function}", given)
+    return Alternative(name=name, task=task, max_rounds=max_rounds, warm_up=warm_up)
+
+
+def _spark(name: str, function: str, source: Path, **given: Any) -> Alternative:
+    arguments = {"source": str(source)}
+    return Alternative(
+        name=name,
+        task=Task(f"benchmarks.bulk_write:{function}", {**arguments, **given}),
+        process="spark",
+        prepare=Task("benchmarks.bulk_write:cache_source", arguments),
+    )
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _target() -> Iterator[Path]:
+    """Give a path that does not exist, below the working directory; what is written there is removed."""
+    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+    try:
+        yield folder / "written"
+    finally:
+        shutil.rmtree(folder)
+
+
+@cache
+def _rows(rows: int, *, in_order: bool = False) -> pa.Table:
+    table = make_table(rows)
+    return table.sort_by("key") if in_order else table
+
+
+def write_slate(rows: int, *, in_order: bool = False, **options: Any) -> Sample:
+    """Write a table with `SlateStore.write`."""
+    table = _rows(rows, in_order=in_order)
+    with _target() as path:
+        store = SlateStore.create(str(path))
+        with Stopwatch() as watch:
+            store.write(table, **options)
+        return watch.sample(rows=rows, stored_bytes=stored_bytes(path))
+
+
+def write_parquet(rows: int) -> Sample:
+    """Sort a table and write it as snappy Parquet."""
+    table = _rows(rows)
+    with _target() as path:
+        with Stopwatch() as watch:
+            pq.write_table(table.sort_by("key"), path, compression="snappy", row_group_size=ROW_GROUP_ROWS)
+        return watch.sample(rows=rows, stored_bytes=stored_bytes(path))
+
+
+def write_client(rows: int, *, wal: bool = True) -> Sample:
+    """Put all rows with the client, which flushes its WAL every 100 ms as by default."""
+    batches = list(pairs_of(_rows(rows)))
+    options = ClientOptions(wal=wal, flush_interval="100ms", min_filter_keys=1000, merge_operator=False)
+    with _target() as path:
+        sample = asyncio.run(timed_puts(Location.local(path), options, batches))
+        return {**sample, "stored_bytes": stored_bytes(path)}
+
+
+@cache
+def cache_source(source: str) -> None:
+    """Read the rows into Spark's memory."""
+    frame = _frame(source)
+    frame.count()
+
+
+@cache
+def _frame(source: str) -> DataFrame:
+    return spark_session().read.parquet(source).repartition(SPARK_PARTITIONS).persist()
+
+
+def write_spark_slate(source: str) -> Sample:
+    """Write the DataFrame as a table."""
+    frame = _frame(source)
+    with _target() as path:
+        with Stopwatch() as watch:
+            frame.write.format("slate").mode("append").save(str(path))
+        return _without_cpu(watch, rows=frame.count(), stored_bytes=stored_bytes(path))
+
+
+def write_spark_parquet(source: str, *, in_order: bool = False) -> Sample:
+    """Write the DataFrame as Parquet, sorted within each partition if asked."""
+    frame = _frame(source)
+    with _target() as path:
+        with Stopwatch() as watch:
+            (frame.sortWithinPartitions("key") if in_order else frame).write.parquet(str(path))
+        return _without_cpu(watch, rows=frame.count(), stored_bytes=stored_bytes(path))
+
+
+def _without_cpu(watch: Stopwatch, **measures: Any) -> Sample:
+    """Return a sample without processor time: Spark spends it in other processes."""
+    return {"seconds": watch.seconds, **measures}

@@ -1,0 +1,106 @@
+"""Peak memory of one task, which should not depend on how many rows it reads or writes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.data import DataFolder, make_batches
+from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.spark_session import spark_session
+from benchmarks.worker import Sample, Stopwatch
+from slatespark import SlateStore
+
+TITLE: Final = "Peak memory of one task, for few and for many rows"
+LAYERS: Final = 4
+TIMES: Final = 10
+FIRST_ROWS: Final = 20_000  # read or written before, so that compiled kernels are there
+ONE_SPLIT: Final = "1000g"
+TOLERANCE: Final = 1.1
+
+
+def make(data: DataFolder, rows: int) -> Benchmark:
+    """Return the benchmark of `rows` against ten times as many."""
+    sizes = (rows, TIMES * rows)
+    tables = {size: str(data.slate_layers(size, LAYERS, sst_size="64m")) for size in (FIRST_ROWS, *sizes)}
+    kinds: dict[str, Any] = {
+        "scan": lambda size: ("scan", {"path": tables[size]}, "process"),
+        "write": lambda size: ("write", {"rows": size}, "process"),
+        "spark scan": lambda size: ("scan_with_spark", {"path": tables[size]}, "python-workers"),
+        "spark write": lambda size: ("write_with_spark", {"rows": size}, "python-workers"),
+    }
+    alternatives, targets = [], []
+    for kind, call in kinds.items():
+        few, many = (_alternative(f"{kind} {size:,}", call(size), call(FIRST_ROWS)) for size in sizes)
+        alternatives += [few, many]
+        targets.append(Target(alternative=many.name, against=few.name, at_most=TOLERANCE, measure="peak_bytes"))
+    return Benchmark(
+        alternatives=alternatives,
+        base=alternatives[0].name,
+        targets=targets,
+        notes=[
+            "Anonymous resident memory (RssAnon, file-backed pages not counted) every 5 ms; the highest of all rounds.",
+            f"scan: one split of {LAYERS} overlapping runs, files of 64 MiB. write: a stream of batches, defaults.",
+            "spark: the Python worker of one task. A new process for each row and round; idle: before the work.",
+        ],
+        same=(),
+    )
+
+
+def _alternative(
+    name: str, call: tuple[str, dict[str, Any], str], first: tuple[str, dict[str, Any], str]
+) -> Alternative:
+    return Alternative(
+        name=name,
+        task=_task(call),
+        fresh=True,
+        prepare=_task(first),
+        max_rounds=3,
+        warm_up=False,
+        watch=call[2],
+    )
+
+
+def _task(call: tuple[str, dict[str, Any], str]) -> Task:
+    return Task(f"benchmarks.memory:{call[0]}", call[1])
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def scan(path: str) -> Sample:
+    """Drain a scan of one split."""
+    with Stopwatch() as watch:
+        rows = sum(len(batch) for batch in SlateStore.open(path).scan(splitSize=ONE_SPLIT))
+    return watch.sample(rows=rows)
+
+
+def write(rows: int) -> Sample:
+    """Write rows that are made while they are written."""
+    folder = tempfile.mkdtemp(dir=Path.cwd())
+    with Stopwatch() as watch:
+        SlateStore.create(f"{folder}/table").write(make_batches(rows))
+    shutil.rmtree(folder)
+    return watch.sample(rows=rows)
+
+
+def scan_with_spark(path: str) -> Sample:
+    """Count a table as one split."""
+    frame = spark_session().read.format("slate").option("splitSize", ONE_SPLIT).load(path)
+    with Stopwatch() as watch:
+        [row] = frame.selectExpr("count(*) as n", "sum(length(value))").collect()
+    return {"seconds": watch.seconds, "rows": row.n}
+
+
+def write_with_spark(rows: int) -> Sample:
+    """Write rows that Spark makes, in one task."""
+    folder = tempfile.mkdtemp(dir=Path.cwd())
+    digest = "md5(cast(cast(id as string) as binary))"
+    value = f"cast(substring(repeat({digest}, 4), 1, 100) as binary)"
+    frame = spark_session().range(0, rows, numPartitions=1).selectExpr(f"unhex({digest}) as key", f"{value} as value")
+    with Stopwatch() as watch:
+        frame.write.format("slate").mode("append").save(f"{folder}/table")
+    shutil.rmtree(folder)
+    return {"seconds": watch.seconds, "rows": rows}

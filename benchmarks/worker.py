@@ -1,0 +1,156 @@
+"""Worker processes: they run tasks that the harness names and answer with samples, one JSON line each way."""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import gc
+import importlib
+import io
+import json
+import os
+import pstats
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+Sample: TypeAlias = dict[str, Any]  # `seconds`, `rows`, and other measures of one run
+
+REPOSITORY: Final = Path(__file__).parents[1]
+STOP_TIMEOUT_S: Final = 60
+PROFILE_LINES: Final = 35
+LOG_TAIL_CHARACTERS: Final = 4000
+
+
+class Stopwatch:
+    """Time of a `with` block: of the wall clock, and of the processor for all threads of this process."""
+
+    def __init__(self) -> None:
+        self.seconds = self.cpu_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        self._cpu, self._start = _cpu_seconds(), time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.seconds, self.cpu_seconds = time.perf_counter() - self._start, _cpu_seconds() - self._cpu
+
+    def sample(self, **measures: Any) -> Sample:
+        """Return what was measured, with further measures."""
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds, **measures}
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+class WorkerProcess:
+    """A process that runs tasks one after the other; use it in a `with` statement.
+
+    Parameters
+    ----------
+    name : for its log
+    scratch : folder of the log, and working directory of the process
+    """
+
+    def __init__(self, name: str, scratch: Path) -> None:
+        safe = "".join(letter if letter.isalnum() else "-" for letter in name)
+        self._name, self._log = name, scratch / f"{safe}.log"
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, [environment.get("PYTHONPATH")])])
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+                cwd=scratch,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._process.pid
+
+    def call(self, function: str, arguments: Mapping[str, Any]) -> Sample:
+        """Return what a function returns there."""
+        answer = self._ask({"function": function, "arguments": dict(arguments)})
+        return dict(answer["result"] or {})
+
+    def profile(self, function: str, arguments: Mapping[str, Any]) -> str:
+        """Return where a function spends its time: the costliest functions without what they call."""
+        answer = self._ask({"function": function, "arguments": dict(arguments), "profile": True})
+        return str(answer["profile"])
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None  # both are pipes
+        assert stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # the process ended; the empty answer says so
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+        line = stdout.readline()
+        if not line:
+            self._process.wait(STOP_TIMEOUT_S)
+            log = self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
+            raise SystemExit(f"{self._name}: {request['function']} failed.\n{log}")
+        return dict(json.loads(line))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process: it stops when its input ends, with the Spark it started."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def _serve() -> None:
+    """Answer requests until the input ends. What tasks print goes to the log, so that it is no answer."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        module, _, name = request["function"].partition(":")
+        task = getattr(importlib.import_module(module), name)
+        answer = _profiled(task, request["arguments"]) if request.get("profile") else {"result": None}
+        if not request.get("profile"):
+            answer["result"] = task(**request["arguments"])
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _profiled(task: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    task(**arguments)
+    profiler.disable()
+    text = io.StringIO()
+    pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime").print_stats(PROFILE_LINES)
+    return {"profile": text.getvalue()}
+
+
+if __name__ == "__main__":
+    _serve()
