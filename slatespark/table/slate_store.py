@@ -75,7 +75,11 @@ class SlateStore:
         store = cls._at(path, clock, storage)
         options = WriteOptions.parse(store._common)
         job = plan_write(store._stores, store._clock, operation="create")
-        commit_write(store._stores, store._clock, job, (), options)
+        try:
+            commit_write(store._stores, store._clock, job, (), options)
+        except BaseException:
+            abandon_write(store._stores, job)
+            raise
         return store
 
     @classmethod

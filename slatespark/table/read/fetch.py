@@ -25,7 +25,7 @@ from slatespark.table.read.plan import CutPoint, SstFile
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores, resolve_external
 
-INDEX_CACHE_BYTES = 64 << 20
+INDEX_CACHE_BYTES = 16 << 20
 
 
 @contextmanager

@@ -31,7 +31,9 @@ from slatespark.table.records import (
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_wal_tail
 from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import (
+    MAX_AHEAD_MS,
     NONCE_BITS,
+    Baseline,
     Claim,
     RaceLostError,
     claim_epochs,
@@ -48,7 +50,6 @@ from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.units import ms_to_text
 
 MAX_ATTEMPTS = 20
-MAX_AHEAD_MS = 10_000  # the real client waits this long for its clock to pass the last tick, then fails (spec 4.1)
 ENGINE = "slatespark"
 
 Outputs = tuple[tuple[NewFile, ...], ...]
@@ -63,8 +64,7 @@ class WriteJob:
     write_id : names the job
     operation : `write`, `overwrite` or `create`, for the commit record
     planned_ms : the instant of planning, and the time part of file ids
-    manifest_id : the version planned on; 0 if there was no table
-    wal_end : first WAL id that did not exist then
+    baseline : the state planned on
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
     """
@@ -72,8 +72,7 @@ class WriteJob:
     write_id: str
     operation: str
     planned_ms: int
-    manifest_id: int
-    wal_end: int
+    baseline: Baseline
     base_seq: int
     create_ts_ms: int
 
@@ -96,17 +95,18 @@ def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob
     found = find_latest_manifest(stores)
     if found is None:
         _refuse_remains(stores)
-        manifest_id, wal_end, base_seq, tick_ms = 0, 1, 0, now_ms
+        baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, now_ms
     else:
         manifest_id, manifest = found
         refuse_unwritable(stores.url, manifest)
         wal = fetch_wal_tail(stores, manifest, None)
-        wal_end, base_seq = wal.end, max(manifest.last_l0_seq, wal.last_seq)
+        baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
+        base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms if wal.tick_ms is not None else 0)
     _check_tick(stores, tick_ms, now_ms)
     write_id = f"{clock.random_bits(64):016x}"
     publish_lease(stores.main, write_id, now_ms)
-    return WriteJob(write_id, operation, now_ms, manifest_id, wal_end, base_seq, max(now_ms, tick_ms))
+    return WriteJob(write_id, operation, now_ms, baseline, base_seq, max(now_ms, tick_ms))
 
 
 def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
@@ -158,7 +158,7 @@ def commit_write(
     UnavailableError
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
-    if job.operation == "write" and job.manifest_id and not any(outputs):
+    if job.operation == "write" and job.baseline.manifest_id and not any(outputs):
         delete_lease(stores.main, job.write_id)
         return None
     commit = _Commit(stores, clock, job, options, tuple(outputs), job.base_seq, job.create_ts_ms)
@@ -216,14 +216,7 @@ class _Commit:
     def _check_other_clients(self, latest_id: int, latest: Manifest) -> None:
         if self.options.if_client_active == "fence":
             return
-        refuse_foreign_client(
-            self.stores,
-            latest_id,
-            latest,
-            since_id=self.job.manifest_id,
-            wal_end=self.job.wal_end,
-            now_ms=self.clock.now_ms(),
-        )
+        refuse_foreign_client(self.stores, latest_id, latest, self.job.baseline, now_ms=self.clock.now_ms())
 
     def _refresh_ids(self) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
@@ -266,6 +259,7 @@ class _Commit:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
         drained, drained_seq, tick_ms = self._drain(base, claim)
+        _check_tick(self.stores, tick_ms or 0, self.clock.now_ms())
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
         clear_active_jobs(self.stores, claim)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slatespark.errors import CommitConflictError, CorruptDataError, UnsupportedFormatError
+from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -16,7 +16,7 @@ from slatespark.format.compactions import (
     encode_compactions,
 )
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
 from slatespark.format.paths import (
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
@@ -29,11 +29,12 @@ from slatespark.format.paths import (
 from slatespark.table.clock import Clock
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import fetch_claimed_digests, manifest_digest, publish_claim
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
 from slatespark.table.stores import TableStores
 
 HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
 NONCE_BITS = 64
+MAX_AHEAD_MS = 10_000  # the real client waits this long for its clock to pass the last tick, then fails (spec 4.1)
 
 
 class RaceLostError(Exception):
@@ -74,7 +75,7 @@ def refuse_unwritable(url: str, manifest: Manifest) -> None:
 
 def publish_manifest(
     stores: TableStores, manifest_id: int, manifest: Manifest, current: Manifest | None, clock: Clock
-) -> bytes:
+) -> None:
     """Check the invariants of a manifest and create it as version `manifest_id`.
 
     Raises
@@ -84,10 +85,8 @@ def publish_manifest(
     InternalError
         When an invariant does not hold; nothing was published.
     """
-    check_manifest(manifest, current, new_id=manifest_id, now_ms=clock.now_ms())
-    data = encode_manifest(manifest)
-    _create(stores, manifest_id, data)
-    return data
+    check_manifest(manifest, current, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
+    _create(stores, manifest_id, encode_manifest(manifest))
 
 
 def _create(stores: TableStores, manifest_id: int, data: bytes) -> None:
@@ -114,7 +113,7 @@ def claim_epochs(
         nonce=clock.random_bits(NONCE_BITS),
     )
     manifest_id = checked_id + 1
-    check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms())
+    check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
     publish_claim(stores.main, manifest_id, write_id, attempt, data)
     _create(stores, manifest_id, data)
@@ -149,27 +148,46 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
 # --- other clients --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How far the database had come when a write was planned.
+
+    Attributes
+    ----------
+    manifest_id : newest version; 0 if there was no table
+    writer_epoch, compactor_epoch, last_l0_seq : of that version
+    wal_end : first WAL id that did not exist
+    """
+
+    manifest_id: int
+    writer_epoch: int
+    compactor_epoch: int
+    last_l0_seq: int
+    wal_end: int
+
+
 def refuse_foreign_client(
-    stores: TableStores, latest_id: int, latest: Manifest, *, since_id: int, wal_end: int, now_ms: int
+    stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline, *, now_ms: int
 ) -> None:
     """Refuse to commit when a SlateDB client was at work since the write was planned.
 
     Parameters
     ----------
     latest_id, latest : the newest manifest
-    since_id : the manifest that the write was planned on
-    wal_end : first WAL id that did not exist then
+    baseline : what the write was planned on
 
     Raises
     ------
     CommitConflictError
-        When epochs were raised by anyone but a job of ours, when WAL files with rows were added, or when a compaction
-        with a fresh heartbeat runs.
+        When epochs were raised by anyone but a job of ours, when rows were added under the same epochs, in the WAL or
+        in L0, or when a compaction with a fresh heartbeat runs.
     """
-    if (epoch := _find_foreign_epoch(stores, latest_id, latest, since_id)) is not None:
+    if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
-    first_new = max(wal_end, latest.replay_after_wal_id + 1)
-    if any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
+    # Every commit of ours raises the epochs, so whoever moved the rows on without that is no sibling.
+    flushed = _epochs(latest) == _epochs(baseline) and latest.last_l0_seq != baseline.last_l0_seq
+    first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
+    if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
             stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
         )
@@ -185,26 +203,26 @@ def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
     )
 
 
-def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, since_id: int) -> str | None:
-    """Return the first epoch raised after `since_id` that no claim of ours explains."""
-    if since_id >= latest_id:
+def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> str | None:
+    """Return the first epoch raised since the baseline that no claim of ours explains."""
+    known = _epochs(baseline)
+    if known == _epochs(latest):
         return None
-    before = fetch_manifest(stores, since_id) if since_id else None
-    if before is not None and _epochs(before) == _epochs(latest):
-        return None
-    known = _epochs(before) if before is not None else (0, 0)
     log = manifest_log(stores)
-    for number in range(since_id + 1, latest_id + 1):
-        data = bytes(log.get(number))
-        epochs = _epochs(latest if number == latest_id else fetch_manifest(stores, number))
+    for number in range(baseline.manifest_id + 1, latest_id + 1):
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:  # collected, so nobody can tell whose it was
+            return f"writer epoch {latest.writer_epoch}, perhaps,"
+        epochs = _epochs(decode_manifest(data))
         if epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
             return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
         known = epochs
     return None
 
 
-def _epochs(manifest: Manifest) -> tuple[int, int]:
-    return manifest.writer_epoch, manifest.compactor_epoch
+def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
+    return state.writer_epoch, state.compactor_epoch
 
 
 def _has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
