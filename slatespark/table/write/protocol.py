@@ -184,8 +184,9 @@ def refuse_foreign_client(
     """
     if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
-    # Every commit of ours raises the epochs, so whoever moved the rows on without that is no sibling.
-    flushed = _epochs(latest) == _epochs(baseline) and latest.last_l0_seq != baseline.last_l0_seq
+    # Every commit of ours raises the epochs, but for a creation; so whoever moved the rows on without is no sibling.
+    unclaimed = baseline.manifest_id > 0 and _epochs(latest) == _epochs(baseline)
+    flushed = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
     first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
     if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
