@@ -11,7 +11,7 @@ from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manif
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.maintenance.findings import Findings
-from slatespark.table.maintenance.verify_plan import FileTask, Version, find_missing_wal, find_stray_wal, plan_files
+from slatespark.table.maintenance.verify_plan import FileTask, Version, find_stray_wal, find_wal_gaps, plan_files
 from slatespark.table.maintenance.verify_sst import SstOutcome, SstTarget, check_sst
 from slatespark.table.read.plan import SstFile
 from slatespark.table.stores import TableStores
@@ -90,10 +90,12 @@ class FileCheck:
                 f"last_l0_seq is {reached}, but SST {file.id} holds seq {highest}: such rows are invisible.",
             )
 
-    def _note_missing(self, url: str, shown_in: Sequence[int], *, is_needed: bool) -> None:
+    def _note_missing(
+        self, url: str, shown_in: Sequence[int], *, is_needed: bool, what: str = "The object does not exist"
+    ) -> None:
         if is_needed:
-            numbers = f"{'version' if len(shown_in) == 1 else 'versions'} {', '.join(map(str, shown_in))}"
-            self.lost.append((url, f"The object does not exist, but it is part of {numbers}."))
+            numbers = f"version {', '.join(map(str, shown_in))}"
+            self.lost.append((url, f"{what}, but {numbers} needs it."))
         else:
             self.incomplete.update(shown_in)
 
@@ -108,8 +110,8 @@ class FileCheck:
             ids = version.wal_ids()
             if version is newest:
                 ids = range(ids.start, newest.wal_end(present))
-            self._note_missing_wal(version, find_missing_wal(ids, present), any_there=bool(present))
-            wanted.update(present.intersection(ids))
+            self._note_gaps(version, find_wal_gaps(ids, present), any_there=bool(present))
+            wanted.update(number for number in present if number in ids)
         for stray in find_stray_wal(newest, present):
             self.findings.damage(
                 f"{self.stores.wal.url}/{wal_path(stray)}",
@@ -118,18 +120,20 @@ class FileCheck:
             )
         return sorted(wanted)
 
-    def _note_missing_wal(self, version: Version, missing: Sequence[int], *, any_there: bool) -> None:
-        if missing and not any_there and version.is_needed:
+    def _note_gaps(self, version: Version, gaps: Sequence[range], *, any_there: bool) -> None:
+        if gaps and not any_there and version.is_needed:
             self.findings.unchecked(
                 f"{self.stores.wal.url}/{WAL_DIR}",
                 "WAL",
-                f"Version {version.number} needs {len(missing)} WAL files and there is none: they are lost, or kept in "
-                "another store.",
+                f"Version {version.number} needs WAL file {gaps[0].start} and there is none at all: they are lost, or "
+                "kept in another store.",
             )
             return
-        for number in missing:
-            url = f"{self.stores.wal.url}/{wal_path(number)}"
-            self._note_missing(url, [version.number], is_needed=version.is_needed)
+        for gap in gaps:
+            url = f"{self.stores.wal.url}/{wal_path(gap.start)}"
+            last = gap.stop - 1
+            what = "The object does not exist" if last == gap.start else f"It and those up to {last} do not exist"
+            self._note_missing(url, [version.number], is_needed=version.is_needed, what=what)
 
     def _check_wal(self, wal_ids: Sequence[int], sizes: dict[str, int]) -> None:
         reached = -1

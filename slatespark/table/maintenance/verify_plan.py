@@ -123,9 +123,20 @@ def find_compaction_faults(compactions: Compactions, newest: Manifest) -> Iterat
         )
 
 
-def find_missing_wal(wanted: range, present: Iterable[int]) -> list[int]:
-    """Return the WAL ids that a version needs and that do not exist."""
-    return sorted(set(wanted) - set(present))
+def find_wal_gaps(wanted: range, present: Iterable[int]) -> list[range]:
+    """Return the stretches of WAL ids that a version needs and that do not exist.
+
+    A damaged manifest may ask for 2^64 of them, so that nothing here counts one by one.
+    """
+    gaps = []
+    start = wanted.start
+    for number in sorted(item for item in present if item in wanted):
+        if start < number:
+            gaps.append(range(start, number))
+        start = number + 1
+    if start < wanted.stop:
+        gaps.append(range(start, wanted.stop))
+    return gaps
 
 
 def find_stray_wal(newest: Version, present: Iterable[int]) -> list[int]:

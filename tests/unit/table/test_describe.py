@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.options import ReadOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.describe import FileFacts, RowFacts, TableFacts, describe_table, list_files
+from slatespark.table.records import COMMITS_DIR
+from slatespark.table.stores import open_stores
+from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+
+DATABASES = fixture_databases()
+
+
+def describe(path: Path, *, count_rows: bool = False, **options: object) -> TableFacts:
+    stores = open_stores(str(path), storage={"root": str(FIXTURES)})
+    parsed = ReadOptions.parse({"path": str(path), **options})
+    return describe_table(stores, parsed, SystemClock(), count_rows=count_rows)
+
+
+def files(path: Path, *, count_rows: bool = False) -> tuple[FileFacts, ...]:
+    stores = open_stores(str(path), storage={"root": str(FIXTURES)})
+    return list_files(stores, ReadOptions(path=str(path)), SystemClock(), count_rows=count_rows)
+
+
+@pytest.mark.parametrize("database", DATABASES, ids=[database.name for database in DATABASES])
+def test_facts_of_every_fixture(database: FixtureDatabase) -> None:
+    facts = describe(database.path, count_rows=True)
+    assert facts.version == database.expected["manifest_id"]
+    assert facts.versions[-1] == facts.version
+    assert facts.last_seq >= max((row[1] for row in database.stored_rows()), default=0)
+    listed = files(database.path, count_rows=True)
+    assert len({(file.root, file.id) for file in listed}) == facts.files
+    assert facts.stored_bytes == sum({file.id: file.stored_bytes for file in listed}.values())
+    assert sum(codec.files for codec in facts.codecs) == facts.files
+    assert facts.l0_views == sum(file.layer == "L0" for file in listed)
+    assert facts.rows is not None
+    known = {file.id: file.rows for file in listed if file.rows is not None}
+    assert facts.rows.puts + facts.rows.deletes + facts.rows.merges == sum(known.values())
+
+
+def test_checkpoints_and_older_versions() -> None:
+    facts = describe(FIXTURES / "checkpoints")
+    assert [(point.name, point.version) for point in facts.checkpoints] == [("named", 4), (None, 5)]
+    assert [point.expires_ms is None for point in facts.checkpoints] == [True, False]
+    older = describe(FIXTURES / "checkpoints", checkpoint="named")
+    assert (older.version, older.l0_views) == (4, facts.l0_views - 1)
+
+
+def test_clones_segments_and_held_compactions() -> None:
+    [parent] = describe(FIXTURES / "clone" / "child").external
+    assert (parent.path, parent.files) == ("clone/parent", 1)
+    assert {file.root for file in files(FIXTURES / "clone" / "child")} == {None, str(FIXTURES / "clone" / "parent")}
+    assert describe(FIXTURES / "segments").segments == ("616161", "626262", "636363")
+    [job] = describe(FIXTURES / "history").jobs
+    assert (job.status, job.heartbeat_ms) == ("running", 1 << 62)
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    SlateStore.create(str(tmp_path / "t"))
+    facts = describe(tmp_path / "t", count_rows=True)
+    assert (facts.version, facts.files, facts.last_seq, facts.clock_tick_ms) == (1, 0, 0, None)
+    assert facts.rows == RowFacts(0, 0, 0, 0)
+    assert facts.wal.last_seq is None
+    assert files(tmp_path / "t") == ()
+
+
+def test_commit_records_tell_more_of_files_and_do_no_harm_when_damaged(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), ttl=1000, compression="zstd")
+    [file] = files(tmp_path / "t")
+    assert (file.rows, file.min_seq, file.max_seq, file.compression) == (2, 1, 1, "zstd")
+    assert file.min_create_ms is not None
+    assert file.max_expire_ms == file.min_create_ms + 1000
+    for record in (tmp_path / "t" / COMMITS_DIR).iterdir():
+        record.write_text("{")
+    [file] = files(tmp_path / "t")
+    assert (file.rows, file.min_seq) == (None, None)
