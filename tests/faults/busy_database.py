@@ -15,6 +15,7 @@ from slatespark.format.compactions import (
     WorkerSpec,
     encode_compactions,
 )
+from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.snapshot import fetch_latest_manifest
@@ -35,8 +36,8 @@ class Contents:
     after: list[Pair]
 
 
-def make_busy(folder: Path) -> list[Pair]:
-    """Make the database with the real client, and return its rows."""
+def make_busy(folder: Path, *, compacting: bool = True) -> list[Pair]:
+    """Make the database with the real client, and return its rows; leave out the compaction if it is not wanted."""
     location = Location.local(folder)
     with Client.open(location, CLIENT) as client:
         client.write([Put(b"k%03d" % number, b"run " * 10) for number in range(40)])
@@ -49,7 +50,8 @@ def make_busy(folder: Path) -> list[Pair]:
         client.flush_wal()
         client.write([Put(b"k001", b"later WAL"), Put(b"z", b"WAL")])
         client.flush_wal()
-    start_compactions(stores_of(LocalStore(folder)))
+    if compacting:
+        start_compactions(stores_of(LocalStore(folder)))
     return client_pairs(folder)
 
 
@@ -57,19 +59,19 @@ def start_compactions(stores: TableStores, *, heartbeat_ms: int = 1) -> None:
     """Leave two jobs of a compactor that died: one with its output ready to be committed, one running."""
     number, state = fetch_compactions(stores)
     _, manifest = fetch_latest_manifest(stores)
-    output_id = make_ulid(manifest.l0[0].id.timestamp_ms, 7)
-    source = manifest.ssts[manifest.l0[0].sst_id]
-    stores.main.copy(f"compacted/{source.id}.sst", f"compacted/{output_id}.sst")
+    moved = manifest.l0[-1]  # the output of a job that takes the oldest L0 alone is a copy of it
+    output = replace(manifest.ssts[moved.sst_id], id=make_ulid(moved.id.timestamp_ms, 7))
+    stores.main.copy(sst_path(moved.sst_id), sst_path(output.id))
     worker = WorkerSpec("a worker that died", heartbeat_ms)
     ready = Compaction(
-        id=make_ulid(manifest.l0[0].id.timestamp_ms, 8),
-        spec=TieredSpec(tuple(view.id for view in manifest.l0), (), max(manifest.run_ids()) + 1),
+        id=make_ulid(moved.id.timestamp_ms, 8),
+        spec=TieredSpec((moved.id,), (), max(manifest.run_ids(), default=-1) + 1),
         status=CompactionStatus.COMPACTED,
-        output_ssts=(replace(source, id=output_id),),
+        output_ssts=(output,),
         worker=worker,
     )
     running = Compaction(
-        id=make_ulid(manifest.l0[0].id.timestamp_ms, 9),
+        id=make_ulid(moved.id.timestamp_ms, 9),
         spec=TieredSpec((), manifest.run_ids(), min(manifest.run_ids())),
         status=CompactionStatus.RUNNING,
         worker=worker,

@@ -106,6 +106,9 @@ def claim_epochs(
     RaceLostError
         When another writer came in between.
     """
+    # The place of the fence is chosen before the claim, as the client does: whoever claims after us fences no lower, so
+    # that our fence meets theirs instead of landing in the middle of their files.
+    first_free = _first_free_wal_id(stores, checked)
     claiming = replace(
         checked,
         writer_epoch=checked.writer_epoch + 1,
@@ -117,26 +120,34 @@ def claim_epochs(
     data = encode_manifest(claiming)
     publish_claim(stores.main, manifest_id, write_id, attempt, data)
     _create(stores, manifest_id, data)
-    fence = _fence_wal(stores, claiming)
-    claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, fence)
-    if not claim.holds(fetch_latest_manifest(stores)[1]):
-        raise RaceLostError(f"epochs {claim.writer_epoch}/{claim.compactor_epoch} were claimed by another writer")
+    claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, first_free)
+    while not _fence_wal(stores, claim):
+        _check_held(stores, claim)
+        claim = replace(claim, fence=claim.fence + 1)
+    _check_held(stores, claim)
     return claim
 
 
-def _fence_wal(stores: TableStores, manifest: Manifest) -> int:
-    """Put an empty object at the first free WAL id; the writer before us collides with it."""
+def _first_free_wal_id(stores: TableStores, manifest: Manifest) -> int:
+    taken = wal_sizes(stores, manifest)
     number = manifest.replay_after_wal_id + 1
-    taken = set(wal_sizes(stores, manifest))
-    while True:
-        while number in taken:
-            number += 1
-        try:
-            stores.wal.create(wal_path(number), b"")
-        except FileExistsError:
-            taken.add(number)
-            continue
-        return number
+    while number in taken:
+        number += 1
+    return number
+
+
+def _fence_wal(stores: TableStores, claim: Claim) -> bool:
+    """Put an empty object where the writer before us goes on; False if there is a file already."""
+    try:
+        stores.wal.create(wal_path(claim.fence), b"")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _check_held(stores: TableStores, claim: Claim) -> None:
+    if not claim.holds(fetch_latest_manifest(stores)[1]):
+        raise RaceLostError(f"epochs {claim.writer_epoch}/{claim.compactor_epoch} were claimed by another writer")
 
 
 def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
@@ -259,9 +270,11 @@ def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
     Raises
     ------
     RaceLostError
-        When another coordinator wrote meanwhile.
+        When another coordinator took over, or wrote meanwhile.
     """
     number, compactions = fetch_compactions(stores)
+    if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
+        raise RaceLostError("another coordinator claimed a higher epoch")
     active = compactions.active_jobs()
     if not active:
         return
