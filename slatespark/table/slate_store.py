@@ -10,6 +10,8 @@ import pyarrow as pa
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableExistsError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.maintenance.findings import VerifyReport
+from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
 from slatespark.table.records import CommitRecord
@@ -163,6 +165,10 @@ class SlateStore:
             return latest_id
         record = self._commit(reader, parsed, "overwrite" if mode == "overwrite" else "write")
         return latest_id if record is None else record.manifest_id
+
+    def verify(self, *, all_versions: bool = False) -> VerifyReport:
+        """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
+        return verify_table(self._stores, self._clock, all_versions=all_versions)
 
     def _commit(self, reader: pa.RecordBatchReader, options: WriteOptions, operation: str) -> CommitRecord | None:
         job = plan_write(self._stores, self._clock, operation=operation)

@@ -8,6 +8,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError, SlateError
 
 MAX_FINDINGS: Final = 10_000  # of a table that is wholly wrong; the others are counted
+MAX_KEY_BYTES: Final = 64  # of a key in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,10 @@ class Findings:
             self.damage(url, section, what, offset)
         else:
             self.unchecked(url, section, what)
+
+
+def key_text(key: bytes | None) -> str:
+    """Return a key for a message: hexadecimal, and cut where it is long."""
+    if key is None:
+        return "nothing"
+    return key.hex() if len(key) <= MAX_KEY_BYTES else f"{key[:MAX_KEY_BYTES].hex()}... ({len(key)} bytes)"

@@ -16,7 +16,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS
 from slatespark.ranges import KeyRange
-from slatespark.table.maintenance.findings import Findings
+from slatespark.table.maintenance.findings import Findings, key_text
 from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.scan import window_size
@@ -90,7 +90,7 @@ def check_layer_order(
 def _describe(inversion: Inversion, names: Sequence[str]) -> str:
     newer, older = names[inversion.newer_layer], names[inversion.older_layer]
     return (
-        f"Key {inversion.key.hex()} has seq {inversion.seq} in {newer}, layer {inversion.newer_layer}, but seq "
+        f"Key {key_text(inversion.key)} has seq {inversion.seq} in {newer}, layer {inversion.newer_layer}, but seq "
         f"{inversion.seq_below} in {older}, layer {inversion.older_layer}, which should be older."
     )
 

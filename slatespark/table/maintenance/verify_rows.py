@@ -22,6 +22,7 @@ from slatespark.format.wal import SEQ_BYTES
 from slatespark.kernels import hash_keys
 from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
 from slatespark.kernels.results import Fields
+from slatespark.table.maintenance.findings import key_text
 
 Report: TypeAlias = Callable[[str, int | None, str], None]  # takes section, offset, what
 
@@ -97,7 +98,7 @@ class RowCheck:
         if self.denied:
             self._fault(
                 "filter",
-                f"It denies {self.denied} of {self.rows} keys that are there, first {self.first_denied.hex()}.",
+                f"It denies {self.denied} of {self.rows} keys that are there, first {key_text(self.first_denied)}.",
             )
         if self.is_whole and self.rows:
             self._check_stats()
@@ -125,7 +126,7 @@ class RowCheck:
         if (key, -seq) <= (self.last_key, -self.last_seq):
             self._block_fault(
                 block,
-                f"It starts with key {key.hex()} at seq {seq}, not behind key {self.last_key.hex()} at seq "
+                f"It starts with key {key_text(key)} at seq {seq}, not behind key {key_text(self.last_key)} at seq "
                 f"{self.last_seq} of the block before.",
             )
 
@@ -140,12 +141,12 @@ class RowCheck:
         for number, row in enumerate(first_rows.tolist(), first_block):
             found, expected = self.claims.index.first_key(number), int(rows.seqs[row]).to_bytes(SEQ_BYTES, "big")
             if found != expected:
-                self._fault("index", f"Block {number} is listed as {found.hex()}, its first seq is {expected.hex()}.")
+                self._fault(
+                    "index", f"Block {number} is listed as {key_text(found)}, its first seq is {expected.hex()}."
+                )
         if first_block == 0 and self.claims.info.first_entry != int(rows.seqs[0]).to_bytes(SEQ_BYTES, "big"):
             entry = self.claims.info.first_entry
-            self._fault(
-                "info", f"It names the first seq {entry.hex() if entry else None}, expected {int(rows.seqs[0])}."
-            )
+            self._fault("info", f"It names the first seq {key_text(entry)}, expected {int(rows.seqs[0])}.")
 
     def _check_separators(self, rows: RowColumns, first_rows: NDArray[np.int64], first_block: int) -> None:
         """Check that a search by the index finds every key: last key before < separator <= first key. Source: 2.10."""
@@ -155,17 +156,19 @@ class RowCheck:
             found = self.claims.index.first_key(number)
             spans = before == key  # versions of one key go on from block to block
             if found > key or (before is not None and (found < before or (found == before and not spans))):
-                low = "nothing" if before is None else before.hex()
-                self._fault(
-                    "index", f"Block {number} is listed from {found.hex()}, expected above {low} and up to {key.hex()}."
-                )
+                bounds = f"expected above {key_text(before)} and up to {key_text(key)}"
+                self._fault("index", f"Block {number} is listed from {key_text(found)}, {bounds}.")
 
     def _check_ends(self, rows: RowColumns, first_block: int) -> None:
         info, first, last = self.claims.info, rows.key(0), rows.key(len(rows) - 1)
         if info.first_entry is not None and first < info.first_entry:
-            self._block_fault(first_block, f"Key {first.hex()} is below the file's first, {info.first_entry.hex()}.")
+            self._block_fault(
+                first_block, f"Key {key_text(first)} is below the file's first, {key_text(info.first_entry)}."
+            )
         if info.last_entry is not None and last > info.last_entry:
-            self._block_fault(first_block, f"Key {last.hex()} is above the file's last, {info.last_entry.hex()}.")
+            self._block_fault(
+                first_block, f"Key {key_text(last)} is above the file's last, {key_text(info.last_entry)}."
+            )
 
     # --- sums -------------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage import read_ahead
 from slatespark.storage.object_store import Buffer, ObjectStore
-from slatespark.table.maintenance.findings import Findings
+from slatespark.table.maintenance.findings import Findings, key_text
 from slatespark.table.maintenance.verify_rows import Claims, RowCheck, RowTotals
 
 ReadListener: TypeAlias = Callable[[int], None]  # takes the bytes read since the last call
@@ -154,7 +154,7 @@ class _SstCheck:
     def _compare(self, footer: Footer | None, own: SstInfo | None, handle: SstHandle) -> None:
         """Compare with the copy in the manifest, which is the one that readers use (spec 2.1)."""
         differing = [
-            f"{item.name} {getattr(own, item.name)!r} instead of {getattr(handle.info, item.name)!r}"
+            f"{item.name} {_shown(getattr(own, item.name))} instead of {_shown(getattr(handle.info, item.name))}"
             for item in fields(SstInfo)
             if own is not None and getattr(own, item.name) != getattr(handle.info, item.name)
         ]
@@ -252,6 +252,10 @@ def _local(error: CorruptDataError | UnsupportedFormatError) -> CorruptDataError
     if isinstance(error, CorruptDataError):
         return CorruptDataError(str(error.args[0]), why=error.why)
     return error
+
+
+def _shown(value: object) -> str:
+    return key_text(value) if isinstance(value, bytes) else str(value)
 
 
 def _windows(edges: NDArray[np.int64], window_bytes: int) -> list[tuple[int, int]]:
