@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Protocol
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from slatespark.errors import SlateError
 from slatespark.table.maintenance.verify_files import ProgressListener
@@ -116,9 +116,13 @@ def progress_bar() -> Iterator[ProgressListener | None]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
+        tasks: dict[str, TaskID] = {}
 
         def show(step: str, done: int, total: int) -> None:
-            bar.update(task, description=step, completed=done, total=total or None)
+            if step not in tasks:
+                for task in bar.task_ids:  # one step at a time; each has a total of its own, or none
+                    bar.remove_task(task)
+                tasks[step] = bar.add_task(step, total=total or None)
+            bar.update(tasks[step], completed=done)
 
         yield show
