@@ -54,6 +54,12 @@ def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
 
 
 def _line(rows: RowColumns) -> tuple[int, ...]:
+    if not rows.addresses:
+        rows.addresses.append(_addresses(rows))
+    return rows.addresses[0]
+
+
+def _addresses(rows: RowColumns) -> tuple[int, ...]:
     count = len(rows)
     keys = checked_address(rows.key_bytes, np.uint8, 0)
     values = checked_address(rows.value_bytes, np.uint8, 0)

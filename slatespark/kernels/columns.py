@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ MERGE: Final = 0x08
 ROW_BITS: Final = 40
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RowColumns:
-    """`n` row versions as columns.
+    """`n` row versions as columns. Contents of an array may be changed; the arrays themselves stay.
 
     Values stay where they were decoded from: `value_bytes` is the backing buffer, possibly a memory map, and
     `value_starts`, `value_lengths` point into it. So a value is copied once, after merging and filtering.
@@ -45,9 +45,15 @@ class RowColumns:
     value_bytes: NDArray[np.uint8]
     value_starts: NDArray[np.int64]
     value_lengths: NDArray[np.int64]
+    # What compiled kernels need of the arrays, made at the first call (`_sources`): a window goes through half a dozen.
+    addresses: list[tuple[int, ...]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seqs)
+
+    def __reduce__(self) -> tuple[type[RowColumns], tuple[NDArray[Any], ...]]:
+        # Addresses mean nothing in another process, or to a copy.
+        return RowColumns, tuple(getattr(self, item.name) for item in fields(self) if item.init)
 
     def key(self, row: int) -> bytes:
         """Return the key of row `row`."""

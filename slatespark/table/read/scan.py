@@ -21,7 +21,7 @@ from slatespark.table.read.plan import Split
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
-MAX_WINDOW_BYTES = 4 << 20  # a larger window gains nothing: its fixed costs are spread over 10,000s of rows already
+MAX_WINDOW_BYTES = 2 << 20  # measured best: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES = 64 << 10
 
 

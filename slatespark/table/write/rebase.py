@@ -79,6 +79,6 @@ def _rewrite(
 
 
 def _shift(rows: RowColumns, by_seq: int, by_ms: int) -> None:
-    rows.seqs += np.uint64(by_seq)
+    rows.seqs[:] += np.uint64(by_seq)
     rows.create_ts[(rows.flags & HAS_CREATE) != 0] += by_ms
     rows.expire_ts[(rows.flags & HAS_EXPIRE) != 0] += by_ms
