@@ -202,12 +202,15 @@ class _Commit:
     def attempt(self, number: int) -> CommitRecord:
         self._refresh_ids()
         found = find_latest_manifest(self.stores)
+        if found is None and self.job.baseline.manifest_id:
+            raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
             return self._create_table()
         latest_id, latest = found
         if self.job.operation == "create":
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
+        _check_tick(self.stores, latest.last_l0_clock_tick, self.clock.now_ms())
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
         claim = claim_epochs(self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=number)
