@@ -62,6 +62,7 @@ def test_rows_move_above_those_that_the_drain_finds(codec: str, tmp_path: Path) 
         client.write([Merge(b"m", b"+client"), Put(b"gone", b"again")])
         last = client.put(b"p0019", b"client again")
         client.flush_wal()
+        clock.advance(last.create_ts - 5_000 - clock.now_ms())
         record = job.commit()
     assert record is not None
     assert planned.base_seq < written[0].seq
