@@ -2,8 +2,9 @@
 
 Sixteen bytes at a time are multiplied by powers of x modulo the polynomial and added to what comes 64 bytes later;
 what is left is reduced to 32 bits at the end. The constants are x^n mod P(x), bit-reflected, for the distances that
-the names state; P is 0x04C11DB7, the polynomial of zlib. Method: Gopal et al., "Fast CRC computation for generic polynomials
-using PCLMULQDQ instruction", 2009. Processors without that instruction are served by zlib (`reference/checksum.py`).
+the names state; P is 0x04C11DB7, the polynomial of zlib. Method: Gopal et al., "Fast CRC computation for generic
+polynomials using PCLMULQDQ instruction", 2009. Processors without that instruction are served by zlib
+(`reference/checksum.py`).
 """
 
 from __future__ import annotations
