@@ -55,7 +55,7 @@ GROUP BY a.name ORDER BY flights DESC LIMIT 5"""
 
 UPSERT_SQL: Final = """\
 SELECT key, to_json(struct(flight.*, 'Nemo' AS storm)) AS value
-FROM (SELECT key, from_json(CAST(value AS STRING), '{schema}') AS flight FROM flights_raw)
+FROM (SELECT key, from_json(CAST(value AS STRING), '{schema}') AS flight FROM february)
 WHERE flight.dep_time IS NULL AND flight.month = 2 AND flight.day IN (8, 9)"""
 
 STORM_SQL: Final = """\
@@ -139,9 +139,10 @@ class _Demo:
         """Upsert and delete; only what changes is written."""
         yield DemoEvent("step", "Upsert: mark the flights that the storm of February 2013 cancelled")
         yield DemoEvent("code", UPSERT_SQL.format(schema="..."))
+        self._read("flight/2013-02-0").createOrReplaceTempView("february")  # its first nine days
         marked = self._spark.sql(UPSERT_SQL.format(schema=FLIGHT)).selectExpr("key", "CAST(value AS BINARY) AS value")
         yield self._write(marked)
-        self._make_views()
+        self._read("flight/").createOrReplaceTempView("flights_raw")  # again, to see the commit
         yield from self._sql(STORM_SQL)
         yield DemoEvent("step", "Delete the flights of SkyWest (OO)")
         write = ".write.format('slate').mode('append').option('operation', 'delete').save(path)"
@@ -211,15 +212,15 @@ class _Demo:
         return describe_table(open_stores(self._path, storage={}), self._options, self._clock).version
 
     def _make_views(self) -> None:
-        """Load the newest version again, and decode the JSON values."""
+        """Make a view of each prefix, with its JSON values decoded."""
         for name, prefix, schema in (
             ("flights", "flight/", FLIGHT),
             ("airports", "airport/", AIRPORT),
             ("weather", "weather/", WEATHER),
         ):
-            raw = self._read(prefix)
-            raw.createOrReplaceTempView(f"{name}_raw")
-            decoded = raw.selectExpr(f"from_json(CAST(value AS STRING), '{schema}') AS row").select("row.*")
+            decoded = (
+                self._read(prefix).selectExpr(f"from_json(CAST(value AS STRING), '{schema}') AS row").select("row.*")
+            )
             decoded.createOrReplaceTempView(name)
 
     def _sql(self, query: str) -> Iterator[DemoEvent]:
