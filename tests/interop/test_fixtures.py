@@ -14,7 +14,7 @@ from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_c
 DATABASES = fixture_databases()
 by_name = pytest.mark.parametrize("database", DATABASES, ids=[database.name for database in DATABASES])
 
-CLIENT_VIEW = {"includeExpired": True, "mergeOperator": "concat"}
+CLIENT_VIEW: dict[str, Any] = {"includeExpired": True, "mergeOperator": "concat"}
 
 
 def open_store(database: FixtureDatabase) -> SlateStore:
