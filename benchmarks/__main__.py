@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="name the benchmarks")
     parser.add_argument("--rows", type=int, help="instead of the full size")
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default 5)")
-    parser.add_argument("--warm-ups", type=int, default=1, help="rounds before, not measured (default 1)")
+    parser.add_argument("--warm-ups", type=int, help="rounds before, not measured (default: the benchmark says)")
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="alternatives whose name holds TEXT"
     )

@@ -149,20 +149,15 @@ def write_spark_slate(source: str) -> Sample:
     """Write the DataFrame as a table."""
     frame = _frame(source)
     with _target() as path:
-        with Stopwatch() as watch:
+        with Stopwatch(children=True) as watch:
             frame.write.format("slate").mode("append").save(str(path))
-        return _without_cpu(watch, rows=frame.count(), stored_bytes=stored_bytes(path))
+        return watch.sample(rows=frame.count(), stored_bytes=stored_bytes(path))
 
 
 def write_spark_parquet(source: str, *, in_order: bool = False) -> Sample:
     """Write the DataFrame as Parquet, sorted within each partition if asked."""
     frame = _frame(source)
     with _target() as path:
-        with Stopwatch() as watch:
+        with Stopwatch(children=True) as watch:
             (frame.sortWithinPartitions("key") if in_order else frame).write.parquet(str(path))
-        return _without_cpu(watch, rows=frame.count(), stored_bytes=stored_bytes(path))
-
-
-def _without_cpu(watch: Stopwatch, **measures: Any) -> Sample:
-    """Return a sample without processor time: Spark spends it in other processes."""
-    return {"seconds": watch.seconds, **measures}
+        return watch.sample(rows=frame.count(), stored_bytes=stored_bytes(path))

@@ -67,6 +67,7 @@ class Benchmark:
     ----------
     notes : what a reader of the figures must know about data and conditions
     same : measures that must be equal in all samples: the proof that all did the same work
+    warm_ups : rounds that are not measured, unless the caller wants another number
     """
 
     alternatives: Sequence[Alternative]
@@ -74,6 +75,7 @@ class Benchmark:
     targets: Sequence[Target] = ()
     notes: Sequence[str] = ()
     same: Sequence[str] = ("rows",)
+    warm_ups: int = 1
 
     def only(self, parts: Sequence[str]) -> Benchmark:
         """Return the benchmark with those alternatives whose name holds one of the texts; all for none."""
@@ -109,8 +111,8 @@ class Result:
         return [one / other for one, other in pairs]
 
 
-def run(benchmark: Benchmark, scratch: Path, *, rounds: int, warm_ups: int) -> Result:
-    """Run all alternatives in turn, `warm_ups + rounds` times, and return the samples of the last `rounds`.
+def run(benchmark: Benchmark, scratch: Path, *, rounds: int, warm_ups: int | None = None) -> Result:
+    """Run all alternatives in turn, and return the samples of `rounds` rounds after `warm_ups` without.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ def run(benchmark: Benchmark, scratch: Path, *, rounds: int, warm_ups: int) -> R
     samples: dict[str, list[Sample]] = {one.name: [] for one in benchmark.alternatives}
     with ExitStack() as stack:
         workers = _Workers(stack, scratch)
-        for number in range(-warm_ups, rounds):
+        for number in range(-(benchmark.warm_ups if warm_ups is None else warm_ups), rounds):
             for one in benchmark.alternatives:
                 left_out = not one.warm_up if number < 0 else number >= (one.max_rounds or rounds)
                 if left_out:

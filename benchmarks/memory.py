@@ -89,9 +89,9 @@ def write(rows: int) -> Sample:
 def scan_with_spark(path: str) -> Sample:
     """Count a table as one split."""
     frame = spark_session().read.format("slate").option("splitSize", ONE_SPLIT).load(path)
-    with Stopwatch() as watch:
+    with Stopwatch(children=True) as watch:
         [row] = frame.selectExpr("count(*) as n", "sum(length(value))").collect()
-    return {"seconds": watch.seconds, "rows": row.n}
+    return watch.sample(rows=row.n)
 
 
 def write_with_spark(rows: int) -> Sample:
@@ -100,7 +100,7 @@ def write_with_spark(rows: int) -> Sample:
     digest = "md5(cast(cast(id as string) as binary))"
     value = f"cast(substring(repeat({digest}, 4), 1, 100) as binary)"
     frame = spark_session().range(0, rows, numPartitions=1).selectExpr(f"unhex({digest}) as key", f"{value} as value")
-    with Stopwatch() as watch:
+    with Stopwatch(children=True) as watch:
         frame.write.format("slate").mode("append").save(f"{folder}/table")
     shutil.rmtree(folder)
-    return {"seconds": watch.seconds, "rows": rows}
+    return watch.sample(rows=rows)

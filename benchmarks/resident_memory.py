@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from benchmarks.process_tree import anonymous_bytes, command_of, descendants
 
 INTERVAL_S: Final = 0.005
 LOOK_FOR_CHILDREN_EVERY: Final = 20  # samples
@@ -59,32 +59,8 @@ class MemoryWatch:
     def _watched(self) -> list[int]:
         if not self._python_workers:
             return [self._pid]
-        return [pid for pid in _descendants(self._pid) if "pyspark.daemon" in _command(pid)]
+        return [pid for pid in descendants(self._pid) if "pyspark.daemon" in command_of(pid)]
 
     @staticmethod
     def _largest(pids: list[int]) -> int:
         return max((anonymous_bytes(pid) for pid in pids), default=0)
-
-
-def anonymous_bytes(pid: int) -> int:
-    """Return `RssAnon` of a process; 0 if it is gone."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
-    return found
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return ""

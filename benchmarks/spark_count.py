@@ -45,6 +45,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             "reads only the value column.",
         ],
         same=("rows", "value_bytes"),
+        warm_ups=4,  # the JVM goes on compiling for some rounds
     )
 
 
@@ -76,12 +77,7 @@ def load(source: str, path: str) -> None:
 def count(kind: str, path: str, options: dict[str, Any]) -> Sample:
     """Run the query; planning counts."""
     spark = spark_session()
-    with Stopwatch() as watch:
+    with Stopwatch(children=True) as watch:
         frame = spark.read.format(kind).options(**options).load(path)
         [row] = frame.selectExpr("count(*) as n", "sum(length(value)) as value_bytes").collect()
-    return {
-        "seconds": watch.seconds,
-        "rows": row.n,
-        "value_bytes": row.value_bytes,
-        "partitions": frame.rdd.getNumPartitions(),
-    }
+    return watch.sample(rows=row.n, value_bytes=row.value_bytes, partitions=frame.rdd.getNumPartitions())

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import pstats
-import resource
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
+
+from benchmarks.process_tree import cpu_seconds
 
 Sample: TypeAlias = dict[str, Any]  # `seconds`, `rows`, and other measures of one run
 
@@ -28,30 +29,34 @@ LOG_TAIL_CHARACTERS: Final = 4000
 
 
 class Stopwatch:
-    """Time of a `with` block: of the wall clock, and of the processor for all threads of this process."""
+    """Time of a `with` block: of the wall clock, and of the processor for all threads.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    children : count the processor time of the processes that this one started too (Spark's)
+    """
+
+    def __init__(self, *, children: bool = False) -> None:
+        self._children = children
         self.seconds = self.cpu_seconds = 0.0
 
     def __enter__(self) -> Self:
         gc.collect()
-        self._cpu, self._start = _cpu_seconds(), time.perf_counter()
+        self._cpu, self._start = self._cpu_now(), time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop."""
-        self.seconds, self.cpu_seconds = time.perf_counter() - self._start, _cpu_seconds() - self._cpu
+        self.seconds, self.cpu_seconds = time.perf_counter() - self._start, self._cpu_now() - self._cpu
 
     def sample(self, **measures: Any) -> Sample:
         """Return what was measured, with further measures."""
         return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds, **measures}
 
-
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    def _cpu_now(self) -> float:
+        return cpu_seconds(os.getpid()) if self._children else time.process_time()
 
 
 class WorkerProcess:
