@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,15 +108,13 @@ def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
 def test_compiled_kernels_check_the_arrays_they_are_given() -> None:
     from slatespark.kernels import gather
 
-    rows = columns(put(b"k", 1), put(b"l", 1))
-    rows.seqs = rows.seqs.astype(np.int64)
+    sound = columns(put(b"k", 1), put(b"l", 1))
+    rows = replace(sound, seqs=sound.seqs.astype(np.int64))
     with pytest.raises(InternalError, match="2 contiguous uint64"):
         gather.gather_fields([rows], all_rows([rows]))
-    rows = columns(put(b"k", 1), put(b"l", 1))
-    rows.key_offsets = rows.key_offsets[:-1]
+    rows = replace(sound, key_offsets=sound.key_offsets[:-1])
     with pytest.raises(InternalError, match="3 contiguous int64"):
         gather.gather_keys([rows], all_rows([rows]))
-    rows = columns(put(b"k", 1), put(b"l", 1))
-    rows.value_starts = rows.value_starts + 2
+    rows = replace(sound, value_starts=sound.value_starts + 2)
     with pytest.raises(InternalError, match="Row 0 of source 0 lies outside the buffers"):
         gather.gather_values([rows], all_rows([rows]))
