@@ -133,6 +133,11 @@ def ns_to_ms(ns: int) -> int:
     return ns // 1_000_000
 
 
+def us_to_ms(us: int) -> int:
+    """Return microseconds as ms, rounded down."""
+    return us // 1000
+
+
 def parse_bytes(value: str | int, *, name: str = "size") -> int:
     """Return a positive number of bytes.
 

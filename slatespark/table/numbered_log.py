@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
-from slatespark.format.paths import boundary_path, numbered
+from slatespark.format.paths import boundary_path, decode_boundary, numbered
 from slatespark.storage.object_store import Buffer, ObjectStore
 
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
@@ -77,9 +77,8 @@ class NumberedLog:
     def _dead_up_to(self) -> int:
         path = boundary_path(self.boundary)
         try:
-            text = bytes(self.store.get(path))
+            return decode_boundary(bytes(self.store.get(path)))
         except FileNotFoundError:
             return 0
-        if not text.isdigit() or len(text) > 20:
-            raise CorruptDataError(f"boundary is {text[:40]!r}, expected a decimal number.", path=path)
-        return int(text)
+        except CorruptDataError as exc:
+            raise exc.located(f"{self.store.url}/{path}") from exc

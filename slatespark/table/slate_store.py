@@ -12,6 +12,7 @@ from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.verify_run import verify_table
+from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
 from slatespark.table.records import CommitRecord
@@ -125,6 +126,8 @@ class SlateStore:
     def get(self, *key: bytes, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if there is no visible one.
 
+        An instant beyond the year 9999, which no datetime can hold, comes as a number of ms.
+
         Raises
         ------
         InvalidRequestError
@@ -133,7 +136,7 @@ class SlateStore:
         if len(key) != 1 or not isinstance(key[0], bytes | bytearray | memoryview):
             raise InvalidRequestError(f"get() takes one key as bytes, got {key!r}.", todo="Give get(b'...').")
         batch = look_up(self._stores, bytes(key[0]), self._read_options(options), self._clock)
-        return None if batch is None else dict(batch.to_pylist()[0])
+        return None if batch is None else row_dict(batch)
 
     def write(
         self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from slatespark.errors import SchemaError
 from slatespark.kernels import gather_fields, gather_keys, gather_values, key_lengths, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.options import ReadOptions
-from slatespark.units import MAX_MS
+from slatespark.units import MAX_MS, us_to_ms
 
 MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
@@ -27,7 +27,7 @@ _METADATA_TYPES: Final = {
     "_create_ts": pa.timestamp("us", tz="UTC"),
     "_expire_ts": pa.timestamp("us", tz="UTC"),
 }
-_OPS: Final = pa.array(["put", "delete", "merge"])
+_OPS: Final = ("put", "delete", "merge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: P
             arrays[name] = pa.array(fields.seqs.view(np.int64))
         elif name == "_op":
             kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
-            arrays[name] = _OPS.take(pa.array(kinds))
+            arrays[name] = pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_OPS)).dictionary_decode()
         elif name == "_create_ts":
             arrays[name] = _instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
         else:
@@ -127,6 +127,17 @@ def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8], nulls: NDArray[
         validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
+    """Return the first row of a batch as Python values; an instant that no datetime can hold stays a number of ms."""
+    row: dict[str, Any] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            row[name] = column[0].as_py()
+        except (OverflowError, ValueError):
+            row[name] = us_to_ms(column[0].value)
+    return row
 
 
 def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slatespark import InvalidRequestError, OptionError, SchemaError, SlateStore, TableExistsError, TableNotFoundError
+
+
+def new_store(name: str) -> SlateStore:
+    return SlateStore.create(f"memory://slate-store-{name}")
+
+
+def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
+    store = new_store("calendar")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl=2**61)
+    row = store.get(b"a", metadataColumns=True)
+    assert row is not None
+    assert isinstance(row["_expire_ts"], int)
+    assert row["_expire_ts"] > 2**53
+
+
+def test_what_create_and_open_refuse() -> None:
+    store = new_store("exists")
+    with pytest.raises(TableExistsError, match="exists already"):
+        SlateStore.create(store.url)
+    with pytest.raises(TableNotFoundError, match="is no SlateDB database"):
+        SlateStore.open("memory://slate-store-nowhere")
+
+
+@pytest.mark.parametrize("key", [(), (b"",), ("text",), (b"a", b"b")])
+def test_get_takes_one_key_as_bytes(key: tuple[object, ...]) -> None:
+    with pytest.raises(InvalidRequestError, match="key"):
+        new_store(f"get-{len(key)}-{key!r}").get(*key)  # type: ignore[arg-type]
+
+
+def test_wrong_calls_are_refused_and_change_nothing() -> None:
+    store = new_store("calls")
+    with pytest.raises(OptionError, match="order"):
+        store.scan(order="sideways")
+    with pytest.raises(OptionError, match="mode"):
+        store.write(pa.table({"key": [b"a"], "value": [b"1"]}), mode="replace")
+    with pytest.raises(SchemaError, match="Nothing that has columns"):
+        store.write([1, 2])
+    with pytest.raises(TableExistsError, match="ifExists"):
+        store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ifExists="error")
+    assert store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ifExists="ignore") == 1
+    assert store.scan().read_all().num_rows == 0
+
+
+def test_rows_come_from_tables_batches_readers_and_iterables() -> None:
+    store = new_store("inputs")
+    table = pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]})
+    for given in (table, table.to_batches()[0], table.to_reader(), iter(table.to_batches()), table.to_batches()):
+        store.write(given, mode="overwrite")
+        assert store.scan().read_all().to_pylist() == table.to_pylist()
