@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Compression, decompress
 from slatespark.kernels import crc32_blocks
 
+CHECKED_TOGETHER: Final = 64  # blocks whose checksums are taken in one call; each call has a cost of its own
 # A block holds at most 64 KiB of rows by its u16 offsets, but a single oversized row has a block of its own (spec 2.7).
 MAX_BLOCK_BYTES: Final = 1 << 32
 
@@ -53,11 +55,12 @@ def open_blocks(
     payloads: list[bytes] = []
     held_bytes = 0
     view = data.data
-    for number in range(len(edges) - 1):
+    bounds = edges.tolist()
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        if number % CHECKED_TOGETHER == 0:
+            _check_sums(data, edges[number:], min(CHECKED_TOGETHER, len(bounds) - 1 - number))
         if payloads and held_bytes >= limit_bytes:
             break
-        start, end = int(edges[number]), int(edges[number + 1])
-        _check_sums(data, edges[number : number + 2], 1)
         try:
             payload = decompress(view[start : end - CRC_BYTES], compression, max_bytes=MAX_BLOCK_BYTES)
         except CorruptDataError as exc:

@@ -18,7 +18,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.storage.reading_ahead import read_ahead
 
-__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_store", "read_ahead"]
+__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -51,6 +51,11 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
     from slatespark.storage.fsspec_store import FsspecStore
 
     return FsspecStore(url, options)
+
+
+def open_scratch(folder: str) -> ObjectStore:
+    """Return a store for files that need not outlive this process."""
+    return LocalStore(folder, is_scratch=True)
 
 
 def _local_folder(url: str) -> Path:

@@ -49,11 +49,12 @@ def create_file(path: Path, data: Buffer) -> None:
     sync_folder(path.parent)
 
 
-def replace_file(path: Path, parts: Sequence[Buffer]) -> None:
-    """Store `parts` one after the other as `path`, replacing what is there, atomically and durably."""
-    with _written_file(path.parent, parts) as temporary:
+def replace_file(path: Path, parts: Sequence[Buffer], *, is_scratch: bool = False) -> None:
+    """Store `parts` one after the other as `path`, replacing what is there, atomically and, unless scratch, durably."""
+    with _written_file(path.parent, parts, is_scratch=is_scratch) as temporary:
         temporary.replace(path)
-    sync_folder(path.parent)
+    if not is_scratch:
+        sync_folder(path.parent)
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -94,14 +95,15 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _written_file(folder: Path, parts: Sequence[Buffer]) -> Iterator[Path]:
-    """Yield a temporary file in `folder` that holds `parts` durably; afterwards its name is gone."""
+def _written_file(folder: Path, parts: Sequence[Buffer], *, is_scratch: bool = False) -> Iterator[Path]:
+    """Yield a temporary file in `folder` that holds `parts`, durably unless scratch; afterwards its name is gone."""
     descriptor, temporary = _open_temporary(folder)
     try:
         try:
             for part in parts:
                 _write_all(descriptor, part)
-            os.fsync(descriptor)
+            if not is_scratch:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         yield temporary

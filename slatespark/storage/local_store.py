@@ -40,10 +40,12 @@ class LocalStore:
     Parameters
     ----------
     root : folder that need not exist; a relative one counts from the working directory of now
+    is_scratch : whatever `put` stores need not outlive the process, so nothing waits for the disk
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, is_scratch: bool = False) -> None:
         self._root = Path(root).absolute()
+        self._is_scratch = is_scratch
         self._maps = MappedFiles()
 
     def __repr__(self) -> str:
@@ -104,7 +106,7 @@ class LocalStore:
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`, replacing what is there; durable on return."""
         with self._named("write", path):
-            replace_file(self._file(path), parts)
+            replace_file(self._file(path), parts, is_scratch=self._is_scratch)
 
     def copy(self, source: str, target: str) -> None:
         """Give an object a second name; the modification time is that of the source."""

@@ -26,12 +26,12 @@ from slatespark.kernels import gather_fields, new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Visibility
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.storage.object_store import ObjectStore
+from slatespark.storage import ObjectStore, open_scratch
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import Fold, fold_rows, row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import visible_windows, window_size
-from slatespark.table.stores import OWN_ROOT, open_stores
+from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.rows import Stamp, batch_columns
 from slatespark.units import MIN_MS
 
@@ -43,10 +43,16 @@ _EVERYTHING = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """A piece of the sorted sequence: packed `rows` of `sources`."""
+    """A piece of the sorted sequence: packed `rows` of `sources`.
+
+    Attributes
+    ----------
+    is_scattered : the rows lie anywhere in the sources; who goes through them several times should gather them first
+    """
 
     sources: Sequence[RowColumns]
     rows: NDArray[np.int64]
+    is_scattered: bool = False
 
 
 def sort_rows_of_task(
@@ -72,7 +78,7 @@ def sort_rows_of_task(
         spills: SpillArea | None = None
         for rows in _sorted_chunks(batches, options, stamp, fold):
             if spills is None and rows.is_last:
-                yield SortedRows(rows.sources, rows.rows)
+                yield SortedRows(rows.sources, rows.rows, is_scattered=True)
                 return
             if spills is None:
                 spills = SpillArea(stack.enter_context(tempfile.TemporaryDirectory(prefix="slatespark-spill-")))
@@ -180,7 +186,8 @@ class SpillArea:
     """Sorted chunks of one task on local disk."""
 
     def __init__(self, folder: str) -> None:
-        self._stores = open_stores(folder, storage={})
+        scratch = open_scratch(folder)
+        self._stores = TableStores(main=scratch, wal=scratch)
         self._files: list[SstFile] = []
 
     @property

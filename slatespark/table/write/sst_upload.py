@@ -13,7 +13,7 @@ from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
 from slatespark.format.ulid import Ulid
-from slatespark.kernels import key_lengths, value_lengths
+from slatespark.kernels import key_lengths, take_rows, value_lengths
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage.object_store import ObjectStore
@@ -93,8 +93,16 @@ def _steps(piece: SortedRows, step_bytes: int) -> Iterator[SortedRows]:
     while start < len(piece.rows):
         before = int(reach[start - 1]) if start else 0
         end = max(start + 1, int(np.searchsorted(reach, before + step_bytes, side="right")))
-        yield SortedRows(piece.sources, piece.rows[start:end])
+        yield _gathered(piece, start, end)
         start = end
+
+
+def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
+    """Return a part of a piece. The builder looks at each row six times: scattered ones are copied together first."""
+    rows = piece.rows[start:end]
+    if not piece.is_scattered:
+        return SortedRows(piece.sources, rows)
+    return SortedRows([take_rows(piece.sources, rows)], np.arange(len(rows), dtype=np.int64))
 
 
 def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid) -> NewFile:
