@@ -1,0 +1,63 @@
+"""Numbers in the explanations are those of the code."""
+
+from __future__ import annotations
+
+from slatespark.format.sst import MIN_FILTER_KEYS
+from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
+from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
+from slatespark.storage.local_store import MAP_BYTES
+from slatespark.storage.retry import RetryPolicy
+from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from slatespark.table.read.fetch import INDEX_CACHE_BYTES
+from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
+from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
+from slatespark.table.records import LEASE_LIFETIME_MS
+from slatespark.table.slate_store import DESCENDING_SPLIT_BYTES
+from slatespark.table.write.commit import MAX_ATTEMPTS
+from slatespark.table.write.protocol import HEARTBEAT_FRESH_MS, MAX_AHEAD_MS
+from slatespark.table.write.rows import MAX_KEY_BYTES
+from tests.docs.pages import REPOSITORY
+
+KIB, MIB = 1 << 10, 1 << 20
+RETRIES = RetryPolicy()
+SECONDS = {10: "ten seconds"}
+
+FACTS = {
+    "docs/explanation/speed.md": [
+        f"from {MIN_WINDOW_BYTES // KIB} KiB to {MAX_WINDOW_BYTES // MIB} MiB each",
+        f"{INDEX_CACHE_BYTES // MIB} MiB per process",
+        f"{MAX_BATCH_ROWS:,} rows and {MAX_BATCH_BYTES // MIB} MiB",
+        f"{MAP_BYTES // KIB} KiB or more",
+        f"up to {MAX_SAMPLED_INDEXES} of the largest files",
+        f"less than {MAX_GAP_BYTES // MIB} MiB apart",
+        f"to {MAX_MERGED_BYTES // MIB} MiB",
+    ],
+    "docs/explanation/architecture.md": [f"the {MAX_SAMPLED_INDEXES} largest files"],
+    "docs/explanation/how-a-commit-works.md": [
+        f"up to {MAX_ATTEMPTS} times",
+        f"expires after {LEASE_LIFETIME_MS // 3_600_000} hours",
+    ],
+    "docs/how-to/work-beside-a-live-client.md": [f"within the last {HEARTBEAT_FRESH_MS // 1000} seconds"],
+    "docs/how-to/troubleshooting.md": [
+        f"more than {SECONDS[MAX_AHEAD_MS // 1000]} ahead",
+        f"faster {MAX_ATTEMPTS} times in a row",
+        f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found",
+    ],
+    "docs/how-to/bulk-load.md": [f"{MAX_KEY_BYTES:,} bytes", f"below {MIN_FILTER_KEYS:,} rows"],
+    "docs/how-to/use-s3.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
+    "docs/reference/slate-store.md": [
+        f"at most {MAX_BATCH_ROWS:,} rows, and {MAX_BATCH_BYTES // MIB} MiB",
+        f"{DESCENDING_SPLIT_BYTES // MIB} MiB unless given",
+    ],
+}
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    stale = [
+        f"{name}: {fact}"
+        for name, facts in FACTS.items()
+        for text in [" ".join((REPOSITORY / name).read_text().split())]
+        for fact in facts
+        if fact not in text
+    ]
+    assert not stale
