@@ -81,17 +81,18 @@ def sessions() -> st.SearchStrategy[ClientSession]:
 @given(st.lists(st.one_of(our_writes(), sessions()), min_size=2, max_size=6))
 def test_both_read_what_both_wrote(turns: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Database(Location.local(Path(folder) / "db")).live_through(turns)
+        location = Location.local(Path(folder) / "db")
+        Database(location, str(location.folder), {}).live_through(turns)
 
 
 class Database:
     """One database, its model, and a client that may still be open."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, url: str, storage: dict[str, str]) -> None:
         self.location = location
-        self.path = str(location.folder)
+        self.objects = open_store(url, storage)
         self.model = Model()
-        self.store = SlateStore.create(self.path)
+        self.store = SlateStore.create(url, **storage)
         self.open_client: Client | None = None
 
     def live_through(self, turns: list[Turn]) -> None:
@@ -125,7 +126,7 @@ class Database:
         if turn.overwrite:
             self.model.versions.clear()
         if turn.rows:
-            record = fetch_commit_records(open_store(self.path), 1)[0]
+            record = fetch_commit_records(self.objects, 1)[0]
             assert record.manifest_id == version
             assert record.last_seq is not None
             written = Written(record.last_seq, record.write_time_ms)
