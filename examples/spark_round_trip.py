@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def main(spark: SparkSession, folder: Path) -> None:
-    """Write a thousand accounts, raise a tenth of them, delete a few, and show what changed."""
+    """Write a thousand accounts, reset some of them, delete others, and show what changed."""
     path = str(folder.absolute())
     accounts = spark.range(1000).selectExpr(
         "CAST(format_string('account/%06d', id) AS BINARY) AS key", "CAST(CAST(id * 10 AS STRING) AS BINARY) AS value"
@@ -22,7 +22,7 @@ def main(spark: SparkSession, folder: Path) -> None:
     ordered.write.format("slate").mode("append").options(**options).save(path)
 
     changes = accounts.where("CAST(value AS STRING) LIKE '%00'").selectExpr(
-        "key", "CAST('0' AS BINARY) AS value", "IF(CAST(key AS STRING) LIKE '%000', 'delete', 'put') AS op"
+        "key", "CAST('0' AS BINARY) AS value", "IF(CAST(key AS STRING) LIKE '%50', 'delete', 'put') AS op"
     )
     changes.write.format("slate").mode("append").option("opColumn", "op").save(path)
 
