@@ -88,7 +88,7 @@ def test_both_read_what_both_wrote(turns: list[Turn]) -> None:
 class Database:
     """One database, its model, and a client that may still be open."""
 
-    def __init__(self, location: Location, url: str, storage: dict[str, str]) -> None:
+    def __init__(self, location: Location, url: str, storage: dict[str, Any]) -> None:
         self.location = location
         self.objects = open_store(url, storage)
         self.model = Model()
