@@ -65,6 +65,14 @@ class NumberedLog:
                 todo="Choose a version that `slatespark describe` lists, or load again.",
             ) from exc
 
+    def has(self, number: int) -> bool:
+        """Tell whether a version exists."""
+        try:
+            self.store.head(self.path(number))
+        except FileNotFoundError:
+            return False
+        return True
+
     def create(self, number: int, data: Buffer) -> None:
         """Create version `number`; raises `FileExistsError` when the race for it is lost.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slatespark.errors import (
-    CorruptDataError,
     HistoryTrimmedError,
     InvalidRequestError,
     SnapshotExpiredError,
     TableNotFoundError,
+    UnavailableError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest
 from slatespark.format.paths import (
@@ -28,8 +28,11 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
+from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.stores import TableStores
+
+_STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,8 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
 
 
 def _decode(log: NumberedLog, number: int, data: bytes) -> Manifest:
-    try:
+    with reading(log.store, log.path(number)):
         return decode_manifest(data)
-    except CorruptDataError as exc:
-        raise exc.located(log.path(number)) from exc
 
 
 def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
@@ -112,7 +113,7 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
     latest_id, latest = fetch_latest_manifest(stores)
     number = _pinned_version(stores, options, latest_id, latest)
     if number is None:
-        manifest, wal = latest, fetch_wal_tail(stores, latest, None)
+        latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
     else:
         manifest = latest if number == latest_id else fetch_manifest(stores, number)
         wal = fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
@@ -162,6 +163,35 @@ def find_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
 # --- the WAL --------------------------------------------------------------------------------------------------------
 
 
+def fetch_newest_state(stores: TableStores, number: int, manifest: Manifest) -> tuple[int, Manifest, WalTail]:
+    """Return the newest manifest and the WAL tail above it.
+
+    A writer that flushes, and a collector behind it, may take WAL files away after the manifest was read. Both need a
+    newer manifest for that, so the tail is whole if there was none yet when it was listed; else both are read again.
+
+    Parameters
+    ----------
+    number, manifest : the newest one found so far
+
+    Raises
+    ------
+    UnavailableError
+        When newer manifests keep coming.
+    """
+    log = manifest_log(stores)
+    for _ in range(_STATE_ATTEMPTS):
+        try:
+            tail = fetch_wal_tail(stores, manifest, None)
+        except (InvalidRequestError, SnapshotExpiredError):
+            if not log.has(number + 1):
+                raise
+        else:
+            if not log.has(number + 1):
+                return number, manifest, tail
+        number, manifest = fetch_latest_manifest(stores)
+    raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
+
+
 def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> WalTail:
     """Return the WAL files that hold rows above the manifest's trees.
 
@@ -195,10 +225,8 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
     """Return highest seq and create_ts of a WAL file; both grow with the commit order (spec 2.13, 4.1)."""
     path = wal_path(number)
-    try:
+    with reading(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))
-    except CorruptDataError as exc:
-        raise exc.located(path) from exc
     if not len(rows):
         return None, None
     stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError
+from slatespark.errors import CorruptDataError
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.manifest import Manifest
@@ -20,28 +18,12 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
-from slatespark.storage.object_store import ObjectStore
+from slatespark.table.located import reading as reading
 from slatespark.table.read.plan import CutPoint, SstFile
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores, resolve_external
 
 INDEX_CACHE_BYTES = 16 << 20
-
-
-@contextmanager
-def reading(store: ObjectStore, path: str, base_offset: int = 0) -> Iterator[None]:
-    """Add the object to what goes wrong while a part of it is fetched and decoded."""
-    where = f"{store.url}/{path}"
-    try:
-        yield
-    except CorruptDataError as exc:
-        raise exc.located(where, base_offset) from exc
-    except FileNotFoundError as exc:
-        raise SnapshotExpiredError(
-            f"{where} does not exist, but the snapshot needs it.",
-            why="The table's garbage collector removed it, or it was lost.",
-            todo="Load the table again; if that fails too, run `slatespark verify` on it.",
-        ) from exc
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from slatespark.table.records import (
     publish_commit_record,
     publish_lease,
 )
-from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_wal_tail
+from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
@@ -99,7 +99,7 @@ def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob
     else:
         manifest_id, manifest = found
         refuse_unwritable(stores.url, manifest)
-        wal = fetch_wal_tail(stores, manifest, None)
+        manifest_id, manifest, wal = fetch_newest_state(stores, manifest_id, manifest)
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms if wal.tick_ms is not None else 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.errors import CommitConflictError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -27,6 +27,7 @@ from slatespark.format.paths import (
     wal_path,
 )
 from slatespark.table.clock import Clock
+from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import fetch_claimed_digests, manifest_digest, publish_claim
 from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
@@ -258,10 +259,8 @@ def fetch_compactions(stores: TableStores) -> tuple[int, Compactions]:
     found = log.latest()
     if found is None:
         return 0, Compactions(compactor_epoch=0, jobs=())
-    try:
+    with reading(stores.main, log.path(found[0])):
         return found[0], decode_compactions(bytes(found[1]))
-    except CorruptDataError as exc:
-        raise exc.located(f"{stores.url}/{log.path(found[0])}") from exc
 
 
 def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
