@@ -56,7 +56,7 @@ class ConflictError(SlateError):
 
 
 class CommitConflictError(ConflictError):
-    """Another commit landed between the read point and this commit."""
+    """Another commit, or a SlateDB client at work, came between the start of this write and its commit."""
 
 
 class TransactionConflictError(ConflictError):

@@ -186,12 +186,17 @@ def _parse(cls: type[Options], given: Mapping[str, Any]) -> Options:
         if value is not None:
             values[field.name] = field.metadata["parse"](value, field.metadata["key"])
     if "path" not in values:
-        raise OptionError(
-            "No path was given.",
-            why="Catalog tables are not supported: Spark drops their options.",
-            todo="Use load(path), save(path), or a temporary view with OPTIONS (path '...').",
-        )
+        raise no_path("No path was given.")
     return cls(**values, storage=storage)
+
+
+def no_path(what: str) -> OptionError:
+    """Return the error for a table that is not named by its path; Spark's catalog is the usual way into it."""
+    return OptionError(
+        what,
+        why="Catalog tables are not supported: Spark drops their options.",
+        todo="Use load(path), save(path), or a temporary view with OPTIONS (path '...').",
+    )
 
 
 def _plain(key: str) -> str:

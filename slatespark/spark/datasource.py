@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark.errors import OptionError, SchemaError
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import SlateReader
 from slatespark.spark.writer import SlateWriter
@@ -53,6 +53,8 @@ class SlateDataSource(DataSource):
 def _given(options: Mapping[str, str]) -> dict[str, Any]:
     if "paths" in options:
         raise OptionError("Several paths were given.", todo="Load one table at a time and union the DataFrames.")
+    if {"owner", "provider"} <= {name.lower() for name in options}:  # what CREATE TABLE adds
+        raise no_path("A catalog table cannot be made here.")
     return dict(options)
 
 

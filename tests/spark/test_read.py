@@ -134,3 +134,8 @@ def test_a_query_beside_a_busy_client_sees_one_snapshot(spark: SparkSession, dat
             assert rows is not None
             assert rows[0] == len(KEYS)
             assert rows[1] == rows[2]
+
+
+def test_creating_a_catalog_table_is_refused(spark: SparkSession, table: SlateStore) -> None:
+    with pytest.raises(Exception, match="OptionError: A catalog table cannot be made here"):
+        spark.sql(f"CREATE TABLE catalog_slate USING slate OPTIONS (path '{table.url}')")
