@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from slatespark import SlateError, SlateStore
+from slatespark import SlateStore
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import SstInfo, decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.paths import manifest_path, sst_path
@@ -20,12 +20,12 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from tests.faults.jobs import stores_of
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow
 from tests.support.client_admin import compact_full
-from tests.support.our_reads import table_rows
 
 Objects: TypeAlias = Mapping[str, bytes]
 
+MAX_US_MS: Final = (2**63 - 1) // 1000
 CODECS: Final = ("None", "Snappy", "Zlib", "Lz4", "Zstd")
-CLIENT_VIEW: Final = {"includeExpired": True, "mergeOperator": "concat", "metadataColumns": True}
+CLIENT_VIEW: Final[dict[str, Any]] = {"includeExpired": True, "mergeOperator": "concat", "metadataColumns": True}
 
 
 def make_by_client(folder: Path, codec: str) -> None:
@@ -83,12 +83,34 @@ class InMemory:
         return SlateStore.open(store.url)
 
 
-Outcome: TypeAlias = list[ScanRow] | SlateError
-
-
-def scan(store: SlateStore) -> list[ScanRow]:
+def scan_table(store: SlateStore) -> pa.Table:
     """What the client would show."""
-    return table_rows(store.scan(**CLIENT_VIEW).read_all())
+    return store.scan(**CLIENT_VIEW).read_all()
+
+
+def rows_of(table: pa.Table) -> list[ScanRow]:
+    """The same as rows; instants as numbers, since made-up ones are no dates."""
+    columns = [table.column(name).to_pylist() for name in ("key", "value")]
+    seqs = [seq % 2**64 for seq in table.column("_seq").to_pylist()]
+    instants = [table.column(name).cast(pa.int64()).to_pylist() for name in ("_create_ts", "_expire_ts")]
+    create_ts, expire_ts = ([None if us is None else us // 1000 for us in column] for column in instants)
+    return [ScanRow(*row) for row in zip(*columns, seqs, (ms or 0 for ms in create_ts), expire_ts, strict=True)]
+
+
+def as_ours(rows: list[ScanRow]) -> list[ScanRow]:
+    """The client's rows as `rows_of` shows them: no later, and no earlier, than microseconds reach."""
+
+    def clipped(ms: int) -> int:
+        return max(-MAX_US_MS, min(MAX_US_MS, ms))
+
+    return [
+        replace(
+            row,
+            create_ts=clipped(row.create_ts or 0),
+            expire_ts=None if row.expire_ts is None else clipped(row.expire_ts),
+        )
+        for row in rows
+    ]
 
 
 # --- damages --------------------------------------------------------------------------------------------------------
