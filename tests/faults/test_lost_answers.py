@@ -1,0 +1,81 @@
+"""A commit on S3 whose answers get lost: what took effect is found out by reading back, and the write succeeds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from slatespark.storage import open_store, s3_driver
+from slatespark.storage.fsspec_store import FsspecStore
+from slatespark.storage.retry import RetryPolicy
+from slatespark.table.records import fetch_commit_records
+from slatespark.table.snapshot import fetch_latest_manifest
+from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.support.client import Location, read_rows
+from tests.support.moto_server import KEY, REGION, SECRET, MotoServer
+from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
+
+pytestmark = pytest.mark.s3
+
+_names = itertools.count()
+IMPATIENT = RetryPolicy(attempts=3, first_wait_s=0.001)
+
+
+@pytest.fixture
+def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(moto_server.endpoint).running() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def shaky(moto_server: MotoServer, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> FsspecStore:
+    """A store behind the proxy; the library below repeats nothing, so that we have to."""
+    arguments = s3_driver.s3_arguments
+
+    def without_repetition(options: dict[str, str]) -> dict[str, object]:
+        changed = arguments(options)
+        changed["config_kwargs"]["retries"]["total_max_attempts"] = 1
+        return changed
+
+    monkeypatch.setattr(s3_driver, "s3_arguments", without_repetition)
+    bucket = moto_server.create_bucket(f"lost-{next(_names)}")
+    return FsspecStore(f"{bucket}/db", {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["lose answer", "drop", (409, "ConditionalRequestConflict"), (503, "SlowDown")])
+def test_any_request_that_writes_may_lose_its_answer(
+    fault: Fault, shaky: FsspecStore, proxy: FaultyProxy, moto_server: MotoServer
+) -> None:
+    straight = open_store(shaky.url, moto_server.options)
+    Job(shaky).upload(table_of([(b"key0", b"0")])).commit()
+    proxy.requests.clear()
+    Job(shaky).upload(table_of([(b"key0", b"0")])).commit()
+    writes = sum(method == "PUT" for method, _ in proxy.requests)
+    assert writes >= 5  # lease, file, claim, manifest, fence, manifest, record
+    for nth in range(1, writes + 1):
+        seen = itertools.count(1)
+
+        def decide(method: str, path: str, nth: int = nth, seen: Iterator[int] = seen) -> Fault:
+            return fault if method == "PUT" and next(seen) == nth else "pass"
+
+        proxy.decide = decide
+        Job(shaky).upload(table_of([(b"key%d" % nth, b"%d" % nth)])).commit()
+    store = store_on(straight)
+    rows = [(row["key"], row["value"]) for row in store.scan().read_all().to_pylist()]
+    assert dict(rows) == {b"key%d" % nth: b"%d" % nth for nth in range(writes + 1)}
+    location = Location.s3(
+        shaky.url,
+        endpoint=moto_server.endpoint,
+        allow_http="true",
+        access_key_id=KEY,
+        secret_access_key=SECRET,
+        region=REGION,
+    )
+    assert [(row.key, row.value) for row in read_rows(location)] == rows
+    # Each write committed once: a manifest that was created is not created again under the next number.
+    latest, _ = fetch_latest_manifest(stores_of(straight))
+    assert latest == 1 + 2 * (writes + 1)
+    assert len(fetch_commit_records(straight)) == writes + 2
