@@ -1,62 +1,42 @@
-"""A real client writes without pause while we read: every read is one consistent snapshot."""
+"""The real client writes all the time while we read: every read is one consistent snapshot."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
-from tests.support.busy_client import KEYS, busy_client
-from tests.support.client import Location
-from tests.support.client_admin import collect_garbage
+from tests.support.counting_client import CountingClient
 
-READS = 60
-
-
-def test_every_read_is_one_snapshot(database: Location) -> None:
-    with busy_client(database) as written:
-        store = SlateStore.open(str(database.folder))
-        seen = []
-        for _ in range(READS):
-            table = store.scan().read_all()
-            assert table.column("key").to_pylist() == KEYS
-            numbers = set(table.column("value").to_pylist())
-            assert len(numbers) == 1
-            seen.append(int(numbers.pop()))
-        assert seen == sorted(seen)
-        assert seen[-1] <= written[0] + 1
-    assert len(set(seen)) > 5
-
-
-def test_splits_of_one_read_are_of_one_snapshot(database: Location) -> None:
-    with busy_client(database):
-        store = SlateStore.open(str(database.folder))
-        for _ in range(READS // 2):
-            reader = store.scan(splitSize=100, readBuffer=1)
-            assert len({value for batch in reader for value in batch.column("value").to_pylist()}) == 1
-
-
-def test_point_reads_never_go_back(database: Location) -> None:
-    with busy_client(database):
-        store = SlateStore.open(str(database.folder))
-        last = 0
-        for at in range(READS * 2):
-            row = store.get(KEYS[at % len(KEYS)])
-            assert row is not None
-            assert int(row["value"]) >= last
-            last = int(row["value"])
+SCANS = 60
 
 
 @pytest.mark.slow
-def test_garbage_collection_may_expire_a_read_but_never_mixes_it(database: Location) -> None:
-    with busy_client(database):
-        store = SlateStore.open(str(database.folder))
-        complete = 0
-        for _ in range(READS // 2):
-            collect_garbage(database)
-            with suppress(SnapshotExpiredError):
-                table = store.scan(splitSize=100).read_all()
-                assert len(set(table.column("value").to_pylist())) == 1
-                complete += 1
-    assert complete > 0
+@pytest.mark.parametrize("collects", [False, True])
+def test_scans_beside_a_client_that_writes(collects: bool, tmp_path: Path) -> None:
+    client = CountingClient(tmp_path / "db", collects=collects)
+    store = SlateStore.open(str(tmp_path / "db"))
+    reads: list[Callable[[], list[tuple[bytes, bytes]]]] = [
+        lambda: pairs(store),
+        lambda: pairs(store, splitSize=2000),
+        lambda: pairs(store, order="desc")[::-1],
+        lambda: pairs(store, readBuffer=1, splitSize=500),
+    ]
+    numbers, expired = [], 0
+    with client.running():
+        for turn in range(SCANS):
+            try:
+                numbers.append(client.check(reads[turn % len(reads)]))
+            except SnapshotExpiredError:
+                expired += 1
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) > 5
+    assert expired == 0 or collects
+    assert len(numbers) > SCANS // 4
+
+
+def pairs(store: SlateStore, order: str = "asc", **options: int) -> list[tuple[bytes, bytes]]:
+    rows = store.scan(order, **options).read_all().to_pylist()
+    return [(row["key"], row["value"]) for row in rows]
