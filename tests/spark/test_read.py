@@ -10,8 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from slatespark import SlateStore
-from tests.support.busy_client import KEYS, busy_client
-from tests.support.client import Location
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 from tests.support.our_reads import to_ms
 
@@ -124,16 +122,6 @@ def test_catalog_tables_are_explained(spark: SparkSession, table: SlateStore) ->
 def test_operands_without_an_operator_are_refused(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"OptionError: Key .* holds merge operands"):
         load(spark, FIXTURES / "merge").collect()
-
-
-def test_a_query_beside_a_busy_client_sees_one_snapshot(spark: SparkSession, database: Location) -> None:
-    with busy_client(database):
-        for _ in range(8):
-            frame = load(spark, database.folder, splitSize=200)
-            rows = frame.selectExpr("count(*)", "min(value)", "max(value)").first()
-            assert rows is not None
-            assert rows[0] == len(KEYS)
-            assert rows[1] == rows[2]
 
 
 def test_creating_a_catalog_table_is_refused(spark: SparkSession, table: SlateStore) -> None:
