@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.client import Client, read_rows
+from tests.support.client import read_rows
 from tests.support.cluster import run_in_cluster
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
@@ -12,75 +12,110 @@ from tests.support.s3_location import s3_location
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
-STORAGE = """
+# One script, since a cluster takes long to start; the client runs in the driver, between the steps.
+SCRIPT = """
+import os
+from tests.support.client import Client, Location, read_rows
+
+path = arguments["path"]
+location = Location.s3(path, **arguments["client"])
 def storage(frame):
     for name, value in arguments["storage"].items():
         frame = frame.option("storage." + name, value)
     return frame
-def load(**options):
-    return storage(spark.read.format("slate").options(**options)).load(arguments["path"])
+def load(url=path, **options):
+    return storage(spark.read.format("slate").options(**options)).load(url)
 def save(frame, mode, **options):
-    storage(frame.write.format("slate").mode(mode).options(**options)).save(arguments["path"])
+    storage(frame.write.format("slate").mode(mode).options(**options)).save(path)
 def pairs(frame):
-    return [[bytes(row.key).decode(), bytes(row.value).decode()] for row in frame.collect()]
-"""
+    return {bytes(row.key).decode(): bytes(row.value).decode() for row in frame.collect()}
+def theirs():
+    return {row.key.decode(): row.value.decode() for row in read_rows(location)}
 
-BULK_LOAD = (
-    STORAGE
-    + """
-numbers = spark.range(20000).repartition(4)
-key, value = "CAST(format_string('%08d', id) AS binary) AS key", "CAST(concat('v', id) AS binary) AS value"
-rows = numbers.selectExpr(key, value)
-save(rows, "overwrite", compression="zstd", sstSize="64k")
-frame = load(splitSize="20k")
-result = {"partitions": frame.rdd.getNumPartitions(), "rows": frame.count(), "first": pairs(frame.limit(1))}
-"""
-)
+def numbers(count, text):
+    key, value = "CAST(format_string('%08d', id) AS binary) AS key", f"CAST(concat('{text}', id) AS binary) AS value"
+    return spark.range(count).repartition(4).selectExpr(key, value)
+save(numbers(100, "replaced"), "append")
+save(numbers(10000, "v"), "overwrite", compression="zstd", sstSize="64k")
+loaded = theirs()
 
-CONTINUE = (
-    STORAGE
-    + """
-seen = {key: value for key, value in pairs(load(keyPrefix=b"0000000".hex()))}
+with Client.open(location) as client:
+    client.put(b"00000000", b"client")
+    client.flush_memtable()
+    client.put(b"00000002", b"in the WAL")
+    client.flush_wal()
+frame = load(path.replace("s3://", "s3a://"), splitSize="20k")
+seen = pairs(frame)
+def reader_process(rows):
+    yield sum(1 for _ in rows) and os.getpid()
+processes = len(set(frame.rdd.mapPartitions(reader_process).collect()))
+
 changes = spark.createDataFrame(
     [(bytearray(b"00000001"), None, "delete"), (bytearray(b"00000003"), bytearray(b"spark"), "put")],
     "key binary, value binary, op string",
 )
 save(changes.repartition(2), "append", opColumn="op")
-try:
-    load(versionAsOf=10_000).collect()
-except Exception as error:
-    failure = str(error)
-plan = load()._jdf.queryExecution().toString()
-result = {"seen": seen, "rows": load().count(), "failure": failure, "plan": plan}
+continued = theirs()
+
+def failure(action):
+    try:
+        action()
+    except Exception as error:
+        return str(error)
+failures = [
+    failure(lambda: load(versionAsOf=10_000).collect()),
+    failure(lambda: load(splitsize="lots").collect()),
+    failure(lambda: load(**{"storage.nosuch": "another-secret"}).collect()),
+    failure(lambda: load(path + "/nothing").collect()),
+    failure(lambda: save(changes, "append")),
+    failure(lambda: save(changes.selectExpr("X'' AS key", "value"), "append")),
+]
+execution = frame._jdf.queryExecution()
+plans = [execution.toString(), spark._jvm.PythonSQLUtils.explainString(execution, "extended")]
+with Client.open(location) as client:
+    client.put(b"00000004", b"client again")
+    client.flush_memtable()
+result = {
+    "loaded": loaded, "seen": seen, "partitions": frame.rdd.getNumPartitions(), "processes": processes,
+    "continued": continued, "failures": failures, "plans": plans, "last": pairs(load(keyPrefix=b"0000000".hex())),
+}
 """
-)
+
+FAILURES = [
+    "InvalidRequestError: s3://spark-and-client/db: versionAsOf 10000 does not exist yet",
+    "OptionError: splitSize",
+    "nosuch",
+    "TableNotFoundError: s3://spark-and-client/db/nothing is no SlateDB database",
+    "SchemaError: The columns are key, value, op",
+    "SchemaError: A key is empty",
+]
 
 
+@pytest.mark.slow
 def test_executors_and_the_client_share_a_database(moto_server: MotoServer) -> None:
     url = f"{moto_server.create_bucket('spark-and-client')}/db"
-    location = s3_location(moto_server, url)
-    storage = dict(moto_server.options)
-    loaded = run_in_cluster(BULK_LOAD, path=url, storage=storage)
-    assert loaded == {"partitions": loaded["partitions"], "rows": 20000, "first": [["00000000", "v0"]]}
-    assert loaded["partitions"] > 2
-    rows = read_rows(location)
-    assert [(row.key, row.value) for row in rows] == [(b"%08d" % at, b"v%d" % at) for at in range(20000)]
+    result = run_in_cluster(
+        SCRIPT,
+        settings={"spark.task.maxFailures": "1"},
+        path=url,
+        storage=dict(moto_server.options),
+        client=dict(s3_location(moto_server, url).s3_config),
+    )
+    expected = {f"{at:08d}": f"v{at}" for at in range(10000)}
+    assert result["loaded"] == expected
+    expected |= {"00000000": "client", "00000002": "in the WAL"}
+    assert result["seen"] == expected
+    assert result["partitions"] > 2
+    assert result["processes"] >= 2
+    del expected["00000001"]
+    expected["00000003"] = "spark"
+    assert result["continued"] == expected
+    expected["00000004"] = "client again"
+    assert result["last"] == {key: value for key, value in expected.items() if key.startswith("0000000")}
+    assert {row.key.decode(): row.value.decode() for row in read_rows(s3_location(moto_server, url))} == expected
 
-    with Client.open(location) as client:
-        client.put(b"00000000", b"client")
-        client.flush_memtable()
-        client.put(b"00000002", b"in the WAL")
-        client.flush_wal()
-
-    result = run_in_cluster(CONTINUE, path=url.replace("s3://", "s3a://"), storage=storage)
-    assert result["seen"] == {
-        **{f"{at:08d}": f"v{at}" for at in range(10)},
-        "00000000": "client",
-        "00000002": "in the WAL",
-    }
-    assert result["rows"] == 19999
-    assert "versionAsOf 10000 does not exist yet" in result["failure"]
-    assert storage["secret"] not in result["failure"] + result["plan"]
-    after = {row.key: row.value for row in read_rows(location)}
-    assert b"00000001" not in after
-    assert (after[b"00000003"], after[b"00000002"], len(after)) == (b"spark", b"in the WAL", 19999)
+    for failure, said in zip(result["failures"], FAILURES, strict=True):
+        assert said in failure
+    for text in [*result["failures"], *result["plans"]]:
+        assert moto_server.options["secret"] not in text
+        assert "another-secret" not in text
