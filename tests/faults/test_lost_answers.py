@@ -13,8 +13,9 @@ from slatespark.storage.retry import RetryPolicy
 from slatespark.table.records import fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
-from tests.support.client import Location, read_rows
-from tests.support.moto_server import KEY, REGION, SECRET, MotoServer
+from tests.support.client import read_rows
+from tests.support.moto_server import MotoServer
+from tests.support.s3_location import s3_location
 from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
 
 pytestmark = pytest.mark.s3
@@ -66,14 +67,7 @@ def test_any_request_that_writes_may_lose_its_answer(
     store = store_on(straight)
     rows = [(row["key"], row["value"]) for row in store.scan().read_all().to_pylist()]
     assert dict(rows) == {b"key%d" % nth: b"%d" % nth for nth in range(writes + 1)}
-    location = Location.s3(
-        shaky.url,
-        endpoint=moto_server.endpoint,
-        allow_http="true",
-        access_key_id=KEY,
-        secret_access_key=SECRET,
-        region=REGION,
-    )
+    location = s3_location(moto_server, shaky.url)
     assert [(row.key, row.value) for row in read_rows(location)] == rows
     # Each write committed once: a manifest that was created is not created again under the next number.
     latest, _ = fetch_latest_manifest(stores_of(straight))
