@@ -1,0 +1,155 @@
+"""The windowed merge shows what a merge of everything at once shows, whatever the windows, blocks and files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError, OptionError
+from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.kernels import merge_visible, take_rows
+from slatespark.kernels.columns import Visibility
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.fold import Fold, fold_selection, resolve_operator
+from slatespark.table.read.plan import Layer, cut_layers, plan_splits
+from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES, visible_windows, window_size
+from slatespark.table.stores import TableStores
+from tests.unit.table.layers import Shape, new_stores, put_file, shapes
+
+CONCAT = resolve_operator("concat")
+
+
+def visibilities() -> st.SearchStrategy[Visibility]:
+    return st.builds(
+        Visibility,
+        max_seq=st.sampled_from([0, 100, 200, 2**64 - 1]),
+        now_ms=st.sampled_from([0, 50, 51, 1000]),
+        include_expired=st.booleans(),
+        include_deleted=st.booleans(),
+        all_versions=st.booleans(),
+    )
+
+
+def everything(shape: Shape, visibility: Visibility, keys: KeyRange = ALL_KEYS) -> list[Row]:
+    """The answer: one merge of all rows."""
+    sources = [rows_to_columns([row for row in rows if keys.contains(row.key)]) for rows in shape.layers]
+    lows, highs = np.zeros(len(sources), np.int64), np.array([len(rows) for rows in sources], np.int64)
+    folded, selection = fold_selection(list(sources), merge_visible(sources, lows, highs, visibility), CONCAT)
+    return columns_to_rows(take_rows(folded, selection.rows))
+
+
+def windowed(
+    stores: TableStores,
+    layers: list[Layer] | tuple[Layer, ...],
+    window_bytes: int,
+    visibility: Visibility,
+    fold: Fold | None = CONCAT,
+) -> list[Row]:
+    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
+    found: list[Row] = []
+    for sources, selection in visible_windows(cursors, visibility, fold):
+        assert not selection.marks.any()
+        found.extend(columns_to_rows(take_rows(sources, selection.rows)))
+    return found
+
+
+@settings(max_examples=150)
+@given(shapes(), visibilities(), st.sampled_from([1, 60, 300, 1 << 20]))
+def test_windows_show_what_one_merge_shows(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
+    stores = new_stores()
+    assert windowed(stores, shape.store(stores), window_bytes, visibility) == everything(shape, visibility)
+
+
+@settings(max_examples=40)
+@given(shapes(), visibilities(), st.sampled_from([1, 200]))
+def test_rows_in_memory_are_a_layer_like_any_other(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
+    stores = new_stores()
+    layers = shape.store(stores)
+    cursors = [
+        LayerCursor(memory_windows(rows_to_columns(shape.layers[0]))),
+        *(LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers[1:]),
+    ]
+    found: list[Row] = []
+    for sources, selection in visible_windows(cursors, visibility, CONCAT):
+        found.extend(columns_to_rows(take_rows(sources, selection.rows)))
+    assert found == everything(shape, visibility)
+
+
+@settings(max_examples=60)
+@given(shapes(), visibilities(), st.tuples(st.binary(max_size=2), st.none() | st.binary(max_size=3)))
+def test_a_key_range_cuts_layers(shape: Shape, visibility: Visibility, bounds: tuple[bytes, bytes | None]) -> None:
+    stores = new_stores()
+    keys = KeyRange(*bounds)
+    found = windowed(stores, cut_layers(shape.store(stores), keys), 100, visibility)
+    assert found == everything(shape, visibility, keys)
+
+
+@settings(max_examples=60)
+@given(shapes(), visibilities(), st.integers(1, 2000))
+def test_splits_together_show_every_row_once(shape: Shape, visibility: Visibility, target_bytes: int) -> None:
+    stores = new_stores()
+    splits = plan_splits(
+        shape.store(stores),
+        ALL_KEYS,
+        target_bytes=target_bytes,
+        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+    )
+    edges = [split.keys for split in splits]
+    assert (edges[0].start, edges[-1].end) == (b"", None)
+    assert [keys.end for keys in edges[:-1]] == [keys.start for keys in edges[1:]]
+    found = [row for split in splits for row in windowed(stores, split.layers, 100, visibility)]
+    assert found == everything(shape, visibility)
+
+
+def test_a_hot_key_of_many_blocks_and_files_needs_one_window_at_a_time() -> None:
+    """300 versions of one key in 3 files, between other keys, and an older layer that holds a base."""
+    stores = new_stores()
+    hot = [Row(b"hot", seq, RowKind.MERGE, b"%03d" % seq) for seq in range(400, 100, -1)]
+    before, after = Row(b"a", 500, value=b"1"), Row(b"z", 500, value=b"2")
+    newer = Layer(
+        "newer",
+        tuple(
+            put_file(stores, rows, block_size=64) for rows in ([before, *hot[:100]], hot[100:200], [*hot[200:], after])
+        ),
+    )
+    older = Layer("older", (put_file(stores, [Row(b"hot", 50, value=b"base"), Row(b"hot", 40, value=b"x")]),))
+    shown = windowed(stores, [newer, older], 1, Visibility(max_seq=2**63, now_ms=0))
+    assert [row.key for row in shown] == [b"a", b"hot", b"z"]
+    assert shown[1].value == b"base" + b"".join(row.value for row in reversed(hot))
+    every = windowed(stores, [newer, older], 1, Visibility(max_seq=2**63, now_ms=0, all_versions=True))
+    assert [row.seq for row in every] == [500, *range(400, 100, -1), 50, 40, 500]
+    with pytest.raises(OptionError, match=r"686f74 .*mergeOperator"):
+        windowed(stores, [newer, older], 1, Visibility(max_seq=2**63, now_ms=0), fold=None)
+
+
+def test_layers_in_the_wrong_order_are_noticed_where_versions_span_windows() -> None:
+    stores = new_stores()
+    newer = Layer("newer", (put_file(stores, [Row(b"k", seq) for seq in (3, 2, 1)], block_size=1),))
+    older = Layer("older", (put_file(stores, [Row(b"k", seq) for seq in (9, 8)], block_size=1),))
+    with pytest.raises(CorruptDataError, match="seq 9 lies below seq 1"):
+        windowed(stores, [newer, older], 1, Visibility(max_seq=99, now_ms=0))
+
+
+@pytest.mark.parametrize("overlap", [b"c", b"b"])
+def test_files_of_a_run_that_overlap_are_noticed(overlap: bytes) -> None:
+    stores = new_stores()
+    layer = Layer(
+        "run", (put_file(stores, [Row(b"a", 1), Row(b"c", 1)]), put_file(stores, [Row(overlap, 2), Row(b"d", 1)]))
+    )
+    if overlap == b"c":  # a shared boundary key, but the newer version comes last
+        with pytest.raises(CorruptDataError, match="lies below seq 1"):
+            windowed(stores, [layer], 1, Visibility(max_seq=99, now_ms=0))
+    else:
+        with pytest.raises(CorruptDataError, match="key 62 follows 63"):
+            windowed(stores, [layer], 1, Visibility(max_seq=99, now_ms=0))
+
+
+def test_window_sizes() -> None:
+    assert window_size(1, 10) == MIN_WINDOW_BYTES
+    assert window_size(1 << 40, 1) == MAX_WINDOW_BYTES
+    assert window_size(64 << 20, 64) == (64 << 20) // 128
+    assert window_size(64 << 20, 0) == MAX_WINDOW_BYTES
