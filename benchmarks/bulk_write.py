@@ -65,8 +65,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"{rows:,} rows of 16 + 100 bytes, unique keys in random order, one commit into an empty table.",
             "slate: from an Arrow table in memory; files are synced to disk (the client and Parquet do not sync).",
             "client: from Python objects made before; until the last memtable is flushed to L0; no compactor.",
-            f"spark: {MASTER}, from a DataFrame of {SPARK_PARTITIONS} partitions cached before. Spark ends Python workers "
-            "that were idle for a minute: after a pause they start anew, else a write of a few rows went before.",
+            f"spark: {MASTER}, from a DataFrame of {SPARK_PARTITIONS} partitions cached before. Spark ends Python "
+            "workers that were idle for a minute: after a pause they start anew, else a small write went before.",
         ],
     )
 
