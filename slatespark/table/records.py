@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from slatespark.errors import CorruptDataError, UnavailableError
+from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage.object_store import ObjectStore
 from slatespark.units import MAX_MS
 
@@ -60,8 +60,8 @@ def _commit_path(manifest_id: int) -> str:
 
 
 def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
-    """Note a commit; a failure to do so does not matter."""
-    with contextlib.suppress(FileExistsError, UnavailableError):
+    """Note a commit; a failure to do so does not matter: the commit has landed, and an error would say otherwise."""
+    with contextlib.suppress(FileExistsError, SlateError):
         store.create(_commit_path(record.manifest_id), _encode(asdict(record)))
 
 
@@ -126,7 +126,7 @@ def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:
 
 def delete_lease(store: ObjectStore, write_id: str) -> None:
     """Take the mark away; one that stays expires."""
-    with contextlib.suppress(UnavailableError):
+    with contextlib.suppress(SlateError):
         store.delete(lease_path(write_id))
 
 

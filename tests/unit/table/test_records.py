@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnavailableError
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.records import (
+    LEASE_LIFETIME_MS,
+    CommitRecord,
+    delete_lease,
+    fetch_claimed_digests,
+    fetch_commit_records,
+    lease_path,
+    manifest_digest,
+    merge_counts,
+    publish_claim,
+    publish_commit_record,
+    publish_lease,
+)
+from slatespark.units import MAX_MS
+from tests.support.failing_store import FailingStore
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"records/{next(_names)}"))
+
+
+def record(manifest_id: int) -> CommitRecord:
+    return CommitRecord(
+        manifest_id=manifest_id,
+        operation="write",
+        write_id="w",
+        engine="slatespark",
+        committed_ms=5,
+        write_time_ms=4,
+        first_seq=1,
+        last_seq=None,
+        rows={"put": 3},
+        files={"id": {"min_seq": 1}},
+        compactor_epoch=2,
+    )
+
+
+def test_commit_records_newest_first(store: FailingStore) -> None:
+    for number in (3, 20, 100):
+        publish_commit_record(store, record(number))
+    assert fetch_commit_records(store) == [record(100), record(20), record(3)]
+    assert fetch_commit_records(store, 1) == [record(100)]
+    assert fetch_commit_records(store, 0) == []
+
+
+def test_only_the_first_record_of_a_version_stays(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    publish_commit_record(store, CommitRecord(1, "other", "v", "e", 0, 0, None, None))
+    assert fetch_commit_records(store) == [record(1)]
+
+
+@pytest.mark.parametrize("error", [UnavailableError("down"), InvalidRequestError("no permission")])
+def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error: SlateError) -> None:
+    """The commit has landed by then: an error would say that it had not."""
+    store.fail("create", error=error).fail("delete", error=error)
+    publish_commit_record(store, record(1))
+    delete_lease(store, "w")
+    assert fetch_commit_records(store) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
+def test_a_damaged_record_is_named(store: FailingStore, content: bytes) -> None:
+    publish_commit_record(store, record(1))
+    store.put("slatespark/commits/00000000000000000001.json", [content])
+    with pytest.raises(CorruptDataError, match=r"slatespark/commits/0{19}1\.json"):
+        fetch_commit_records(store)
+
+
+def test_claims_of_one_version(store: FailingStore) -> None:
+    for number, write_id, attempt, data in (
+        (5, "a", 0, b"1"),
+        (5, "b", 1, b"2"),
+        (6, "a", 1, b"3"),
+        (50, "a", 2, b"4"),
+    ):
+        publish_claim(store, number, write_id, attempt, data)
+    assert fetch_claimed_digests(store, 5) == {manifest_digest(b"1"), manifest_digest(b"2")}
+    assert fetch_claimed_digests(store, 6) == {manifest_digest(b"3")}
+    assert fetch_claimed_digests(store, 4) == frozenset()
+
+
+def test_leases_expire(store: FailingStore) -> None:
+    publish_lease(store, "w", 1000)
+    lease = json.loads(bytes(store.get(lease_path("w"))))
+    assert lease["expires_ms"] == 1000 + LEASE_LIFETIME_MS
+    publish_lease(store, "late", MAX_MS)
+    assert json.loads(bytes(store.get(lease_path("late"))))["expires_ms"] == MAX_MS
+    for _ in range(2):
+        delete_lease(store, "w")
+    with pytest.raises(FileNotFoundError):
+        store.get(lease_path("w"))
+
+
+def test_counts() -> None:
+    assert merge_counts([]) == {}
+    assert merge_counts([{"put": 1, "delete": 2}, {"put": 3}]) == {"delete": 2, "put": 4}

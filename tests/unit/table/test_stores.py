@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from slatespark.errors import TableNotFoundError
+from slatespark.storage import open_store
+from slatespark.table.stores import OWN_ROOT, open_stores, resolve_external
+
+_names = itertools.count()
+
+
+def test_a_wal_of_its_own_place(tmp_path: Path) -> None:
+    one = open_stores(str(tmp_path / "db"), storage={})
+    assert one.wal is one.main
+    assert (one.url, one.wal_is_apart) == (f"file://{tmp_path}/db", False)
+    two = open_stores(str(tmp_path / "db"), storage={}, wal_path=str(tmp_path / "wals"))
+    assert (two.wal.url, two.wal_is_apart) == (f"file://{tmp_path}/wals", True)
+
+
+def test_other_roots_are_opened_once() -> None:
+    stores = open_stores("memory://stores/one", storage={"root": "memory://stores"})
+    assert stores.at(OWN_ROOT) is stores.main
+    other = stores.at("memory://stores/two")
+    assert other.url == "memory://stores/two"
+    assert stores.at("memory://stores/two") is other
+
+
+def test_no_secret_is_shown() -> None:
+    stores = open_stores("s3://bucket/db", storage={"key": "some-key", "secret": "hidden-secret", "region": "x"})
+    assert "hidden" not in repr(stores)
+    assert "hidden" not in stores.url
+
+
+@pytest.mark.parametrize(
+    ("parent", "external"),
+    [
+        ("memory://external-{}/data/parent", "parent"),
+        ("memory://external-{}/parent", "parent"),
+        ("memory://external-{}/other/deep/parent", "other/deep/parent"),
+    ],
+)
+def test_a_parent_is_found_below_an_ancestor(parent: str, external: str) -> None:
+    number = next(_names)
+    open_store(parent.format(number)).put("manifest/1.manifest", [b"x"])
+    child = open_stores(f"memory://external-{number}/data/clones/child", storage={})
+    assert resolve_external(child, external) == parent.format(number)
+
+
+def test_a_local_parent(tmp_path: Path) -> None:
+    (tmp_path / "parent" / "manifest").mkdir(parents=True)
+    (tmp_path / "parent" / "manifest" / "1.manifest").write_bytes(b"x")
+    child = open_stores(str(tmp_path / "a" / "child"), storage={})
+    assert resolve_external(child, "parent") == f"file://{tmp_path}/parent"
+
+
+def test_the_root_that_was_given_is_the_only_place() -> None:
+    number = next(_names)
+    open_store(f"memory://external-{number}/parent").put("manifest/1.manifest", [b"x"])
+    rooted = {"root": f"memory://external-{number}/elsewhere/"}
+    child = open_stores(f"memory://external-{number}/child", storage=rooted)
+    with pytest.raises(TableNotFoundError, match=rf"'parent', which was not found.*external-{number}/elsewhere"):
+        resolve_external(child, "parent")
+    open_store(f"memory://external-{number}/elsewhere/parent").put("manifest/1.manifest", [b"x"])
+    assert resolve_external(child, "parent") == f"memory://external-{number}/elsewhere/parent"
