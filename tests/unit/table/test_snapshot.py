@@ -1,0 +1,196 @@
+"""What a read sees: version, WAL tail, highest sequence number, and the instant that judges expiry."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from slatespark.errors import (
+    CorruptDataError,
+    HistoryTrimmedError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    TableNotFoundError,
+    UnavailableError,
+)
+from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest, encode_manifest
+from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.row import Row
+from slatespark.format.wal import encode_wal
+from slatespark.options import ReadOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.snapshot import Snapshot, WalTail, fetch_manifest, fetch_wal_tail, resolve_snapshot
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+_names = itertools.count()
+
+
+class Place:
+    """A database of manifests and WAL files alone."""
+
+    def __init__(self) -> None:
+        self.store = FailingStore(MemoryStore(f"snapshots/{next(_names)}"))
+        self.stores = TableStores(main=self.store, wal=self.store)
+
+    def manifest(self, number: int, **fields: Any) -> Manifest:
+        manifest = Manifest(**fields)
+        self.store.put(manifest_path(number), [encode_manifest(manifest)])
+        return manifest
+
+    def wal(self, number: int, *rows: Row) -> None:
+        self.store.put(wal_path(number), [encode_wal(list(rows)) if rows else b""])
+
+    def read(self, now_ms: int = 5_000, **options: Any) -> Snapshot:
+        return resolve_snapshot(self.stores, ReadOptions.parse({"path": "p", **options}), FakeClock(now_ms))
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def row(seq: int, create_ts_ms: int | None = None) -> Row:
+    return Row(b"k%d" % seq, seq, create_ts_ms=create_ts_ms)
+
+
+def test_no_table(place: Place) -> None:
+    with pytest.raises(TableNotFoundError, match="is no SlateDB database"):
+        place.read()
+    with pytest.raises(SnapshotExpiredError):
+        fetch_manifest(place.stores, 1)
+
+
+def test_an_empty_table(place: Place) -> None:
+    manifest = place.manifest(1)
+    assert place.read() == Snapshot(1, manifest, WalTail(1, 1), max_seq=0, tick_ms=NO_TICK, now_ms=5_000)
+
+
+def test_the_newest_state_takes_in_the_wal_to_its_end(place: Place) -> None:
+    place.manifest(1)
+    place.manifest(2, replay_after_wal_id=3, wal_id_last_seen=4, last_l0_seq=10, last_l0_clock_tick=900)
+    place.wal(3, row(9))
+    place.wal(4)
+    place.wal(5, row(11, 950), row(12, 980))
+    place.wal(6)
+    place.wal(8, row(99, 9_999))  # beyond a gap: nobody sees it
+    snapshot = place.read()
+    assert (snapshot.manifest_id, snapshot.wal) == (2, WalTail(4, 7, last_seq=12, tick_ms=980))
+    assert (snapshot.max_seq, snapshot.tick_ms, snapshot.now_ms) == (12, 980, 5_000)
+
+
+def test_the_clock_does_not_fall_behind_the_tick(place: Place) -> None:
+    place.manifest(1, last_l0_clock_tick=900)
+    place.wal(1, row(1, 7_000))
+    assert place.read(5_000).now_ms == 7_000
+    assert place.read(8_000).now_ms == 8_000
+    assert place.read(8_000, now=1).now_ms == 1
+
+
+def test_rows_without_creation_leave_the_tick(place: Place) -> None:
+    place.manifest(1, last_l0_clock_tick=900)
+    place.wal(1, row(1))
+    assert place.read().tick_ms == 900
+
+
+def test_a_version_takes_in_the_wal_that_it_knew(place: Place) -> None:
+    place.manifest(1, last_l0_clock_tick=100)
+    place.manifest(2, wal_id_last_seen=2, last_l0_clock_tick=700)
+    place.manifest(3, wal_id_last_seen=3, last_l0_clock_tick=900)
+    for number in (1, 2, 3):
+        place.wal(number, row(number, 700 + number))
+    snapshot = place.read(versionAsOf=2)
+    assert (snapshot.manifest_id, snapshot.wal, snapshot.max_seq) == (2, WalTail(1, 3, 2, 702), 2)
+    assert snapshot.now_ms == 700  # that manifest's tick
+    assert place.read(versionAsOf=1).wal == WalTail(1, 1)
+    assert place.read(versionAsOf=3).max_seq == 3
+    with pytest.raises(InvalidRequestError, match=r"versionAsOf 4 does not exist yet\. The newest version is 3"):
+        place.read(versionAsOf=4)
+
+
+def test_a_version_whose_wal_was_collected(place: Place) -> None:
+    place.manifest(1, wal_id_last_seen=2)
+    place.manifest(2, replay_after_wal_id=2, wal_id_last_seen=2)
+    place.wal(2, row(2))
+    with pytest.raises(SnapshotExpiredError, match=r"wal/0{19}1\.sst does not exist"):
+        place.read(versionAsOf=1)
+    assert place.read().max_seq == 0
+
+
+ID = UUID(int=5)
+
+
+def test_checkpoints(place: Place) -> None:
+    point = Checkpoint(ID, manifest_id=1, expire_time_s=0, create_time_s=1, name="before")
+    place.manifest(1, last_l0_seq=1)
+    manifest = place.manifest(2, last_l0_seq=2, checkpoints=(point,))
+    assert [place.read(checkpoint=name).max_seq for name in ("before", str(ID))] == [1, 1]
+    with pytest.raises(HistoryTrimmedError, match=r"no checkpoint 'other'.*Known checkpoints: before"):
+        place.read(checkpoint="other")
+    again = replace(point, id=UUID(int=6), manifest_id=2)
+    place.manifest(3, checkpoints=(*manifest.checkpoints, again))
+    with pytest.raises(InvalidRequestError, match="2 checkpoints are named 'before'"):
+        place.read(checkpoint="before")
+    assert place.read(checkpoint=str(ID)).manifest_id == 1
+    place.manifest(4, checkpoints=(point, replace(again, manifest_id=1)))
+    assert place.read(checkpoint="before").manifest_id == 1
+
+
+# --- the WAL tail ---------------------------------------------------------------------------------------------------
+
+
+def test_a_wal_file_that_the_manifest_knows_and_nobody_has(place: Place) -> None:
+    manifest = place.manifest(1, wal_id_last_seen=2)
+    place.wal(1, row(1))
+    with pytest.raises(InvalidRequestError, match=r"wal/0{19}2\.sst does not exist.*walPath"):
+        fetch_wal_tail(place.stores, manifest, None)
+    apart = replace(place.stores, wal_is_apart=True)
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        fetch_wal_tail(apart, manifest, None)
+
+
+def test_a_replay_point_that_nobody_has(place: Place) -> None:
+    """All rows are in the trees, but the file at the replay point, which is never collected, is not there."""
+    manifest = place.manifest(1, replay_after_wal_id=2, wal_id_last_seen=2)
+    with pytest.raises(InvalidRequestError, match=r"wal/0{19}2\.sst does not exist.*walPath"):
+        fetch_wal_tail(place.stores, manifest, None)
+    assert fetch_wal_tail(replace(place.stores, wal_is_apart=True), manifest, None) == WalTail(3, 3)
+    place.wal(2)
+    assert fetch_wal_tail(place.stores, manifest, None) == WalTail(3, 3)
+
+
+def test_rows_above_the_trees_newest_version_first(place: Place) -> None:
+    place.wal(1, Row(b"b", 3, value=b"old"), Row(b"a", 5, value=b"x"))
+    place.wal(2)
+    place.wal(3, Row(b"b", 6, value=b"mid"), Row(b"b", 7, value=b"new"))
+    rows = fetch_wal_rows(place.stores, WalTail(1, 4), 3, ALL_KEYS)
+    assert rows is not None
+    assert [(rows.key(at), int(rows.seqs[at])) for at in range(len(rows))] == [(b"a", 5), (b"b", 7), (b"b", 6)]
+    assert fetch_wal_rows(place.stores, WalTail(1, 4), 7, ALL_KEYS) is None
+
+
+def test_wal_files_in_the_wrong_order(place: Place) -> None:
+    place.wal(1, row(5))
+    place.wal(2, row(5))
+    with pytest.raises(CorruptDataError, match=r"wal/0{19}2\.sst: first seq is 5, but an earlier file reached 5"):
+        fetch_wal_rows(place.stores, WalTail(1, 3), 0, ALL_KEYS)
+
+
+def test_a_manifest_that_always_changes(place: Place) -> None:
+    numbers = itertools.count(2)
+    place.manifest(1)
+
+    def commit() -> None:
+        place.manifest(next(numbers))
+
+    for nth in range(1, 100):
+        place.store.run(commit, "list", "wal/", nth=nth)
+    with pytest.raises(UnavailableError, match="faster than it can be read"):
+        place.read()
