@@ -32,8 +32,7 @@ def rows_of(writer: int, turn: int) -> list[Pair]:
     return sorted([*own, *((key, b"%d-%d" % (writer, turn)) for key in SHARED)])
 
 
-def write_in_turns(path: str, writer: int) -> None:
-    store = SlateStore.open(path)
+def write_in_turns(store: SlateStore, writer: int) -> None:
     for turn in range(WRITES_EACH):
         store.write(table_of(rows_of(writer, turn)))
 
@@ -59,10 +58,12 @@ def check_all_there(folder: Path, writers: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("writers", [2, 4])
 def test_threads_that_write_at_once(writers: int, tmp_path: Path) -> None:
+    """Two through one object, more through objects of their own."""
     folder = tmp_path / "db"
-    SlateStore.create(str(folder))
+    shared = SlateStore.create(str(folder))
+    stores = [shared if writer < 2 else SlateStore.open(str(folder)) for writer in range(writers)]
     with ThreadPoolExecutor(writers) as threads:
-        for done in [threads.submit(write_in_turns, str(folder), writer) for writer in range(writers)]:
+        for done in [threads.submit(write_in_turns, store, writer) for writer, store in enumerate(stores)]:
             done.result()
     check_all_there(folder, writers)
 
@@ -71,7 +72,10 @@ def test_threads_that_write_at_once(writers: int, tmp_path: Path) -> None:
 def test_processes_that_write_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "db"
     SlateStore.create(str(folder))
-    program = "import sys; from tests.faults.test_races import write_in_turns as w; w(sys.argv[1], int(sys.argv[2]))"
+    program = (
+        "import sys; from slatespark import SlateStore; from tests.faults.test_races import write_in_turns; "
+        "write_in_turns(SlateStore.open(sys.argv[1]), int(sys.argv[2]))"
+    )
     children = [
         subprocess.Popen([sys.executable, "-c", program, str(folder), str(writer)], cwd=REPOSITORY)
         for writer in range(2)
