@@ -11,7 +11,7 @@ from tests.support.counting_client import KEYS, CountingClient
 
 pytestmark = pytest.mark.spark
 
-QUERIES = 6
+QUERIES = 5
 
 
 @pytest.mark.slow
