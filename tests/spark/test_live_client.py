@@ -28,11 +28,14 @@ def test_queries_beside_a_client_that_writes(spark: SparkSession, collects: bool
         return [(key, bytes(row[2])) for key in KEYS]
 
     with client.running():
-        for _ in range(QUERIES):
+        # A collector that spares nothing may take the files of any number of queries before one gets through.
+        for _ in range(QUERIES * 4 if collects else QUERIES):
+            if collects and len(answers) >= 2:
+                break
             try:
                 answers.append(client.check(read))
             except Exception as error:  # Spark keeps the text of ours alone
-                if "SnapshotExpiredError" not in str(error):
+                if "SnapshotExpiredError" not in str(error) and "UnavailableError" not in str(error):
                     raise
                 expired += 1
     assert answers == sorted(answers)
