@@ -151,6 +151,23 @@ def test_a_sibling_commits_at_any_step(
 
 
 @at_each_step
+def test_a_sibling_plans_at_any_step(
+    busy: tuple[Path, list[Pair]], operation: str, path: str, nth: int, moment: Moment
+) -> None:
+    """It sees epochs that we claimed and rows that we have not published yet; all of that is no foreign client's."""
+    folder, rows = busy
+    planned: list[Job] = []
+
+    def plan() -> None:
+        planned.append(Job(folder).upload(table_of([(b"k001", b"sibling"), (b"k002", b"sibling")])))
+
+    store = FailingStore(LocalStore(folder)).run(plan, operation, path, nth=nth, moment=moment)  # type: ignore[arg-type]
+    Job(store).upload(table_of([(b"k002", b"ours"), (b"k003", b"ours")])).commit()
+    planned[0].commit()
+    check_serves_on(folder, upserted(rows, [(b"k001", b"sibling"), (b"k002", b"sibling"), (b"k003", b"ours")]))
+
+
+@at_each_step
 def test_a_sibling_that_only_claims_and_dies(
     busy: tuple[Path, list[Pair]], operation: str, path: str, nth: int, moment: Moment
 ) -> None:

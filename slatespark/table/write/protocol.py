@@ -196,9 +196,10 @@ def refuse_foreign_client(
     """
     if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
-    # Every commit of ours raises the epochs, but for a creation; so whoever moved the rows on without is no sibling.
+    # Under epochs that a job of ours claimed, only that job writes; and only jobs of ours create tables with rows.
     unclaimed = baseline.manifest_id > 0 and _epochs(latest) == _epochs(baseline)
-    flushed = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
+    moved = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
+    flushed = moved and not _are_epochs_ours(stores, latest_id, _epochs(latest))
     first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
     if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
@@ -232,6 +233,21 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
             return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
         known = epochs
     return None
+
+
+def _are_epochs_ours(stores: TableStores, latest_id: int, epochs: tuple[int, int]) -> bool:
+    """Tell whether the version that raised the epochs to their present values is a claim of ours."""
+    log = manifest_log(stores)
+    for number in range(latest_id, 0, -1):
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:
+            return False
+        if _epochs(decode_manifest(data)) != epochs:
+            return False
+        if manifest_digest(data) in fetch_claimed_digests(stores.main, number):
+            return True
+    return False
 
 
 def _epochs(state: Manifest | Baseline) -> tuple[int, int]:

@@ -235,6 +235,20 @@ def test_a_table_that_a_sibling_created(store: FailingStore, stores: TableStores
         check(stores, Baseline(0, 0, 0, 0, 1))
 
 
+def test_rows_published_under_a_claim_of_ours(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+    """The write was planned between a sibling's claim and its publication: the epochs stay, the rows move."""
+    put_manifest(store, 7, BASE)
+    ours = claim(stores, clock)
+    claimed = fetch_latest_manifest(stores)[1]
+    put_manifest(store, 9, replace(claimed, nonce=5))  # a reader's checkpoint
+    put_manifest(store, 10, replace(claimed, last_l0_seq=12))
+    planned = Baseline(8, ours.writer_epoch, ours.compactor_epoch, 9, 6)
+    check(stores, planned)
+    store.delete(manifest_path(8))
+    with pytest.raises(CommitConflictError, match="wrote during"):  # nobody can tell any more
+        check(stores, planned)
+
+
 def job(number: int, status: CompactionStatus, heartbeat_ms: int | None = None) -> Compaction:
     worker = None if heartbeat_ms is None else WorkerSpec("worker", heartbeat_ms)
     return Compaction(Ulid(number), TieredSpec((), (1,), 1), status, worker=worker)
