@@ -18,7 +18,8 @@ QUERIES = 5
 @pytest.mark.parametrize("collects", [False, True])
 def test_queries_beside_a_client_that_writes(spark: SparkSession, collects: bool, tmp_path: Path) -> None:
     client = CountingClient(tmp_path / "db", collects=collects)
-    answers, expired = [], 0
+    answers: list[int] = []
+    expired = 0
 
     def read() -> list[tuple[bytes, bytes]]:
         frame = spark.read.format("slate").option("splitSize", 4000).load(str(tmp_path / "db"))
