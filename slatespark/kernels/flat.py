@@ -1,0 +1,44 @@
+"""FlatColumn: one column of a table as kernels that encode and decode rows see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Kinds of items; only meaningful inside a process.
+BOOL: Final = 1  # uint8, 0 or 1
+INT8: Final = 2
+INT16: Final = 3
+INT32: Final = 4
+INT64: Final = 5
+FLOAT32: Final = 6
+FLOAT64: Final = 7
+INT128: Final = 8  # two's complement, little-endian, as Arrow stores a decimal
+BYTES: Final = 9  # any length
+
+ITEM_BYTES: Final = {BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT32: 4, FLOAT64: 8, INT128: 16}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatColumn:
+    """`n` items of one kind, some of which may be absent.
+
+    Attributes
+    ----------
+    kind : one of the kinds above
+    data : uint8; items of a fixed width one behind the other (n * width bytes), or the bytes of all items
+    offsets : (n + 1,) for BYTES, item i is `data[offsets[i]:offsets[i + 1]]`; int64 as input of a kernel, int32 as its
+        output; else None
+    valid : (n,) uint8, 1 where there is an item; None where all are there
+    """
+
+    kind: int
+    data: NDArray[np.uint8]
+    offsets: NDArray[Any] | None = None
+    valid: NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.data) // ITEM_BYTES[self.kind] if self.offsets is None else len(self.offsets) - 1
