@@ -1,0 +1,284 @@
+"""RowCodec: how the rows of one table become keys and values, and back. One object for raw and typed tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.encoding.arrow_columns import flat_column
+from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
+from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
+
+KEY_FORMATS: Final = ("tuple", "utf8", "raw")
+VALUE_FORMATS: Final = ("avro", "json", "utf8", "raw")
+
+_BYTES_TYPES: Final = {"raw": pa.binary(), "utf8": pa.string()}
+_NOT_UTF8: Final = 2
+_FINGERPRINT_BYTES: Final = 8
+
+Bytes = tuple[NDArray[np.uint8], NDArray[np.int64]]
+Decoded = tuple[dict[str, pa.Array], NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCodec:
+    """How the rows of a table are stored.
+
+    Attributes
+    ----------
+    schema : all columns in the order of the table, of canonical types
+    key_columns : names of the columns that make the key, in order
+    key_format, value_format : design section 4
+    writer_schemas : Avro record schemas that values may have been written with, by fingerprint
+    """
+
+    schema: pa.Schema
+    key_columns: tuple[str, ...]
+    key_format: str
+    value_format: str
+    writer_schemas: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether keys and values are bytes that nobody looks into."""
+        return self.key_format == "raw" and self.value_format == "raw"
+
+    @property
+    def key_fields(self) -> tuple[pa.Field, ...]:
+        """The columns of the key, in its order."""
+        return tuple(self.schema.field(name) for name in self.key_columns)
+
+    @property
+    def value_fields(self) -> tuple[pa.Field, ...]:
+        """The columns of the value, in the order of the table."""
+        return tuple(item for item in self.schema if item.name not in self.key_columns)
+
+    # --- rows -> bytes ------------------------------------------------------------------------------------------------
+
+    def encode_keys(self, table: pa.Table) -> Bytes:
+        """Return the keys of the rows: bytes and (n + 1,) offsets.
+
+        Requires: the key columns are there, of canonical types; raw and utf8 keys without nulls.
+        """
+        from slatespark.encoding.tuple_key import encode_tuple_keys
+
+        columns = [table.column(name) for name in self.key_columns]
+        return encode_tuple_keys(columns) if self.key_format == "tuple" else _flat_bytes(columns[0])
+
+    def encode_values(self, table: pa.Table) -> Bytes:
+        """Return the values of the rows: bytes and (n + 1,) offsets.
+
+        Requires: all value columns are there, of canonical types. A null of a raw or utf8 value becomes empty bytes.
+
+        Raises
+        ------
+        SchemaError
+            When a column that is not nullable holds a null.
+        """
+        from slatespark.encoding.avro_schema import avro_schema
+        from slatespark.encoding.avro_value import encode_avro_values
+        from slatespark.encoding.json_value import encode_json_values
+
+        fields = self.value_fields
+        columns = [table.column(item.name) for item in fields]
+        if self.value_format == "avro":
+            return encode_avro_values(columns, fields, avro_schema(fields))
+        return encode_json_values(columns, fields) if self.value_format == "json" else _flat_bytes(columns[0])
+
+    def encode_key(self, values: Sequence[Any]) -> bytes:
+        """Return the key of one row from Python values of its key columns.
+
+        Raises
+        ------
+        InvalidRequestError
+            When they are not as many as the key columns, do not fit their types, or make an empty key.
+        """
+        if len(values) != len(self.key_columns):
+            raise InvalidRequestError(
+                f"The key has {len(self.key_columns)} columns, got {len(values)} values.",
+                todo=f"Give a value for each of {', '.join(self.key_columns)}.",
+            )
+        key = self.encode_prefix(values)
+        if not key:
+            raise InvalidRequestError("The key is empty; SlateDB has no empty keys.", todo="Give a key.")
+        return key
+
+    def encode_prefix(self, values: Sequence[Any]) -> bytes:
+        """Return what all keys start with whose leading columns have these values."""
+        types = [item.type for item in self.key_fields]
+        from slatespark.encoding.tuple_key import encode_tuple
+
+        try:
+            if self.key_format == "tuple":
+                return encode_tuple(values, types)
+            return b"".join(_scalar_bytes(value, self.key_format) for value in values)
+        except (TypeError, ValueError, OverflowError, ArithmeticError) as exc:
+            expected = ", ".join(f"{item.name} {item.type}" for item in self.key_fields)
+            raise InvalidRequestError(f"{tuple(values)!r} is no key: {exc}.", todo=f"Expected {expected}.") from exc
+
+    # --- bytes -> rows ------------------------------------------------------------------------------------------------
+
+    def decode(
+        self,
+        sources: Sequence[RowColumns],
+        rows: NDArray[np.int64],
+        names: Sequence[str],
+        *,
+        where: str = "",
+        with_deletes: bool = False,
+    ) -> dict[str, pa.Array]:
+        """Return columns of packed rows; only what is asked for is decoded.
+
+        Parameters
+        ----------
+        sources, rows : packed rows
+        names : of columns of the schema
+        where : the table, for messages
+        with_deletes : rows may be tombstones, which have null values
+
+        Raises
+        ------
+        CorruptDataError
+            Naming key and fingerprint of the first row whose bytes do not fit.
+        """
+        columns, keys, values = self._decode(sources, rows, names, with_deletes=with_deletes)
+        for status, part in ((keys, "key"), (values, "value")):
+            if status.any():
+                at = int(np.flatnonzero(status)[0])
+                raise self._undecodable(sources, rows[at : at + 1], int(status[at]), part, where)
+        return columns
+
+    def find_decodable(
+        self,
+        sources: Sequence[RowColumns],
+        rows: NDArray[np.int64],
+        names: Sequence[str],
+        *,
+        with_deletes: bool = False,
+    ) -> NDArray[np.bool_]:
+        """Return for each packed row whether `decode` of these columns takes it."""
+        _, keys, values = self._decode(sources, rows, names, with_deletes=with_deletes)
+        fine: NDArray[np.bool_] = (keys | values) == 0
+        return fine
+
+    def _decode(
+        self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
+    ) -> tuple[dict[str, pa.Array], NDArray[np.uint8], NDArray[np.uint8]]:
+        wanted_keys = [name for name in names if name in self.key_columns]
+        wanted_values = [name for name in names if name not in self.key_columns]
+        columns: dict[str, pa.Array] = {}
+        keys = values = np.zeros(len(rows), np.uint8)
+        if wanted_keys:
+            found, keys = self._decode_keys(sources, rows, wanted_keys)
+            columns.update(found)
+        if wanted_values:
+            found, values = self._decode_values(sources, rows, wanted_values, with_deletes=with_deletes)
+            columns.update(found)
+        return columns, keys, values
+
+    def _decode_keys(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str]) -> Decoded:
+        if self.key_format != "tuple":
+            return _text_or_bytes(names[0], _BYTES_TYPES[self.key_format], *gather_keys(sources, rows), nulls=None)
+        from slatespark.encoding.tuple_key import decode_tuple_keys
+
+        types = [item.type for item in self.key_fields]
+        arrays, status = decode_tuple_keys(sources, rows, types, [name in names for name in self.key_columns])
+        return {name: array for name, array in zip(self.key_columns, arrays, strict=True) if array is not None}, status
+
+    def _decode_values(
+        self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
+    ) -> Decoded:
+        from slatespark.encoding.avro_value import decode_avro_values
+        from slatespark.encoding.json_value import decode_json_values
+
+        if self.value_format == "avro":
+            return decode_avro_values(
+                sources, rows, writers=self.writer_schemas, fields=self.value_fields, wanted=names
+            )
+        if self.value_format == "json":
+            return decode_json_values(sources, rows, fields=self.value_fields, wanted=names)
+        nulls = (gather_fields(sources, rows).flags & TOMBSTONE) != 0 if with_deletes else None
+        return _text_or_bytes(names[0], _BYTES_TYPES[self.value_format], *gather_values(sources, rows), nulls=nulls)
+
+    def _undecodable(
+        self, sources: Sequence[RowColumns], row: NDArray[np.int64], status: int, part: str, where: str
+    ) -> CorruptDataError:
+        from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT
+
+        _, key = gather_keys(sources, row)
+        why = f"Its {part} is no {self.key_format if part == 'key' else self.value_format} encoding of its columns."
+        if part == "value" and self.value_format == "avro":
+            _, value = gather_values(sources, row)
+            head = value.tobytes()[: len(MARKER) + _FINGERPRINT_BYTES]
+            if status == UNKNOWN_FINGERPRINT:
+                why = (
+                    f"Its fingerprint {head[len(MARKER) :].hex()} is none of the table's."
+                    if head.startswith(MARKER)
+                    else "Its value does not start with the Avro marker C3 01."
+                )
+            else:
+                why = f"Its value does not fit the schema with fingerprint {head[len(MARKER) :].hex()}."
+        return CorruptDataError(
+            f"{where}{': ' if where else ''}the row with key {key.tobytes().hex()} cannot be decoded.",
+            why=why,
+            todo="Read it with columns that are not concerned, or skip such rows with ignoreUndecodable=true.",
+        )
+
+
+def _flat_bytes(column: pa.ChunkedArray) -> Bytes:
+    flat = flat_column(column)
+    if flat.offsets is None:
+        raise InternalError(f"{column.type} is stored as bytes.")
+    return flat.data, flat.offsets
+
+
+def _scalar_bytes(value: Any, key_format: str) -> bytes:
+    if key_format == "utf8" and isinstance(value, str):
+        return value.encode()
+    if key_format == "raw" and isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"{value!r} is no {'text' if key_format == 'utf8' else 'bytes'}")
+
+
+def _text_or_bytes(
+    name: str,
+    kind: pa.DataType,
+    offsets: NDArray[np.int32],
+    data: NDArray[np.uint8],
+    *,
+    nulls: NDArray[np.bool_] | None,
+) -> Decoded:
+    """Return gathered bytes as a column, and which of them are no valid UTF-8 where text is wanted."""
+    validity = None
+    if nulls is not None and nulls.any():
+        validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    array = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+    status = np.zeros(len(array), np.uint8)
+    if kind == pa.string():
+        try:
+            array = array.cast(kind)
+        except pa.ArrowInvalid:
+            status = np.array([0 if _is_text(item) else _NOT_UTF8 for item in array.to_pylist()], np.uint8)
+            array = pa.nulls(len(array), kind)
+    return {name: array}, status
+
+
+def _is_text(data: bytes | None) -> bool:
+    try:
+        (data or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+RAW_CODEC: Final = RowCodec(
+    schema=pa.schema([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]),
+    key_columns=("key",),
+    key_format="raw",
+    value_format="raw",
+)
