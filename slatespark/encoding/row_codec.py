@@ -65,10 +65,12 @@ class RowCodec:
 
         Requires: the key columns are there, of canonical types; raw and utf8 keys without nulls.
         """
-        from slatespark.encoding.tuple_key import encode_tuple_keys
-
         columns = [table.column(name) for name in self.key_columns]
-        return encode_tuple_keys(columns) if self.key_format == "tuple" else _flat_bytes(columns[0])
+        if self.key_format == "tuple":
+            from slatespark.encoding.tuple_key import encode_tuple_keys
+
+            return encode_tuple_keys(columns)
+        return _flat_bytes(columns[0])
 
     def encode_values(self, table: pa.Table) -> Bytes:
         """Return the values of the rows: bytes and (n + 1,) offsets.
@@ -80,15 +82,18 @@ class RowCodec:
         SchemaError
             When a column that is not nullable holds a null.
         """
-        from slatespark.encoding.avro_schema import avro_schema
-        from slatespark.encoding.avro_value import encode_avro_values
-        from slatespark.encoding.json_value import encode_json_values
-
         fields = self.value_fields
         columns = [table.column(item.name) for item in fields]
         if self.value_format == "avro":
+            from slatespark.encoding.avro_schema import avro_schema
+            from slatespark.encoding.avro_value import encode_avro_values
+
             return encode_avro_values(columns, fields, avro_schema(fields))
-        return encode_json_values(columns, fields) if self.value_format == "json" else _flat_bytes(columns[0])
+        if self.value_format == "json":
+            from slatespark.encoding.json_value import encode_json_values
+
+            return encode_json_values(columns, fields)
+        return _flat_bytes(columns[0])
 
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the key of one row from Python values of its key columns.
@@ -111,10 +116,10 @@ class RowCodec:
     def encode_prefix(self, values: Sequence[Any]) -> bytes:
         """Return what all keys start with whose leading columns have these values."""
         types = [item.type for item in self.key_fields]
-        from slatespark.encoding.tuple_key import encode_tuple
-
         try:
             if self.key_format == "tuple":
+                from slatespark.encoding.tuple_key import encode_tuple
+
                 return encode_tuple(values, types)
             return b"".join(_scalar_bytes(value, self.key_format) for value in values)
         except (TypeError, ValueError, OverflowError, ArithmeticError) as exc:
@@ -193,14 +198,15 @@ class RowCodec:
     def _decode_values(
         self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
     ) -> Decoded:
-        from slatespark.encoding.avro_value import decode_avro_values
-        from slatespark.encoding.json_value import decode_json_values
-
         if self.value_format == "avro":
+            from slatespark.encoding.avro_value import decode_avro_values
+
             return decode_avro_values(
                 sources, rows, writers=self.writer_schemas, fields=self.value_fields, wanted=names
             )
         if self.value_format == "json":
+            from slatespark.encoding.json_value import decode_json_values
+
             return decode_json_values(sources, rows, fields=self.value_fields, wanted=names)
         nulls = (gather_fields(sources, rows).flags & TOMBSTONE) != 0 if with_deletes else None
         return _text_or_bytes(names[0], _BYTES_TYPES[self.value_format], *gather_values(sources, rows), nulls=nulls)
