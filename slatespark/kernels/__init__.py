@@ -65,6 +65,8 @@ __all__ = [
     "implementation",
     "key_lengths",
     "lower_bound",
+    "lower_bounds",
+    "match_keys",
     "merge_all",
     "merge_visible",
     "new_key_mask",
@@ -278,3 +280,36 @@ def separator_keys(
         sources, rows, first_rows
     )
     return keys
+
+
+def match_keys(
+    rows: RowColumns, low: int, high: int, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the positions of the rows in `[low, high)` whose key is wanted, ascending; all versions of a key.
+
+    Parameters
+    ----------
+    rows : keys ascending
+    key_bytes, key_offsets : (any,) and (n + 1,), the wanted keys, ascending and distinct
+    """
+    found: NDArray[np.int64] = kernel_module("match").match_keys(rows, low, high, key_bytes, key_offsets)
+    return found
+
+
+def lower_bounds(
+    rows_key_bytes: NDArray[np.uint8],
+    rows_key_offsets: NDArray[np.int64],
+    wanted_bytes: NDArray[np.uint8],
+    wanted_offsets: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return, for each wanted key, the first row whose key is at least that, or the number of rows.
+
+    Parameters
+    ----------
+    rows_key_bytes, rows_key_offsets : (any,) and (n + 1,), keys ascending
+    wanted_bytes, wanted_offsets : (any,) and (m + 1,), in any order; ascending is faster
+    """
+    bounds: NDArray[np.int64] = kernel_module("match").lower_bounds(
+        rows_key_bytes, rows_key_offsets, wanted_bytes, wanted_offsets
+    )
+    return bounds

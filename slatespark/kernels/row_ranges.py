@@ -1,4 +1,4 @@
-"""Checking the parts of sources that take part in a merge."""
+"""Checking the parts of sources that take part in a merge, and keys that are sought."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def check_row_ranges(sources: Sequence[RowColumns], lows: NDArray[np.int64], hig
     for number, (rows, low, high) in enumerate(zip(sources, lows.tolist(), highs.tolist(), strict=True)):
         if not 0 <= low <= high <= len(rows):
             raise InternalError(f"Row range [{low}, {high}) of source {number}, which has {len(rows)} rows.")
+
+
+def check_key_offsets(key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> None:
+    """Refuse keys whose first or last offset lies outside their bytes. Requires: offsets ascending."""
+    if not len(key_offsets) or not 0 <= key_offsets[0] <= key_offsets[-1] <= len(key_bytes):
+        raise InternalError(f"Offsets of {len(key_offsets) - 1} keys do not fit {len(key_bytes)} bytes.")

@@ -93,6 +93,23 @@ def test_sorting(rows: list[Version]) -> None:
     assert same(COMPILED.sort_rows(given_rows), REFERENCE.sort_rows(given_rows))
 
 
+def wanted_keys(wanted: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    return np.frombuffer(b"".join(wanted), np.uint8), np.cumsum([0, *map(len, wanted)], dtype=np.int64)
+
+
+@given(sorted_rows, st.lists(keys, max_size=40), st.data())
+def test_matching_keys(rows: RowColumns, others: list[bytes], data: st.DataObject) -> None:
+    present = data.draw(st.lists(st.sampled_from(range(len(rows))), max_size=9)) if len(rows) else []
+    sought = [*others, *(rows.key(row) for row in present)]
+    low = data.draw(st.integers(0, len(rows)))
+    high = data.draw(st.integers(low, len(rows)))
+    wanted = wanted_keys(sorted(set(sought)))
+    assert same(COMPILED.match_keys(rows, low, high, *wanted), REFERENCE.match_keys(rows, low, high, *wanted))
+    for order in (sought, sorted(sought)):
+        arguments = (rows.key_bytes, rows.key_offsets, *wanted_keys(order))
+        assert same(COMPILED.lower_bounds(*arguments), REFERENCE.lower_bounds(*arguments))
+
+
 @given(
     st.lists(st.integers(0, MAX_SEQ), max_size=50), st.integers(1, 120), st.lists(st.integers(0, MAX_SEQ), max_size=9)
 )

@@ -24,6 +24,7 @@ MODULES: Final = {
     "sort": ["sort_rows"],
     "index": ["decode_index", "encode_index"],
     "separators": ["separator_keys"],
+    "match": ["match_keys", "lower_bounds"],
 }
 
 
