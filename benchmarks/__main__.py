@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks import bulk_write, memory, scan, spark_count
+from benchmarks import bulk_write, memory, scan, spark_count, typed_load, typed_lookup, typed_scan
 from benchmarks.data import DataFolder
 from benchmarks.harness import Benchmark, profile, run
 from benchmarks.machine import describe_machine, is_busy
@@ -23,6 +23,9 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "scan": (scan.TITLE, 2_000_000, scan.make),
     "write": (bulk_write.TITLE, 1_000_000, bulk_write.make),
     "spark-count": (spark_count.TITLE, 5_000_000, spark_count.make),
+    "typed-scan": (typed_scan.TITLE, 10_000_000, typed_scan.make),
+    "typed-lookup": (typed_lookup.TITLE, 10_000_000, typed_lookup.make),
+    "typed-load": (typed_load.TITLE, 10_000_000, typed_load.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }
 

@@ -1,0 +1,111 @@
+"""`IN` of random keys of a typed table against its full scan, with `SlateStore` and through Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.data import SEED, DataFolder
+from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.typed_rows import SUMS, TENANTS, loaded
+from benchmarks.worker import Sample, Stopwatch
+from slatespark import SlateStore
+
+TITLE: Final = "Look-up of 1,000 random keys of a typed table, against its full scan"
+KEYS_ASKED: Final = 1000
+TENANT: Final = 7
+
+SCAN: Final = "SlateStore, full scan"
+LOOK_UP: Final = "SlateStore, IN of 1,000 keys"
+ONE: Final = "SlateStore, get of one key"
+SPARK_SCAN: Final = "spark, full scan"
+SPARK_LOOK_UP: Final = "spark, IN of 1,000 keys"
+
+
+def make(data: DataFolder, rows: int) -> Benchmark:
+    """Return the benchmark of a table of `rows` rows."""
+    table = loaded(data, rows) / "slate"
+    return Benchmark(
+        alternatives=[
+            _task(SCAN, "scan", table),
+            _task(LOOK_UP, "look_up", table, rows=rows),
+            _task(ONE, "get", table, rows=rows),
+            _task(SPARK_SCAN, "scan_with_spark", table, process="spark"),
+            _task(SPARK_LOOK_UP, "look_up_with_spark", table, process="spark", rows=rows),
+        ],
+        base=SCAN,
+        targets=[
+            Target(alternative=LOOK_UP, against=SCAN, at_least=20),
+            Target(alternative=SPARK_LOOK_UP, against=SPARK_SCAN, at_least=8),
+        ],
+        notes=[
+            f"{rows:,} rows of 8 columns, one sorted load; all columns are produced; planning counts.",
+            f"IN: tenant = '...' AND id IN ({KEYS_ASKED} numbers), other ones each round. spark: {MASTER}.",
+        ],
+        same=(),
+        warm_ups=3,
+    )
+
+
+def _task(name: str, function: str, table: Path, process: str | None = None, **given: Any) -> Alternative:
+    task = Task(f"benchmarks.typed_lookup:{function}", {"path": str(table), **given})
+    return Alternative(name=name, task=task, process=process)
+
+
+_rounds = iter(range(1_000_000))
+
+
+def _filter(rows: int) -> str:
+    generator = np.random.default_rng([SEED, 9, next(_rounds)])
+    numbers = generator.choice(rows // TENANTS, KEYS_ASKED, replace=False) * 7
+    return f"tenant = 'tenant-{TENANT:02d}' AND id IN ({', '.join(map(str, numbers.tolist()))})"
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def scan(path: str) -> Sample:
+    """Drain all rows and columns."""
+    with Stopwatch() as watch:
+        rows = sum(len(batch) for batch in SlateStore.open(path).scan())
+    return watch.sample(rows=rows)
+
+
+def look_up(path: str, rows: int) -> Sample:
+    """Read the rows of random keys."""
+    condition = _filter(rows)
+    with Stopwatch() as watch:
+        found = sum(len(batch) for batch in SlateStore.open(path).scan(filter=condition))
+    assert found == KEYS_ASKED
+    return watch.sample(rows=found)
+
+
+def get(path: str, rows: int) -> Sample:
+    """Read one row of an open table."""
+    number = int(np.random.default_rng([SEED, 10, next(_rounds)]).integers(0, rows // TENANTS)) * 7
+    store = SlateStore.open(path)
+    with Stopwatch() as watch:
+        row = store.get(f"tenant-{TENANT:02d}", number)
+    assert row is not None
+    return watch.sample(rows=1)
+
+
+def scan_with_spark(path: str) -> Sample:
+    """Sum every column."""
+    with Stopwatch(children=True) as watch:
+        frame = spark_session().read.format("slate").load(path)
+        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
+    return watch.sample(rows=row.n)
+
+
+def look_up_with_spark(path: str, rows: int) -> Sample:
+    """Sum every column over random keys."""
+    condition = _filter(rows)
+    with Stopwatch(children=True) as watch:
+        frame = spark_session().read.format("slate").option("filter", condition).load(path)
+        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
+    assert row.n == KEYS_ASKED
+    return watch.sample(rows=row.n)
