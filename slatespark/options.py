@@ -229,16 +229,33 @@ class ReadOptions:
         default=None,
     )
     columns: tuple[str, ...] | None = option(
-        "columns", doc="Comma list: only these columns are produced.", parse=parse_names, default=None
+        "columns",
+        doc="Comma list, case ignored: only these columns are decoded and produced.",
+        parse=parse_names,
+        default=None,
+    )
+    filter: str | None = option(
+        "filter",
+        doc="Comparisons joined by `AND`, on any columns: only rows for which they are true. Those on leading key "
+        "columns decide which blocks are read.",
+        parse=parse_text,
+        default=None,
+    )
+    pushdown: bool = option(
+        "pushdown",
+        doc="`true` lets Spark hand over its own `where` as well. Spark 4.3 then returns wrong rows where one `load()` "
+        "is used twice.",
+        parse=parse_flag,
+        default=False,
     )
     start_key: bytes | None = option(
-        "startKey", doc="First key, in hexadecimal, inclusive.", parse=parse_key, default=None
+        "startKey", doc="Raw tables: first key, in hexadecimal, inclusive.", parse=parse_key, default=None
     )
     end_key: bytes | None = option(
-        "endKey", doc="End of the keys, in hexadecimal, exclusive.", parse=parse_key, default=None
+        "endKey", doc="Raw tables: end of the keys, in hexadecimal, exclusive.", parse=parse_key, default=None
     )
     key_prefix: bytes | None = option(
-        "keyPrefix", doc="Only keys that start with it, in hexadecimal.", parse=parse_key, default=None
+        "keyPrefix", doc="Raw tables: only keys that start with it, in hexadecimal.", parse=parse_key, default=None
     )
     metadata_columns: tuple[str, ...] = option(
         "metadataColumns",
@@ -263,6 +280,12 @@ class ReadOptions:
     include_deleted: bool = option(
         "includeDeleted",
         doc="Show deleted keys, with null values and `_op` = `delete`.",
+        parse=parse_flag,
+        default=False,
+    )
+    ignore_undecodable: bool = option(
+        "ignoreUndecodable",
+        doc="Leave out rows whose bytes do not decode as the columns asked for, and warn of how many they were.",
         parse=parse_flag,
         default=False,
     )
