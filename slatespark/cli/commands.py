@@ -33,7 +33,8 @@ from slatespark.cli.rows import json_lines, limit_batches, text_lines
 from slatespark.display.text import describe_text, files_text, verify_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.describe import describe_table, list_files
+from slatespark.table.describe import describe_table
+from slatespark.table.describe_files import list_files
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
 from slatespark.table.slate_store import DESCENDING_SPLIT_BYTES

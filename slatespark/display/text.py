@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from slatespark.ranges import KeyRange
-from slatespark.table.describe import FileFacts, TableFacts
+from slatespark.table.describe import TableFacts
+from slatespark.table.describe_files import FileFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
 from slatespark.units import bytes_to_text, ms_to_text
 

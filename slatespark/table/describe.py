@@ -1,32 +1,35 @@
-"""Facts of a table, for people and scripts: what `slatespark describe` and `slatespark files` show.
+"""Facts of a table, for people and scripts: what `slatespark describe` shows, and a notebook.
 
-All of it comes from the manifest and a few listings. Only counting rows costs more: one request per file.
+All of it comes from the manifest, the definition and a few listings. Only counting rows costs more: one request per
+file.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from slatespark.errors import CorruptDataError
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.type_names import sql_type
 from slatespark.format.codecs import Compression
 from slatespark.format.manifest import NO_TICK, Manifest
-from slatespark.format.properties import SstProperties
-from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.fetch import external_roots, reading
-from slatespark.table.read.plan import FileSlice, Layer, SstFile, plan_layers
-from slatespark.table.records import fetch_commit_records
+from slatespark.table.describe_files import (
+    LayerFacts,
+    distinct_files,
+    fetch_stats,
+    layer_facts,
+    plan_table_layers,
+)
+from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.snapshot import Snapshot, manifest_log, resolve_snapshot
-from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import fetch_compactions
 from slatespark.units import s_to_ms
-
-MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 
 _ENVELOPE = struct.Struct(">H")
 
@@ -92,12 +95,51 @@ class RowFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """A column of a typed table.
+
+    Attributes
+    ----------
+    type : as SQL writes it
+    key : its place among the key columns, from 0; None for a column of the value
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    key: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionFacts:
+    """What a table's definition says: see `TableDefinition`.
+
+    Attributes
+    ----------
+    version : of the definition
+    columns : in the order of the table; none for a raw one
+    properties : such as `defaultTtl`
+    dropped_columns : names that may not be used again
+    writer_schemas : how many schemas stored values may have
+    """
+
+    version: int
+    key_columns: tuple[str, ...]
+    key_format: str
+    value_format: str
+    columns: tuple[ColumnFacts, ...]
+    properties: Mapping[str, str]
+    dropped_columns: tuple[str, ...]
+    writer_schemas: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """One version of a table.
 
     Attributes
     ----------
-    kind : `raw`, key and value as bytes
+    kind : `raw`, key and value as bytes, or `typed`
     manifest_format, sst_formats : versions of the envelope of the manifest, and of the files' blocks
     last_seq : highest visible sequence number, of files and WAL
     clock_tick_ms : highest create_ts of any row; None when nothing was ever written
@@ -105,6 +147,7 @@ class TableFacts:
     external : other databases that own files of this one
     versions : manifest ids that exist, ascending
     rows : only where they were asked for
+    definition : None for a table that has none, so a raw one without properties
     """
 
     url: str
@@ -128,38 +171,16 @@ class TableFacts:
     external: tuple[ExternalFacts, ...]
     jobs: tuple[JobFacts, ...]
     versions: tuple[int, ...]
+    definition: DefinitionFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
-    """A file, or a part of one, as a layer shows it.
+class TablePortrait:
+    """What a table shows of itself: facts, layers newest first, and how its keys are to be read; of one snapshot."""
 
-    Attributes
-    ----------
-    layer : `L0` or `run 7`; layers are listed newest first
-    root : URL of the database that owns the file; None for this one
-    start, end : keys [start, end) that the layer shows of it; None is open
-    stored_bytes : of the whole file, but for its footer
-    rows, blocks : from the file's statistics, where they were asked for
-    min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from our commit records
-    """
-
-    layer: str
-    id: str
-    root: str | None
-    start: bytes
-    end: bytes | None
-    stored_bytes: int
-    compression: str
-    created_ms: int
-    rows: int | None = None
-    blocks: int | None = None
-    min_seq: int | None = None
-    max_seq: int | None = None
-    min_create_ms: int | None = None
-    max_create_ms: int | None = None
-    min_expire_ms: int | None = None
-    max_expire_ms: int | None = None
+    facts: TableFacts
+    layers: tuple[LayerFacts, ...]
+    codec: RowCodec
 
 
 def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False) -> TableFacts:
@@ -171,11 +192,32 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     """
     snapshot = resolve_snapshot(stores, options, clock)
     manifest = snapshot.manifest
-    files = _files(_layers(stores, manifest) if count_rows else plan_layers(manifest, {}))
-    log = manifest_log(stores)
+    # Owners of files matter for what is read of them alone; without them the facts of a clone need no parent.
+    layers = plan_table_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
+    return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
+
+
+def portray_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TablePortrait:
+    """Return facts and layers of the version that a read with these options sees; raises as `describe_table`."""
+    snapshot = resolve_snapshot(stores, options, clock)
+    layers = plan_layers(snapshot.manifest, {})
+    found = _find_definition(stores, snapshot.manifest)
+    codec = RAW_CODEC if found is None else found[1].codec()
+    return TablePortrait(_table_facts(stores, snapshot, layers, found), layer_facts(layers), codec)
+
+
+def _table_facts(
+    stores: TableStores,
+    snapshot: Snapshot,
+    layers: Sequence[Layer],
+    definition: tuple[int, Any] | None,
+    *,
+    count_rows: bool = False,
+) -> TableFacts:
+    manifest, files, log = snapshot.manifest, distinct_files(layers), manifest_log(stores)
     return TableFacts(
         url=stores.url,
-        kind="raw",
+        kind="raw" if definition is None or not definition[1].is_typed else "typed",
         version=snapshot.manifest_id,
         manifest_format=_ENVELOPE.unpack_from(log.get(snapshot.manifest_id))[0],
         sst_formats=tuple(sorted({file.format_version for file in files})),
@@ -195,27 +237,30 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
         external=_external(manifest),
         jobs=_jobs(stores),
         versions=tuple(log.numbers()),
+        definition=None if definition is None else _definition(*definition),
     )
 
 
-def list_files(
-    stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
-) -> tuple[FileFacts, ...]:
-    """Return the files of the version that a read with these options sees, layer by layer, newest first."""
-    snapshot = resolve_snapshot(stores, options, clock)
-    layers = _layers(stores, snapshot.manifest)
-    known = _recorded_properties(stores, {str(file.id) for file in _files(layers)})
-    stats = {file: _fetch_stats(stores, file) for file in _files(layers)} if count_rows else {}
-    return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
+def _find_definition(stores: TableStores, manifest: Manifest) -> tuple[int, Any] | None:
+    del stores, manifest
+    return None
 
 
-def _layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
-    return plan_layers(manifest, external_roots(stores, manifest))
-
-
-def _files(layers: Iterable[Layer]) -> list[SstFile]:
-    """Return every file once, in the order of the layers."""
-    return list(dict.fromkeys(part.file for layer in layers for part in layer.slices))
+def _definition(version: int, definition: Any) -> DefinitionFacts:
+    keys = definition.key_columns
+    return DefinitionFacts(
+        version=version,
+        key_columns=keys,
+        key_format=definition.key_format,
+        value_format=definition.value_format,
+        columns=tuple(
+            ColumnFacts(item.name, sql_type(item), item.nullable, keys.index(item.name) if item.name in keys else None)
+            for item in definition.schema or ()
+        ),
+        properties=dict(definition.properties),
+        dropped_columns=tuple(definition.dropped_columns),
+        writer_schemas=len(definition.writer_schemas),
+    )
 
 
 def _codecs(files: Sequence[SstFile]) -> tuple[CodecFacts, ...]:
@@ -232,7 +277,7 @@ def _codecs(files: Sequence[SstFile]) -> tuple[CodecFacts, ...]:
 
 
 def _count_rows(stores: TableStores, files: Sequence[SstFile]) -> RowFacts:
-    found = [_fetch_stats(stores, file) for file in files]
+    found = [fetch_stats(stores, file) for file in files]
     known = [stats for stats in found if stats is not None]
     return RowFacts(
         puts=sum(stats.num_puts for stats in known),
@@ -240,15 +285,6 @@ def _count_rows(stores: TableStores, files: Sequence[SstFile]) -> RowFacts:
         merges=sum(stats.num_merges for stats in known),
         files_without_stats=len(found) - len(known),
     )
-
-
-def _fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
-    span = file.info.stats_range
-    if span is None:
-        return None
-    store = stores.at(file.root)
-    with reading(store, file.path, span.start):
-        return decode_stats_section(store.get_range(file.path, span), file.info)
 
 
 def _wal(snapshot: Snapshot) -> WalFacts:
@@ -291,47 +327,4 @@ def _jobs(stores: TableStores) -> tuple[JobFacts, ...]:
             heartbeat_ms=None if job.worker is None else job.worker.last_heartbeat_ms,
         )
         for job in fetch_compactions(stores)[1].active_jobs()
-    )
-
-
-def _recorded_properties(stores: TableStores, wanted: set[str]) -> dict[str, SstProperties]:
-    """Return what our commit records say of files; they are best effort, so a damaged one says nothing."""
-    found: dict[str, SstProperties] = {}
-    try:
-        for record in fetch_commit_records(stores.main, MAX_COMMIT_RECORDS):
-            for file_id in wanted & set(record.files):
-                found.setdefault(file_id, SstProperties.from_json(record.files[file_id]))
-    except CorruptDataError:
-        return found
-    return found
-
-
-def _file_facts(
-    layer: Layer, part: FileSlice, known: Mapping[str, SstProperties], stats: Mapping[SstFile, SstStats | None]
-) -> FileFacts:
-    file = part.file
-    counted, properties = stats.get(file), known.get(str(file.id))
-    facts = FileFacts(
-        layer=layer.name,
-        id=str(file.id),
-        root=None if file.root == OWN_ROOT else file.root,
-        start=part.keys.start,
-        end=part.keys.end,
-        stored_bytes=file.info.sections_end,
-        compression=file.info.compression.name.lower(),
-        created_ms=file.id.timestamp_ms,
-        rows=None if counted is None else counted.num_rows,
-        blocks=None if counted is None else len(counted.block_counts) or None,
-    )
-    if properties is None:
-        return facts
-    return replace(
-        facts,
-        rows=properties.num_rows,
-        min_seq=properties.min_seq,
-        max_seq=properties.max_seq,
-        min_create_ms=properties.min_create_ts,
-        max_create_ms=properties.max_create_ts,
-        min_expire_ms=properties.min_expire_ts,
-        max_expire_ms=properties.max_expire_ts,
     )

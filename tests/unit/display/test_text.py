@@ -16,12 +16,12 @@ from slatespark.table.describe import (
     CheckpointFacts,
     CodecFacts,
     ExternalFacts,
-    FileFacts,
     JobFacts,
     RowFacts,
     TableFacts,
     WalFacts,
 )
+from slatespark.table.describe_files import FileFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
 
 FACTS = TableFacts(

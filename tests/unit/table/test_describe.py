@@ -8,7 +8,8 @@ import pytest
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.describe import FileFacts, RowFacts, TableFacts, describe_table, list_files
+from slatespark.table.describe import RowFacts, TableFacts, describe_table
+from slatespark.table.describe_files import FileFacts, list_files
 from slatespark.table.records import COMMITS_DIR
 from slatespark.table.stores import open_stores
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
