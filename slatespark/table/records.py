@@ -75,8 +75,20 @@ def fetch_commit_records(store: ObjectStore, limit: int | None = None) -> list[C
     return records
 
 
+def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
+    """Return the record of one commit; None if there is none."""
+    path = _commit_path(manifest_id)
+    try:
+        return _decode_commit(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+
+
 def _decode_commit(path: str, data: bytes) -> CommitRecord:
     content = _decode(path, data)
+    for name, kind in (("committed_ms", int), ("operation", str), ("rows", dict), ("files", dict)):
+        if not isinstance(content.get(name), kind):
+            raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
     try:
         return CommitRecord(**{name: content[name] for name in CommitRecord.__slots__})
     except (KeyError, TypeError) as exc:
@@ -107,6 +119,12 @@ def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str
         with contextlib.suppress(FileNotFoundError):
             digests.append(str(_decode(meta.path, bytes(store.get(meta.path))).get("sha256")))
     return frozenset(digests)
+
+
+def fetch_claimed_ids(store: ObjectStore) -> frozenset[int]:
+    """Return the manifest ids that claims were announced for, of which each may have gone to somebody faster."""
+    names = (meta.path.removeprefix(CLAIMS_DIR).partition("-")[0] for meta in store.list(CLAIMS_DIR))
+    return frozenset(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 # --- leases ---------------------------------------------------------------------------------------------------------
