@@ -1,0 +1,171 @@
+"""The types a column of a table may have: one Arrow type for each type of Spark, and what other types become.
+
+Every schema below `spark/` is canonical in this sense.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from slatespark.errors import SchemaError
+
+SPARK_METADATA: Final = b"SPARK::metadata::json"  # where pyspark keeps a field's metadata in Arrow
+RESERVED_NAMES: Final = ("_key", "_seq", "_op", "_create_ts", "_expire_ts")  # columns that reads add
+
+TIMESTAMP: Final = pa.timestamp("us", "UTC")
+TIMESTAMP_NTZ: Final = pa.timestamp("us")
+DURATION: Final = pa.duration("us")
+TIME: Final = pa.time64("ns")
+
+VARIANT: Final = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
+
+INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())  # each holds those before it
+
+_MAX_PRECISION: Final = 38
+_COMMENT: Final = "comment"
+
+
+def is_variant(kind: pa.DataType) -> bool:
+    """Tell whether a type is Spark's VARIANT: a struct of two binaries, of which `metadata` is marked."""
+    if not kinds.is_struct(kind) or {field.name for field in kind} != {"value", "metadata"}:
+        return False
+    marks = kind.field("metadata").metadata or {}
+    return bool(marks.get(b"variant") == b"true")
+
+
+# --- Arrow types -> canonical ones ----------------------------------------------------------------------------------
+
+
+def canonical_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the type that a table stores for each column.
+
+    Raises
+    ------
+    SchemaError
+        For a type without a counterpart in Spark, naming column, type and what to use; for a name that is empty,
+        reserved, or the same as another one but for case.
+    """
+    _check_names(schema.names, "The table")
+    if taken := sorted({name.lower() for name in schema.names} & set(RESERVED_NAMES)):
+        raise SchemaError(f"Column {taken[0]} has the name of a metadata column.", todo="Rename it.")
+    return pa.schema([_canonical_field(field, field.name) for field in schema])
+
+
+def canonical_type(kind: pa.DataType, where: str) -> pa.DataType:
+    """Return the canonical type for a type; `where` names the column in the message of the `SchemaError`."""
+    for fits, same in _SAME:
+        if fits(kind):
+            return same
+    if kinds.is_decimal(kind):
+        return _canonical_decimal(kind, where)
+    if isinstance(kind, pa.BaseExtensionType):
+        return canonical_type(kind.storage_type, where)
+    if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
+        return canonical_type(kind.value_type, where)
+    if is_variant(kind):
+        return VARIANT
+    if kinds.is_struct(kind):
+        names = [field.name for field in kind]
+        _check_names(names, f"Struct {where}")
+        return pa.struct([_canonical_field(field, f"{where}.{field.name}") for field in kind])
+    if kinds.is_map(kind):
+        key = canonical_type(kind.key_type, f"{where}.key")
+        return map_of(key, canonical_type(kind.item_type, f"{where}.value"), nullable=kind.item_field.nullable)
+    if hasattr(kind, "value_field"):  # a list of any layout
+        return list_of(canonical_type(kind.value_type, f"{where}.element"), nullable=kind.value_field.nullable)
+    raise _unsupported(where, kind)
+
+
+def list_of(element: pa.DataType, *, nullable: bool = True) -> pa.DataType:
+    """Return the canonical list type."""
+    return pa.list_(pa.field("element", element, nullable=nullable))
+
+
+def map_of(key: pa.DataType, value: pa.DataType, *, nullable: bool = True) -> pa.DataType:
+    """Return the canonical map type; `nullable` is about its values."""
+    return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value, nullable=nullable))
+
+
+_SAME: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
+    (kinds.is_boolean, pa.bool_()),
+    (kinds.is_int8, pa.int8()),
+    (lambda kind: kinds.is_int16(kind) or kinds.is_uint8(kind), pa.int16()),
+    (lambda kind: kinds.is_int32(kind) or kinds.is_uint16(kind), pa.int32()),
+    (lambda kind: kinds.is_int64(kind) or kinds.is_uint32(kind), pa.int64()),
+    (lambda kind: kinds.is_float32(kind) or kinds.is_float16(kind), pa.float32()),
+    (kinds.is_float64, pa.float64()),
+    (lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind), pa.string()),
+    (lambda kind: kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind), pa.binary()),
+    (kinds.is_fixed_size_binary, pa.binary()),
+    (kinds.is_date, pa.date32()),
+    (lambda kind: kinds.is_timestamp(kind) and kind.tz is not None, TIMESTAMP),
+    (kinds.is_timestamp, TIMESTAMP_NTZ),
+    (kinds.is_duration, DURATION),
+    (kinds.is_time, TIME),
+)
+
+_INSTEAD: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
+    (kinds.is_null, "Cast it to the type it shall have."),
+    (kinds.is_uint64, "Cast it to BIGINT or DECIMAL(20,0)."),
+    (kinds.is_interval, "Use INTERVAL DAY TO SECOND, or a number of months."),
+    (kinds.is_union, "Use a struct with one field for each case, or VARIANT."),
+)
+
+
+def _canonical_field(field: pa.Field, where: str) -> pa.Field:
+    return pa.field(field.name, canonical_type(field.type, where), nullable=field.nullable, metadata=_comment_of(field))
+
+
+def _comment_of(field: pa.Field) -> dict[bytes, bytes] | None:
+    """Return the one piece of Spark's metadata that a table keeps; others have meanings we do not fulfil."""
+    try:
+        comment = json.loads((field.metadata or {}).get(SPARK_METADATA, b"{}")).get(_COMMENT)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return comment_metadata(comment) if isinstance(comment, str) else None
+
+
+def comment_metadata(comment: str) -> dict[bytes, bytes]:
+    """Return the Arrow metadata of a field with a comment, as pyspark writes it."""
+    return {SPARK_METADATA: json.dumps({_COMMENT: comment}).encode()}
+
+
+def _canonical_decimal(kind: pa.DataType, where: str) -> pa.DataType:
+    if kind.precision > _MAX_PRECISION or not 0 <= kind.scale <= kind.precision:
+        raise SchemaError(
+            f"Column {where} is {kind}.", todo="Cast it to DECIMAL(p,s) with p up to 38 and s from 0 to p."
+        )
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _unsupported(where: str, kind: pa.DataType) -> SchemaError:
+    instead = next((todo for fits, todo in _INSTEAD if fits(kind)), "Cast it to a type that Spark has.")
+    return SchemaError(f"Column {where} is {kind}, which a table cannot hold.", todo=instead)
+
+
+def _check_names(names: Collection[str], whose: str) -> None:
+    if not names or not all(names):
+        raise SchemaError(f"{whose} has no columns, or one without a name.", todo="Give each column a name.")
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(name.lower(), name)) is not name:
+            raise SchemaError(
+                f"{whose} has the columns {other} and {name}.",
+                why="Names are compared without regard to case.",
+                todo="Rename one of them.",
+            )
+
+
+def find_name(schema: pa.Schema, name: str) -> str | None:
+    """Return how the schema spells a column's name, case being ignored; None if it has no such column."""
+    return next((known for known in schema.names if known.lower() == name.lower()), None)

@@ -1,0 +1,152 @@
+"""Casts that keep every value exactly what it is, or say which column does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from slatespark.encoding.column_types import INTEGERS, canonical_type, find_name, is_variant
+from slatespark.errors import SchemaError
+
+
+def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
+    """Tell whether values of one canonical type can be stored as another, as far as they fit it exactly."""
+    if source == target or kinds.is_null(source):
+        return True
+    if kinds.is_struct(source) and kinds.is_struct(target) and is_variant(source) == is_variant(target):
+        return _can_cast_fields(pa.schema(list(source)), pa.schema(list(target)))
+    if kinds.is_list(source) and kinds.is_list(target):
+        return can_cast(source.value_type, target.value_type)
+    if kinds.is_map(source) and kinds.is_map(target):
+        return can_cast(source.key_type, target.key_type) and can_cast(source.item_type, target.item_type)
+    if source in INTEGERS:
+        return target in INTEGERS or bool(kinds.is_floating(target) or kinds.is_decimal128(target))
+    alike = (kinds.is_floating, kinds.is_decimal128)
+    return any(fits(source) and fits(target) for fits in alike)
+
+
+def _can_cast_fields(source: pa.Schema, target: pa.Schema) -> bool:
+    names = [find_name(source, field.name) for field in target]
+    if len([name for name in names if name is not None]) < len(source):  # a field would be lost
+        return False
+    return all(
+        field.nullable if name is None else can_cast(source.field(name).type, field.type)
+        for name, field in zip(names, target, strict=True)
+    )
+
+
+def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the table's columns as those of a canonical schema, in its order; values stay exactly what they are.
+
+    Parameters
+    ----------
+    table : columns of any types, found by name, case being ignored; those that the schema does not name are left out
+    schema : canonical
+
+    Raises
+    ------
+    SchemaError
+        When a column is missing, or holds a value that its type in the schema does not hold exactly, or holds a null
+        within a list, map or struct that takes none. Nulls of whole columns are the caller's to judge.
+    """
+    columns = []
+    for field in schema:
+        name = find_name(table.schema, field.name)
+        if name is None:
+            raise SchemaError(f"Column {field.name} is missing.", todo="Add it.")
+        columns.append(cast_column(table.column(name), field))
+    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
+
+
+def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Return a column as the type of a canonical field; raises `SchemaError` as `cast_table` does."""
+    if column.type == field.type:
+        return column
+    source = column.type if kinds.is_null(column.type) else canonical_type(column.type, field.name)
+    if not can_cast(source, field.type):
+        raise incompatible(field.name, field.type, column.type)
+    try:
+        return pa.chunked_array([cast_array(chunk, field.type) for chunk in column.chunks], field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as exc:
+        raise SchemaError(
+            f"Column {field.name} is {column.type} and holds a value that {field.type} does not hold: {exc}.",
+            todo="Cast it, or filter such rows out.",
+        ) from exc
+
+
+def incompatible(where: str, table: pa.DataType, incoming: pa.DataType) -> SchemaError:
+    """Return the error for a column whose types have nothing to do with each other."""
+    return SchemaError(
+        f"Column {where} is {table} and cannot become, or take, {incoming}.",
+        todo=f"Cast it to {table}, or give it another name.",
+    )
+
+
+def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return an array as a canonical type that `can_cast` admits; raises `ValueError` for a value that does not fit."""
+    if array.type == target:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return cast_array(array.storage, target)
+    if isinstance(array, pa.DictionaryArray):
+        return cast_array(array.dictionary_decode(), target)
+    if kinds.is_run_end_encoded(array.type):
+        return cast_array(pc.run_end_decode(array), target)
+    if kinds.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if kinds.is_struct(target):
+        return _cast_struct(array, target)
+    if kinds.is_map(target) or kinds.is_list(target):
+        return _cast_list(array, target)
+    narrowed = array.cast(target)
+    if kinds.is_floating(array.type) and kinds.is_floating(target):
+        _check_floats(array, narrowed)
+    return narrowed
+
+
+def _check_floats(array: pa.Array, narrowed: pa.Array) -> None:
+    before, after = (item.cast(pa.float64()).to_numpy(zero_copy_only=False) for item in (array, narrowed))
+    changed = (before != after) & ~np.isnan(before)
+    if changed.any():
+        raise ValueError(f"{before[changed][0]} would become {after[changed][0]}")
+
+
+def _cast_struct(array: pa.StructArray, target: pa.DataType) -> pa.Array:
+    names = pa.schema(list(array.type))
+    children = dict(zip(names.names, array.flatten(), strict=True))  # null wherever the struct is
+    there = array.is_valid()
+    parts = []
+    for field in target:
+        name = find_name(names, field.name)
+        part = pa.nulls(len(array), field.type) if name is None else cast_array(children[name], field.type)
+        _check_nulls(field, pc.and_(there, part.is_null()))
+        parts.append(part)
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+
+
+def _cast_list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Rebuild a list, of any layout, or a map around the elements that it shows."""
+    if kinds.is_map(target):
+        entry = pa.struct([pa.field("key", array.type.key_type, nullable=False), array.type.item_field])
+        array = array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+    reach = np.concatenate([[0], np.cumsum(lengths)])
+    if reach[-1] > np.iinfo(np.int32).max:
+        raise ValueError("it has more than 2^31 elements at once")
+    offsets = pa.array(reach.astype(np.int32))
+    elements = pc.list_flatten(array)
+    if kinds.is_map(target):
+        entries = elements.flatten()
+        keys, items = cast_array(entries[0], target.key_type), cast_array(entries[1], target.item_type)
+        _check_nulls(target.item_field, items.is_null())
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
+    values = cast_array(elements, target.value_type)
+    _check_nulls(target.value_field, values.is_null())
+    return pa.ListArray.from_arrays(offsets, values, type=target, mask=array.is_null())
+
+
+def _check_nulls(field: pa.Field, nulls: pa.Array) -> None:
+    if not field.nullable and pc.any(nulls).as_py():
+        raise ValueError(f"{field.name} is null, which it may not be")
