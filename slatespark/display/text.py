@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from slatespark.ranges import KeyRange
-from slatespark.table.describe import TableFacts
+from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableFacts
 from slatespark.table.describe_files import FileFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
 from slatespark.units import bytes_to_text, ms_to_text
@@ -59,6 +59,11 @@ def bytes_text(data: bytes, *, as_text: bool) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return f"0x{data.hex()}"
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Return text with what a terminal would act upon escaped as in JSON."""
     return text if text.isprintable() else "".join(_escaped(letter) for letter in text)
 
 
@@ -92,6 +97,7 @@ def describe_text(facts: TableFacts) -> str:
     pairs = [
         ("table", facts.url),
         ("kind", facts.kind),
+        *(definition_facts(facts.definition) if facts.definition is not None else ()),
         ("version", str(facts.version)),
         ("versions present", numbers_text(facts.versions)),
         ("format", _format_text(facts)),
@@ -104,13 +110,47 @@ def describe_text(facts: TableFacts) -> str:
         ("WAL tail", _wal_text(facts)),
     ]
     if facts.rows is not None:
-        pairs.insert(8, ("row versions", _rows_text(facts)))
+        at = [name for name, _ in pairs].index("compression")
+        pairs.insert(at, ("row versions", _rows_text(facts)))
     if facts.segments:
         pairs.append(("segments", ", ".join(facts.segments)))
     pairs.extend(("checkpoint", text) for text in _checkpoint_texts(facts))
     pairs.extend(("external database", text) for text in _external_texts(facts))
     pairs.extend(("compaction job", text) for text in _job_texts(facts))
     return align_facts(pairs)
+
+
+def definition_facts(definition: DefinitionFacts) -> list[tuple[str, str]]:
+    """Return what a definition says as names and values; nothing in it commands the terminal."""
+    pairs = [("definition", f"version {definition.version}")]
+    if definition.columns:
+        pairs.append(("key columns", f"{_names(definition.key_columns)} ({definition.key_format})"))
+        pairs.append(("values", _values_text(definition)))
+        pairs.append(("columns", _columns_text(definition.columns)))
+    if definition.dropped_columns:
+        pairs.append(("dropped columns", _names(definition.dropped_columns)))
+    pairs.extend((printable(name), printable(value)) for name, value in sorted(definition.properties.items()))
+    return pairs
+
+
+def _values_text(definition: DefinitionFacts) -> str:
+    count = definition.writer_schemas
+    return f"{definition.value_format}, {plural(count, 'schema')}" if count else definition.value_format
+
+
+def _columns_text(columns: Sequence[ColumnFacts]) -> str:
+    rows = [(printable(item.name), item.type, column_mark(item)) for item in columns]
+    widths = [max(len(row[at]) for row in rows) for at in range(2)]
+    return "\n".join(f"{name:{widths[0]}}{GAP}{kind:{widths[1]}}{GAP}{mark}".rstrip() for name, kind, mark in rows)
+
+
+def column_mark(column: ColumnFacts) -> str:
+    """Return what is special about a column: its place in the key, or that it is never null."""
+    return f"key {column.key + 1}" if column.key is not None else "" if column.nullable else "not null"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(printable(name) for name in names)
 
 
 def _format_text(facts: TableFacts) -> str:

@@ -1,0 +1,189 @@
+"""The layers of a table over its keys, as rectangles in the unit square: what HTML, figures and text draw. Pure.
+
+The axis has the keys in order. Where the files of any layer begin or end it is cut, and each piece is as wide as the
+bytes stored for it, so that a layer's area is about its share of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.display.key_names import KeyNames
+from slatespark.display.text import plural
+from slatespark.table.describe import TablePortrait
+from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.units import bytes_to_text, ms_to_text
+
+MAX_LANES: Final = 24
+MIN_WIDTH: Final = 1 / 250  # of a box; narrower neighbours are drawn as one
+TICKS: Final = 5
+EVEN_SHARE: Final = 0.08  # of the axis that all pieces share evenly, so that small ones can be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One file of a layer, or several narrow ones beside each other: from `left` to `right` on the axis [0, 1]."""
+
+    left: float
+    right: float
+    files: int
+    stored_bytes: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One layer; `kind` is `wal`, `l0` or `run`."""
+
+    kind: str
+    name: str
+    text: str
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A key on the axis."""
+
+    at: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPicture:
+    """Lanes from the newest layer down; `omitted` older layers are not among them."""
+
+    lanes: tuple[Lane, ...]
+    ticks: tuple[Tick, ...]
+    omitted: int
+
+
+def picture_layers(portrait: TablePortrait) -> LayerPicture:
+    """Return the picture of a table's layers; the WAL tail, whose keys nobody knows yet, spans the whole axis."""
+    shown = portrait.layers[:MAX_LANES]
+    axis = _Axis.of(shown)
+    names = KeyNames(portrait.codec, _asked_keys(axis, shown))
+    lanes = [_lane(layer, axis, names) for layer in shown]
+    wal = portrait.facts.wal
+    if wal.last_seq is not None:
+        text = plural(wal.end - wal.start, "file")
+        lanes.insert(0, Lane("wal", "WAL", text, (Box(0.0, 1.0, wal.end - wal.start, 0, f"WAL tail: {text}"),)))
+    return LayerPicture(tuple(lanes), axis.ticks(names), len(portrait.layers) - len(shown))
+
+
+def _lane(layer: LayerFacts, axis: _Axis, names: KeyNames) -> Lane:
+    boxes = tuple(_box(group, axis, names) for group in _groups(layer.parts, axis))
+    text = f"{plural(layer.files, 'file')}, {bytes_to_text(layer.stored_bytes)}"
+    return Lane("l0" if layer.name == "L0" else "run", layer.name, text, boxes)
+
+
+def _groups(parts: Sequence[FileFacts], axis: _Axis) -> Iterable[list[FileFacts]]:
+    """Yield neighbours that together are wide enough to be seen."""
+    group: list[FileFacts] = []
+    for part in parts:
+        if group and axis.right_of(part) - axis.left_of(group[0]) > MIN_WIDTH:
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group
+
+
+def _box(group: Sequence[FileFacts], axis: _Axis, names: KeyNames) -> Box:
+    stored_bytes = sum(part.stored_bytes for part in group)
+    what = group[0].id if len(group) == 1 else plural(len(group), "file")
+    title = "\n".join(
+        [
+            f"{group[0].layer}: {what}, {bytes_to_text(stored_bytes)}",
+            names.span(group[0].start, group[-1].end),
+            f"created {ms_to_text(max(part.created_ms for part in group))}",
+        ]
+    )
+    return Box(axis.left_of(group[0]), axis.right_of(group[-1]), len(group), stored_bytes, title)
+
+
+def _asked_keys(axis: _Axis, layers: Iterable[LayerFacts]) -> Iterable[bytes | None]:
+    """Yield the keys that are shown: those of boxes and of ticks."""
+    for layer in layers:
+        for group in _groups(layer.parts, axis):
+            yield from (group[0].start, group[-1].end)
+    for at in axis.tick_edges():
+        yield axis.edges[at]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Axis:
+    """Where keys lie between 0 and 1.
+
+    Attributes
+    ----------
+    edges : keys at which a file begins or ends, ascending; None, the open end, is the last
+    places : of the edges, ascending from 0 to 1
+    index : edge -> its number
+    """
+
+    edges: tuple[bytes | None, ...]
+    places: NDArray[np.float64]
+    index: dict[bytes | None, int]
+
+    @classmethod
+    def of(cls, layers: Sequence[LayerFacts]) -> _Axis:
+        """Return the axis on which the files of these layers lie."""
+        parts = [part for layer in layers for part in layer.parts]
+        keys: set[bytes] = {part.start for part in parts} | {part.end for part in parts if part.end is not None}
+        edges: list[bytes | None] = [*sorted(keys)]
+        if any(part.end is None for part in parts):
+            edges.append(None)
+        index = {edge: number for number, edge in enumerate(edges)}
+        return cls(tuple(edges), _places(layers, index), index)
+
+    def left_of(self, part: FileFacts) -> float:
+        """Return where a file begins."""
+        return float(self.places[self.index[part.start]])
+
+    def right_of(self, part: FileFacts) -> float:
+        """Return where a file ends."""
+        return float(self.places[self.index[part.end]])
+
+    def tick_edges(self) -> list[int]:
+        """Return the numbers of the edges that carry a key: the first, the last, and the nearest to even places."""
+        if not self.edges:
+            return []
+        wanted = np.linspace(0, 1, TICKS)
+        return sorted({int(np.abs(self.places - place).argmin()) for place in wanted})
+
+    def ticks(self, names: KeyNames) -> tuple[Tick, ...]:
+        """Return the keys to write below the axis."""
+        found = []
+        for at in self.tick_edges():
+            edge = self.edges[at]
+            is_last = at == len(self.edges) - 1
+            name = names.last(edge).removeprefix("below ") if is_last else names.first(edge or b"")
+            found.append(Tick(float(self.places[at]), name))
+        return tuple(found)
+
+
+def _places(layers: Sequence[LayerFacts], index: dict[bytes | None, int]) -> NDArray[np.float64]:
+    """Return where the edges lie; large layers first, and what lies above them follows their measure.
+
+    So a gap between two files of a large run stays small, also where a small file above spans it.
+    """
+    pieces = len(index) - 1
+    if pieces < 1:
+        return np.zeros(len(index))
+    weights = np.zeros(pieces)
+    for layer in sorted(layers, key=lambda item: -item.stored_bytes):
+        for part in layer.parts:
+            covered = weights[index[part.start] : index[part.end]]
+            known = covered.sum()
+            covered += part.stored_bytes * (covered / known if known > 0 else 1 / max(1, len(covered)))
+    total = weights.sum()
+    shares = weights / total if total > 0 else np.full(pieces, 1 / pieces)
+    reach = np.concatenate([[0.0], np.cumsum((1 - EVEN_SHARE) * shares + EVEN_SHARE / pieces)])
+    places: NDArray[np.float64] = reach / reach[-1]
+    return places

@@ -1,0 +1,146 @@
+"""A table as HTML for notebooks: facts, columns, and a picture of its layers as SVG.
+
+Names, keys and properties come from the table, so from anybody: all text is escaped. Colours have one middle tone each
+and text has the colour of the page, so that light and dark themes both can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Final
+
+from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
+from slatespark.display.portrait_text import portrait_facts
+from slatespark.display.text import column_mark, plural, printable
+from slatespark.table.describe import ColumnFacts, DefinitionFacts, TablePortrait
+
+MAX_COLUMNS: Final = 200  # of a table that are listed
+OPEN_COLUMNS: Final = 20  # a longer list is folded
+
+COLOURS: Final = {"wal": "#8c8c8c", "l0": "#e08b2c", "run": "#4f86c6"}
+
+_WIDTH: Final = 760
+_LEFT: Final = 90
+_RIGHT: Final = 150
+_LANE: Final = 22
+_BOX: Final = 14
+_AXIS: Final = 24
+_TICK_CHARACTERS: Final = 36
+
+_CELL: Final = "text-align:left;padding:1px 12px 1px 0;border:none;background:none;vertical-align:top"
+
+
+def portrait_html(portrait: TablePortrait) -> str:
+    """Return a table as HTML: facts, columns, layers."""
+    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in portrait_facts(portrait.facts))
+    parts = [f"<table style='border:none'>{facts}</table>"]
+    if portrait.facts.definition is not None and portrait.facts.definition.columns:
+        parts.append(_columns_html(portrait.facts.definition))
+    parts.append(layers_svg(picture_layers(portrait)))
+    return f"<div class='slatespark' style='max-width:{_WIDTH}px'>{''.join(parts)}</div>"
+
+
+def failure_html(name: str, error: Exception) -> str:
+    """Return what stands for a table that cannot be shown."""
+    return f"<div class='slatespark'><b>{_text(name)}</b><br>{_text(f'{type(error).__name__}: {error}')}</div>"
+
+
+def _text(value: str) -> str:
+    return escape(printable(value), quote=True)
+
+
+def _rows_html(rows: Iterable[tuple[str, ...]]) -> str:
+    """Return rows of cells that are HTML already."""
+    return "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+
+
+def _columns_html(definition: DefinitionFacts) -> str:
+    shown = definition.columns[:MAX_COLUMNS]
+    rows = _rows_html((_text(item.name), _text(item.type), _mark(item)) for item in shown)
+    more = len(definition.columns) - len(shown)
+    rest = f"<tr><td style={_CELL!r} colspan='3'>and {plural(more, 'more column')}</td></tr>" if more else ""
+    is_open = " open" if len(definition.columns) <= OPEN_COLUMNS else ""
+    return (
+        f"<details{is_open}><summary>{plural(len(definition.columns), 'column')}</summary>"
+        f"<table style='border:none'>{rows}{rest}</table></details>"
+    )
+
+
+def _mark(column: ColumnFacts) -> str:
+    mark = _text(column_mark(column))
+    return mark if column.key is None else f"<b>{mark}</b>"
+
+
+# --- the picture ----------------------------------------------------------------------------------------------------
+
+
+def layers_svg(picture: LayerPicture) -> str:
+    """Return a picture of layers as SVG, newest layer on top; a title on each box names its file and keys."""
+    if not picture.lanes:
+        return "<p>The table has no files.</p>"
+    height = len(picture.lanes) * _LANE + _AXIS + (_LANE if picture.omitted else 0)
+    body = "".join(_lane_svg(number, lane) for number, lane in enumerate(picture.lanes))
+    below = len(picture.lanes) * _LANE
+    if picture.omitted:
+        body += _label(0, below + _BOX, f"and {plural(picture.omitted, 'older layer')}")
+        below += _LANE
+    return (
+        f"<svg viewBox='0 0 {_WIDTH} {height}' width='100%' role='img' xmlns='http://www.w3.org/2000/svg' "
+        "font-family='sans-serif' font-size='11'><title>Layers over the keys, newest on top; width is stored bytes"
+        f"</title>{body}{_axis_svg(picture, below)}</svg>"
+    )
+
+
+def _lane_svg(number: int, lane: Lane) -> str:
+    top = number * _LANE
+    boxes = "".join(_box_svg(box, top, COLOURS[lane.kind]) for box in lane.boxes)
+    name, text = _label(0, top + _BOX - 2, lane.name), _label(_WIDTH - _RIGHT + 8, top + _BOX - 2, lane.text)
+    return f"{name}{boxes}{text}"
+
+
+def _box_svg(box: Box, top: int, colour: str) -> str:
+    left, right = _place(box.left), _place(box.right)
+    return (
+        f"<rect x='{left:.1f}' y='{top}' width='{max(right - left, 1):.1f}' height='{_BOX}' rx='2' fill='{colour}' "
+        f"fill-opacity='0.6' stroke='{colour}'><title>{_lines(box.title)}</title></rect>"
+    )
+
+
+def _axis_svg(picture: LayerPicture, top: int) -> str:
+    line = (
+        f"<line x1='{_LEFT}' y1='{top + 2}' x2='{_WIDTH - _RIGHT}' y2='{top + 2}' stroke='currentColor' "
+        "stroke-opacity='0.5'/>"
+    )
+    if not picture.ticks:
+        return line
+    shown = [picture.ticks[0]] if len(picture.ticks) == 1 else [picture.ticks[0], picture.ticks[-1]]
+    names = [_label(_place(0), top + _BOX + 2, _cut(shown[0].name), title=shown[0].name)]
+    if len(shown) > 1:
+        names.append(_label(_place(1), top + _BOX + 2, _cut(shown[1].name), anchor="end", title=shown[1].name))
+    marks = "".join(
+        f"<line x1='{_place(tick.at):.1f}' y1='{top + 2}' x2='{_place(tick.at):.1f}' y2='{top + 6}' "
+        f"stroke='currentColor' stroke-opacity='0.5'><title>{_lines(tick.name)}</title></line>"
+        for tick in picture.ticks
+    )
+    return line + marks + "".join(names)
+
+
+def _place(at: float) -> float:
+    return _LEFT + at * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _label(x: float, y: float, text: str, *, anchor: str = "start", title: str = "") -> str:
+    hint = f"<title>{_text(title)}</title>" if title and title != text else ""
+    return (
+        f"<text x='{x:.0f}' y='{y:.0f}' fill='currentColor' stroke='none' text-anchor='{anchor}'>"
+        f"{hint}{_text(text)}</text>"
+    )
+
+
+def _lines(text: str) -> str:
+    return "\n".join(_text(line) for line in text.split("\n"))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _TICK_CHARACTERS else f"{name[: _TICK_CHARACTERS - 1]}…"

@@ -1,0 +1,76 @@
+"""Figures with matplotlib, which is imported when one is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from slatespark.display.layer_picture import LayerPicture, picture_layers
+from slatespark.display.notebook import COLOURS
+from slatespark.display.text import plural, printable
+from slatespark.errors import InvalidRequestError
+from slatespark.table.describe import TablePortrait
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEIGHT: Final = 0.7  # of a box in its lane
+
+
+def plot_layers(portrait: TablePortrait, ax: Axes | None = None) -> Figure:
+    """Return a figure of a table's layers over its keys, newest on top.
+
+    Parameters
+    ----------
+    portrait : of the table
+    ax : axes to draw on; by default a figure of its own, which no global state of matplotlib holds on to
+
+    Raises
+    ------
+    InvalidRequestError
+        When matplotlib is not installed.
+    """
+    picture = picture_layers(portrait)
+    if ax is None:
+        ax = _new_axes(len(picture.lanes))
+    _draw(picture, ax)
+    ax.set_title(_plain(f"{portrait.facts.url}, version {portrait.facts.version}"), fontsize=10)
+    return ax.figure  # type: ignore[return-value]  # a subfigure at most
+
+
+def _new_axes(lanes: int) -> Axes:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as exc:
+        raise InvalidRequestError(
+            "Figures need matplotlib, which is not installed.", todo="pip install 'slatespark[notebook]'"
+        ) from exc
+    return Figure(figsize=(9, 1.4 + 0.32 * max(lanes, 1)), layout="constrained").subplots()
+
+
+def _draw(picture: LayerPicture, ax: Axes) -> None:
+    for number, lane in enumerate(picture.lanes):
+        spans = [(box.left, box.right - box.left) for box in lane.boxes]
+        colour = COLOURS[lane.kind]
+        ax.broken_barh(
+            spans, (number - _HEIGHT / 2, _HEIGHT), facecolor=colour, edgecolor=colour, alpha=0.6, linewidth=1
+        )
+        ax.text(1.01, number, _plain(lane.text), va="center", fontsize=8)
+    ax.set_yticks(range(len(picture.lanes)), [_plain(lane.name) for lane in picture.lanes], fontsize=8)
+    ax.set_ylim(max(len(picture.lanes), 1) - 0.5, -0.5)
+    ax.set_xlim(0, 1)
+    ticks: list[Any] = [picture.ticks[0], picture.ticks[-1]] if picture.ticks else []
+    ax.set_xticks([tick.at for tick in ticks], [_plain(tick.name) for tick in ticks], fontsize=8)
+    for label in ax.get_xticklabels()[:1]:
+        label.set_horizontalalignment("left")
+    for label in ax.get_xticklabels()[1:]:
+        label.set_horizontalalignment("right")
+    older = f" ({plural(picture.omitted, 'older layer')} not shown)" if picture.omitted else ""
+    ax.set_xlabel(f"keys; width is stored bytes{older}", fontsize=8)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+
+
+def _plain(text: str) -> str:
+    """Return text that matplotlib takes as it is: a dollar sign would begin a formula."""
+    return printable(text).replace("$", r"\$")
