@@ -41,7 +41,7 @@ SUMS: Final = {
     "quantity": "sum(quantity)",
     "amount": "sum(amount)",
     "discount": "sum(discount)",
-    "created": "sum(unix_micros(created))",
+    "created": "sum(unix_seconds(created))",
 }
 
 _FIRST_MICROS: Final = 1_700_000_000_000_000
