@@ -201,7 +201,7 @@ def get(
         "walPath": wal_path,
     }
     options = read_options(table, given, storage=storage)
-    found = look_up(_open(options), key_bytes(key, "KEY", as_text=as_text), options, SystemClock())
+    found = look_up(_open(options), [key_bytes(key, "KEY", as_text=as_text)], options, SystemClock())
     if found is None:
         if as_json:
             typer.echo("null")

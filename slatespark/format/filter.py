@@ -50,6 +50,11 @@ class FilterSet:
 
     filters: tuple[NamedFilter, ...]
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory that the filters take."""
+        return sum(len(entry.data) for entry in self.filters)
+
     def may_contain(self, key_hash: int) -> bool:
         """Tell whether a key with this hash (`kernels.hash_key`) may be there; False is certain."""
         return bool(self.probe(np.array([key_hash], np.uint64))[0])

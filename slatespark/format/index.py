@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, open_section, seal
 from slatespark.format.info import SstInfo
-from slatespark.kernels import decode_index, encode_index
+from slatespark.kernels import decode_index, encode_index, lower_bounds
 from slatespark.ranges import ByteRange, KeyRange
 
 
@@ -69,6 +69,22 @@ class SstIndex:
         # The block before the first key that is not below the start: it may end with that very key.
         first = bisect_left(numbers, keys.start, key=self.first_key) - 1
         return (max(first, 0), end) if end else (0, 0)
+
+    def blocks_for_keys(
+        self, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for each key the blocks [first, end) that may hold it.
+
+        Parameters
+        ----------
+        key_bytes, key_offsets : (any,) and (n + 1,), the keys, ascending
+        """
+        # As `blocks_for` of the range [key, key + 00).
+        first = lower_bounds(self.key_bytes, self.key_offsets, key_bytes, key_offsets) - 1
+        after_bytes = np.insert(key_bytes, key_offsets[1:], 0)
+        after_offsets = key_offsets + np.arange(len(key_offsets), dtype=np.int64)
+        end = lower_bounds(self.key_bytes, self.key_offsets, after_bytes, after_offsets)
+        return np.minimum(np.maximum(first, 0), end), end
 
     def spans_key(self, block: int, last_key: bytes) -> bool:
         """Tell whether versions of `last_key`, the last key of the block before, may go on in this block."""

@@ -9,12 +9,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.reader import SlateReader
+from slatespark.spark.reader import open_reader
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.reader import resolve_codec
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 
@@ -31,14 +33,14 @@ class SlateDataSource(DataSource):
         """Return the columns of a read; a missing table is noticed here."""
         with spark_errors():
             options = self._read_options()
-            fetch_latest_manifest(open_stores(options.path, storage=options.storage, wal_path=options.wal_path))
-            return from_arrow_schema(project(options).schema)
+            projection = project(options, codec=_fetch_codec(options))
+            return _spark_schema(projection)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads; a schema that the user gave selects columns."""
         with spark_errors():
             options = self._read_options()
-            return SlateReader(options, _projection_of(schema, options))
+            return open_reader(options, _projection_of(schema, options, _fetch_codec(options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
         """Return what writes."""
@@ -58,17 +60,27 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
     return dict(options)
 
 
-def _projection_of(schema: StructType, options: ReadOptions) -> Projection:
+def _fetch_codec(options: ReadOptions) -> RowCodec:
+    """Return how the rows of the table are stored; a missing table is noticed here."""
+    stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+    _, manifest = fetch_latest_manifest(stores)
+    return resolve_codec(stores, manifest)
+
+
+def _spark_schema(projection: Projection) -> StructType:
+    return from_arrow_schema(projection.schema, prefer_timestamp_ntz=True)
+
+
+def _projection_of(schema: StructType, options: ReadOptions, codec: RowCodec) -> Projection:
     """Return the projection that yields exactly the columns Spark expects."""
-    projection = project(options, schema.names)
-    expected = from_arrow_schema(projection.schema)
-    for field in schema.fields:
-        if field.dataType != expected[field.name].dataType:
+    projection = project(options, schema.names, codec=codec)
+    for asked, field in zip(schema.fields, _spark_schema(projection).fields, strict=True):
+        if asked.dataType != field.dataType:
             raise SchemaError(
-                f"Column {field.name} was asked for as {field.dataType.simpleString()}, "
-                f"but is {expected[field.name].dataType.simpleString()}.",
+                f"Column {asked.name} was asked for as {asked.dataType.simpleString()}, "
+                f"but is {field.dataType.simpleString()}.",
                 todo="Ask for its own type and cast afterwards.",
             )
-        if not field.nullable:
-            raise SchemaError(f"Column {field.name} was asked for as not null.", todo="Drop NOT NULL.")
+        if not asked.nullable:
+            raise SchemaError(f"Column {asked.name} was asked for as not null.", todo="Drop NOT NULL.")
     return projection

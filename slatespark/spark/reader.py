@@ -18,6 +18,11 @@ from slatespark.table.read.scan import scan_split
 from slatespark.table.stores import open_stores
 
 
+def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReader:
+    """Return what reads a table with these options."""
+    return SlateReader(options, projection)
+
+
 class SlateReader(DataSourceReader):
     """Reads one table. Pickled before `partitions` runs, so all that a task needs is in its partition."""
 

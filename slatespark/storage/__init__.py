@@ -16,9 +16,9 @@ from slatespark.storage.credentials import refuse_user_info
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
-from slatespark.storage.reading_ahead import read_ahead
+from slatespark.storage.reading_ahead import read_ahead, run_together
 
-__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead"]
+__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead", "run_together"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 

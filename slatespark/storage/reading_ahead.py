@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import Buffer, ObjectStore
+
+T = TypeVar("T")
 
 # Threads of one process that wait for answers, however many objects are read at a time.
 MAX_THREADS = 32
@@ -56,6 +59,23 @@ def read_ahead(
             yield data
     finally:
         for _, answer in pending:
+            answer.cancel()
+
+
+def run_together(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T]:
+    """Return what each task returns, in their order; tasks that wait for a network run at the same time.
+
+    Raises
+    ------
+    What a task raises; of several, what the first of them raises.
+    """
+    if len(tasks) < 2 or not is_remote:
+        return [task() for task in tasks]
+    answers = [_pool().submit(task) for task in tasks]
+    try:
+        return [answer.result() for answer in answers]
+    finally:
+        for answer in answers:
             answer.cancel()
 
 

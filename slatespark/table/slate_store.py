@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableExistsError
+from slatespark.errors import OptionError, SchemaError, TableExistsError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.maintenance.findings import VerifyReport
@@ -123,19 +123,22 @@ class SlateStore:
         run = run_read if order == "asc" else run_read_descending
         return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
 
-    def get(self, *key: bytes, **options: Any) -> dict[str, Any] | None:
+    def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if there is no visible one.
 
         An instant beyond the year 9999, which no datetime can hold, comes as a number of ms.
 
+        Parameters
+        ----------
+        key : a value for each key column; of a raw table the key as bytes
+        options : read options
+
         Raises
         ------
         InvalidRequestError
-            When the key is empty or is not one bytes object.
+            When the values do not make a key.
         """
-        if len(key) != 1 or not isinstance(key[0], bytes | bytearray | memoryview):
-            raise InvalidRequestError(f"get() takes one key as bytes, got {key!r}.", todo="Give get(b'...').")
-        batch = look_up(self._stores, bytes(key[0]), self._read_options(options), self._clock)
+        batch = look_up(self._stores, key, self._read_options(options), self._clock)
         return None if batch is None else row_dict(batch)
 
     def write(

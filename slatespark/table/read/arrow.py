@@ -1,26 +1,29 @@
-"""Selected rows -> Arrow record batches, and the columns of raw tables."""
+"""The columns of a read, and packed rows -> their Arrow arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import SchemaError
-from slatespark.kernels import gather_fields, gather_keys, gather_values, key_lengths, value_lengths
+from slatespark.kernels import gather_fields, gather_keys, key_lengths, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.kernels.results import Fields
 from slatespark.options import ReadOptions
 from slatespark.units import MAX_MS, us_to_ms
 
 MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
 
-RAW_COLUMNS: Final = ("key", "value")
-_METADATA_TYPES: Final = {
+METADATA_TYPES: Final[Mapping[str, pa.DataType]] = {
     "_key": pa.binary(),
     "_seq": pa.int64(),
     "_op": pa.string(),
@@ -30,61 +33,125 @@ _METADATA_TYPES: Final = {
 _OPS: Final = ("put", "delete", "merge")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: it caches what it derives
 class Projection:
-    """The columns of a read, in order: `key`, `value`, then metadata columns, or those asked for.
+    """The columns of a read, in order: those of the table, then metadata columns, or those asked for.
 
     Attributes
     ----------
-    names : of the columns
-    shows_deletes : whether rows may be tombstones, whose value is null
+    names : of the columns, as the table spells them
+    shows_deletes : whether rows may be tombstones, whose value columns are null
+    codec : of the table
+    labels : what the columns are called in the batches, if otherwise
     """
 
     names: tuple[str, ...]
     shows_deletes: bool = False
+    codec: RowCodec = RAW_CODEC
+    labels: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the batches."""
-        return pa.schema([pa.field(name, _METADATA_TYPES.get(name, pa.binary())) for name in self.names])
+        """Arrow schema of the batches; every column may hold nulls."""
+        labels = self.labels or self.names
+        types = [_type_of(name, self.codec) for name in self.names]
+        return pa.schema([pa.field(label, kind) for label, kind in zip(labels, types, strict=True)])
+
+    @cached_property
+    def row_size(self) -> tuple[bool, bool, int]:
+        """Whether the lengths of keys and of values count for the size of a row, and the bytes of its fixed widths."""
+        of_key = of_value = False
+        fixed_bytes = 0
+        for name, item in zip(self.names, self.schema, strict=True):
+            try:
+                fixed_bytes += max(1, item.type.bit_width // 8)
+            except ValueError:  # it has no fixed width
+                in_key = name == "_key" or name in self.codec.key_columns
+                of_key, of_value = of_key or in_key, of_value or (not in_key and name not in METADATA_TYPES)
+        return of_key, of_value, fixed_bytes
 
 
-def project(options: ReadOptions, columns: Sequence[str] | None = None) -> Projection:
-    """Return the projection of a read of a raw table.
+def _type_of(name: str, codec: RowCodec) -> pa.DataType:
+    position = codec.schema.get_field_index(name)
+    return codec.schema.field(position).type if position >= 0 else METADATA_TYPES[name]
+
+
+def readable_schema(codec: RowCodec) -> pa.Schema:
+    """Return all columns that a filter may name: those of the table and all metadata columns."""
+    taken = set(codec.schema.names)
+    extra = [pa.field(name, kind) for name, kind in METADATA_TYPES.items() if name not in taken]
+    return pa.schema([*(item.with_nullable(True) for item in codec.schema), *extra])
+
+
+def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec: RowCodec = RAW_CODEC) -> Projection:
+    """Return the projection of a read.
 
     Parameters
     ----------
     options : say which columns there are and which are asked for
-    columns : those to produce, if not those of the options
+    columns : those to produce, if not those of the options; they are called as they are spelled here
+    codec : of the table
 
     Raises
     ------
     SchemaError
-        When a column does not exist.
+        When a column does not exist, or is asked for twice.
     """
-    offered = [*RAW_COLUMNS, *(f"_{name}" for name in options.metadata_columns)]
-    names = columns or options.columns or offered
-    for name in names:
-        if name not in offered:
-            raise SchemaError(f"There is no column {name!r}.", todo=f"Columns of this read: {', '.join(offered)}.")
-    return Projection(tuple(names), options.include_deleted or options.read_versions == "all")
+    metadata = (f"_{name}" for name in options.metadata_columns)
+    offered = [*codec.schema.names, *(name for name in metadata if name not in codec.schema.names)]
+    asked = columns or options.columns or offered
+    names = tuple(_resolve_name(name, offered) for name in asked)
+    if len(set(names)) != len(names):
+        raise SchemaError(f"A column is asked for twice: {', '.join(asked)}.", todo="Ask for each column once.")
+    shows_deletes = options.include_deleted or options.read_versions == "all"
+    labels = tuple(columns) if columns and tuple(columns) != names else None
+    return Projection(names, shows_deletes, codec, labels)
+
+
+def _resolve_name(name: str, offered: Sequence[str]) -> str:
+    """Return the column as the table spells it."""
+    if name in offered:
+        return name
+    spellings = {known.lower(): known for known in offered}
+    if name.lower() in spellings:
+        return spellings[name.lower()]
+    near = difflib.get_close_matches(name.lower(), spellings, n=1)
+    hint = f"Did you mean {spellings[near[0]]}? " if near else ""
+    if name.lower() in METADATA_TYPES:
+        hint = f"Ask for it with metadataColumns={name.lower()[1:]}. "
+    raise SchemaError(f"There is no column {name!r}.", todo=f"{hint}Columns of this read: {', '.join(offered)}.")
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
 
 
 def selection_batches(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
 ) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows as batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB."""
-    for start, end in _cut_batches(sources, rows, projection):
-        yield _batch(sources, rows[start:end], projection)
+    for start, end in cut_batches(sources, rows, projection):
+        part = rows[start:end]
+        yield make_batch(decode_columns(sources, part, projection.names, projection), projection)
 
 
-def _cut_batches(
+def make_batch(arrays: Mapping[str, pa.Array], projection: Projection) -> pa.RecordBatch:
+    """Return decoded columns as a batch of the projection."""
+    return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
+
+
+def cut_batches(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
 ) -> Iterator[tuple[int, int]]:
-    sizes = np.zeros(len(rows), np.int64)
-    if "key" in projection.names or "_key" in projection.names:
+    """Yield where batches start and end; a row counts as large as it is stored, and no less than its fixed widths."""
+    of_key, of_value, fixed_bytes = projection.row_size
+    if len(rows) <= MAX_BATCH_ROWS and not of_key and not of_value and len(rows) * fixed_bytes <= MAX_BATCH_BYTES:
+        if len(rows):
+            yield 0, len(rows)
+        return
+    sizes = np.full(len(rows), fixed_bytes, np.int64)
+    if of_key:
         sizes += key_lengths(sources, rows)
-    if "value" in projection.names:
+    if of_value:
         sizes += value_lengths(sources, rows)
     reach = np.cumsum(sizes)
     start = 0
@@ -96,37 +163,64 @@ def _cut_batches(
         start = end
 
 
-def _batch(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection) -> pa.RecordBatch:
-    plain = {"key", "_key"} if projection.shows_deletes else {"key", "_key", "value"}
-    fields = gather_fields(sources, rows) if set(projection.names) - plain else None
-    arrays: dict[str, pa.Array] = {}
-    for name in projection.names:
-        if name in ("key", "_key"):
-            arrays[name] = arrays.get("key") or _binary(*gather_keys(sources, rows))
-            continue
-        if name == "value":
-            nulls = (fields.flags & TOMBSTONE) != 0 if fields is not None and projection.shows_deletes else None
-            arrays[name] = _binary(*gather_values(sources, rows), nulls=nulls)
-            continue
-        assert fields is not None  # there is a column that needs them
-        if name == "_seq":
-            arrays[name] = pa.array(fields.seqs.view(np.int64))
-        elif name == "_op":
-            kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
-            arrays[name] = pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_OPS)).dictionary_decode()
-        elif name == "_create_ts":
-            arrays[name] = _instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
-        else:
-            arrays[name] = _instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
-    return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
+# --- columns --------------------------------------------------------------------------------------------------------
 
 
-def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8], nulls: NDArray[np.bool_] | None = None) -> pa.Array:
-    validity = None
-    if nulls is not None and nulls.any():
-        validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+def decode_columns(
+    sources: Sequence[RowColumns],
+    rows: NDArray[np.int64],
+    names: Sequence[str],
+    projection: Projection,
+    where: str = "",
+) -> dict[str, pa.Array]:
+    """Return columns of packed rows by name.
+
+    Parameters
+    ----------
+    sources, rows : packed rows
+    names : columns of the table, and metadata columns, whether or not they are of the projection
+    projection : says how rows are stored, and whether there may be tombstones
+    where : the table, for messages
+
+    Raises
+    ------
+    CorruptDataError
+        Naming key and fingerprint of a row that does not decode.
+    """
+    codec = projection.codec
+    stored = [name for name in names if name in codec.schema.names]
+    arrays = codec.decode(sources, rows, stored, where=where, with_deletes=projection.shows_deletes)
+    extra = [name for name in names if name not in arrays]
+    fields = gather_fields(sources, rows) if set(extra) - {"_key"} else None
+    for name in extra:
+        if name == "_key":
+            shared = arrays.get(codec.key_columns[0]) if codec.key_format == "raw" else None
+            arrays[name] = _binary(*gather_keys(sources, rows)) if shared is None else shared
+        elif fields is not None:
+            arrays[name] = _metadata(name, fields)
+    return arrays
+
+
+def _metadata(name: str, fields: Fields) -> pa.Array:
+    if name == "_seq":
+        return pa.array(fields.seqs.view(np.int64))
+    if name == "_op":
+        kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
+        return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_OPS)).dictionary_decode()
+    if name == "_create_ts":
+        return _instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
+    return _instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
+
+
+def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
+    """Return ms as timestamps; what microseconds cannot hold is set to the nearest they can."""
+    limit = MAX_MS // 1000
+    return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))
 
 
 def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
@@ -138,9 +232,3 @@ def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
         except (OverflowError, ValueError):
             row[name] = us_to_ms(column[0].value)
     return row
-
-
-def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
-    """Return ms as timestamps; what microseconds cannot hold is set to the nearest they can."""
-    limit = MAX_MS // 1000
-    return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))

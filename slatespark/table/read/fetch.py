@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
@@ -18,66 +19,90 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
+from slatespark.storage.object_store import ObjectStore
 from slatespark.table.located import reading as reading
-from slatespark.table.read.plan import CutPoint, SstFile
+from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores, resolve_external
 
 INDEX_CACHE_BYTES = 16 << 20
+FILTER_CACHE_BYTES = 32 << 20
+
+T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class IndexCache:
-    """Indexes of SSTs, the least recently used dropped first; SSTs never change, so entries stay valid."""
+class SectionCache(Generic[T]):
+    """Decoded sections of SSTs, the least recently used dropped first; SSTs never change, so entries stay valid.
 
-    limit_bytes: int = INDEX_CACHE_BYTES
-    _entries: OrderedDict[tuple[str, str], SstIndex] = field(default_factory=OrderedDict)
-    _held_bytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    Parameters
+    ----------
+    limit_bytes : of all entries together; one entry is always held
+    size : how many bytes an entry takes
+    """
 
-    def find(self, key: tuple[str, str]) -> SstIndex | None:
-        """Return an index that is held."""
+    def __init__(self, limit_bytes: int, size: Callable[[T], int]) -> None:
+        self._limit_bytes, self._size = limit_bytes, size
+        self._entries: OrderedDict[tuple[str, str], T] = OrderedDict()
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, store: ObjectStore, path: str, fetch: Callable[[], T]) -> T:
+        """Return what is held for an object, or what `fetch` gives, which is held from then on."""
+        key = (store.url, path)
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
-            return self._entries.get(key)
-
-    def hold(self, key: tuple[str, str], index: SstIndex) -> None:
-        """Hold an index, dropping others beyond the limit."""
+                return self._entries[key]
+        fetched = fetch()
         with self._lock:
-            if key in self._entries:
-                return
-            self._entries[key] = index
-            self._held_bytes += index.held_bytes
-            while self._held_bytes > self.limit_bytes and len(self._entries) > 1:
+            if key not in self._entries:
+                self._entries[key] = fetched
+                self._held_bytes += self._size(fetched)
+            while self._held_bytes > self._limit_bytes and len(self._entries) > 1:
                 _, dropped = self._entries.popitem(last=False)
-                self._held_bytes -= dropped.held_bytes
+                self._held_bytes -= self._size(dropped)
+        return fetched
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        with self._lock:
+            self._entries.clear()
+            self._held_bytes = 0
 
 
-_indexes = IndexCache()
+indexes: Final = SectionCache[SstIndex](INDEX_CACHE_BYTES, lambda index: index.held_bytes)
+filter_sets: Final = SectionCache[FilterSet](FILTER_CACHE_BYTES, lambda found: found.held_bytes)
 
 
 def fetch_index(stores: TableStores, file: SstFile) -> SstIndex:
     """Return the index of an SST."""
-    store = stores.at(file.root)
-    key = (store.url, file.path)
-    index = _indexes.find(key)
-    if index is None:
-        info = file.info
+    store, info = stores.at(file.root), file.info
+
+    def fetch() -> SstIndex:
         with reading(store, file.path, info.index_offset):
-            index = decode_index_section(store.get_range(file.path, info.index_range), info)
-        _indexes.hold(key, index)
-    return index
+            return decode_index_section(store.get_range(file.path, info.index_range), info)
+
+    return indexes.get(store, file.path, fetch)
 
 
 def fetch_filter(stores: TableStores, file: SstFile) -> FilterSet | None:
     """Return the filters of an SST; None if it has none."""
-    span = file.info.filter_range
+    store, span = stores.at(file.root), file.info.filter_range
     if span is None:
         return None
-    store = stores.at(file.root)
-    with reading(store, file.path, span.start):
-        return decode_filter_section(store.get_range(file.path, span), file.info)
+
+    def fetch() -> FilterSet:
+        with reading(store, file.path, span.start):
+            return decode_filter_section(store.get_range(file.path, span), file.info)
+
+    return filter_sets.get(store, file.path, fetch)
+
+
+def measure_slice(stores: TableStores, part: FileSlice) -> int:
+    """Return the stored bytes of the blocks that a slice needs."""
+    index = fetch_index(stores, part.file)
+    edges, (first, end) = index.block_edges(part.file.info), index.blocks_for(part.keys)
+    return int(edges[end] - edges[first])
 
 
 def sample_index(stores: TableStores, file: SstFile, spacing_bytes: int) -> list[CutPoint]:

@@ -6,6 +6,7 @@ newest first; for any key, every version in a newer layer has a higher sequence 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,11 +15,12 @@ from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, key_after
 from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
+POINT_BYTES = 4096  # the client's block size: what the look-up of one key reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,20 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One read partition: the layers that meet a key range, cut to it."""
+    """One read partition: the layers that meet its keys, cut to them.
+
+    Attributes
+    ----------
+    keys : all of its keys lie in here
+    layers : newest first
+    ranges : the parts of `keys` that are read, ascending and apart from each other; empty for all of it
+    points : the keys that are read, ascending; None for all in the ranges. Layers are cut to `keys` only
+    """
 
     keys: KeyRange
     layers: tuple[Layer, ...]
+    ranges: tuple[KeyRange, ...] = ()
+    points: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,103 @@ def cut_layers(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:
         if parts:
             found.append(Layer(layer.name, parts))
     return tuple(found)
+
+
+def cut_to_ranges(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> tuple[Layer, ...]:
+    """Return the layers that meet any of the ranges, with a slice for every range that meets a file.
+
+    Requires: ranges ascending, apart from each other.
+    """
+    found = []
+    starts = [keys.start for keys in ranges]
+    for layer in layers:
+        parts: list[FileSlice] = []
+        for part in layer.slices:
+            first = max(0, bisect_right(starts, part.keys.start) - 1)
+            last = len(starts) if part.keys.end is None else bisect_left(starts, part.keys.end)
+            common = (part.keys.intersect(keys) for keys in ranges[first:last])
+            parts.extend(FileSlice(part.file, keys) for keys in common if not keys.is_empty())
+        if parts:
+            found.append(Layer(layer.name, tuple(parts)))
+    return tuple(found)
+
+
+def plan_ranges(
+    layers: Sequence[Layer],
+    ranges: Sequence[KeyRange],
+    *,
+    target_bytes: int,
+    sample: Callable[[SstFile, int], list[CutPoint]],
+    measure: Callable[[FileSlice], int],
+) -> tuple[Split, ...]:
+    """Cut several key ranges into splits of about `target_bytes`: large ranges are cut, small ones joined.
+
+    Parameters
+    ----------
+    layers, target_bytes, sample : as for `plan_splits`
+    ranges : ascending, apart from each other, none empty
+    measure : slice -> stored bytes; called for slices of the largest files only
+    """
+    if not ranges:
+        return ()
+    if len(ranges) == 1:
+        return plan_splits(layers, ranges[0], target_bytes=target_bytes, sample=sample)
+    splits: list[Split] = []
+    waiting: list[KeyRange] = []
+    filled = 0
+    for keys, size in zip(ranges, _range_sizes(layers, ranges, measure), strict=True):
+        if waiting and filled + size > target_bytes:
+            splits.append(_joined_split(layers, waiting))
+            waiting, filled = [], 0
+        if size > target_bytes:
+            splits.extend(plan_splits(layers, keys, target_bytes=target_bytes, sample=sample))
+        else:
+            waiting.append(keys)
+            filled += size
+    if waiting:
+        splits.append(_joined_split(layers, waiting))
+    return tuple(splits)
+
+
+def _joined_split(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
+    several = tuple(ranges) if len(ranges) > 1 else ()
+    return Split(KeyRange(ranges[0].start, ranges[-1].end), cut_to_ranges(layers, ranges), several)
+
+
+def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Callable[[FileSlice], int]) -> list[int]:
+    """Return about how many stored bytes each range has; what is not measured counts as the average of what is."""
+    starts = [keys.start for keys in ranges]
+    slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
+    parts = [(bisect_right(starts, part.keys.start) - 1, part) for part in slices]
+    files = {part.file.id: part.file for _, part in parts}
+    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id))[:MAX_SAMPLED_INDEXES]
+    measured = {file.id for file in largest}
+    known = [(at, measure(part)) for at, part in parts if part.file.id in measured]
+    average = sum(size for _, size in known) // max(1, len(known))
+    sizes = [0] * len(ranges)
+    for at, size in known:
+        sizes[at] += size
+    for at, part in parts:
+        if part.file.id not in measured:
+            sizes[at] += min(average, part.file.data_bytes)
+    return sizes
+
+
+def plan_points(layers: Sequence[Layer], points: Sequence[bytes], *, target_bytes: int) -> tuple[Split, ...]:
+    """Cut the look-up of many keys into splits; each key costs about one block.
+
+    Parameters
+    ----------
+    layers, target_bytes : as for `plan_splits`
+    points : ascending and distinct
+    """
+    count = max(1, target_bytes // POINT_BYTES)
+    splits = []
+    for start in range(0, len(points), count):
+        part = tuple(points[start : start + count])
+        keys = KeyRange(part[0], key_after(part[-1]))
+        splits.append(Split(keys, cut_layers(layers, keys), points=part))
+    return tuple(splits)
 
 
 def plan_splits(

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from slatespark.errors import InvalidRequestError
-from slatespark.kernels import hash_key
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.errors import OptionError, SchemaError
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.ranges import point_range
+from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
-from slatespark.table.read.arrow import Projection, project
-from slatespark.table.read.fetch import external_roots, fetch_filter, sample_index
+from slatespark.table.read.arrow import Projection, project, readable_schema
+from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.read.plan import Layer, Split, SstFile, cut_layers, plan_layers, plan_splits
+from slatespark.table.read.materialise import Tally
+from slatespark.table.read.plan import Layer, Split, cut_layers, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Comparison, Filter
+    from slatespark.format.manifest import Manifest
+
+try:
+    from slatespark.table.definition import resolve_codec
+except ImportError:
+
+    def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
+        """Return the codec of raw tables."""
+        return RAW_CODEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +44,14 @@ class ReadPlan:
     Attributes
     ----------
     manifest_id : the version it reads
+    max_seq : highest sequence number it sees
     now_ms : the instant at which it judges expiry
     settings : the same for all splits
     splits : in key order; each can be scanned on its own, by any process
     """
 
     manifest_id: int
+    max_seq: int
     now_ms: int
     settings: ScanSettings
     splits: tuple[Split, ...]
@@ -47,36 +63,108 @@ class ReadPlan:
 
 
 def plan_read(
-    stores: TableStores, options: ReadOptions, clock: Clock, *, projection: Projection | None = None
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    *,
+    projection: Projection | None = None,
+    pushed: Sequence[Comparison] = (),
 ) -> ReadPlan:
     """Fix the snapshot of a read and cut it into splits.
 
     Parameters
     ----------
     stores, options, clock : what to read, and how
-    projection : the columns, if not those of the options
+    projection : the columns that were promised, if not those of the options
+    pushed : comparisons that hold besides the option `filter`
 
     Raises
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     snapshot = resolve_snapshot(stores, options, clock)
-    keys = options.key_range
+    # After the snapshot: a definition is published before the rows that need it.
+    codec = resolve_codec(stores, snapshot.manifest)
+    columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
-    if keys.is_empty():
-        splits: tuple[Split, ...] = ()
-    else:
-        splits = plan_splits(
-            layers,
-            keys,
-            target_bytes=options.split_bytes,
-            sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+    condition = _bind(options, codec, pushed)
+    splits, residual = _plan_keys(stores, layers, options, codec, condition)
+    settings = _settings(stores, snapshot, options, columns, residual)
+    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
+
+
+def _renewed(projection: Projection, codec: RowCodec) -> Projection:
+    """Return a projection made earlier with the table's present codec; its columns must be what they were."""
+    renewed = replace(projection, codec=codec)
+    lost = [name for name in projection.names if name not in readable_schema(codec).names]
+    if lost or renewed.schema != projection.schema:
+        raise SchemaError(
+            "The columns of the table have changed since they were looked at.", todo="Load the table again."
         )
-    settings = _settings(snapshot, options, projection or project(options))
-    return ReadPlan(snapshot.manifest_id, snapshot.now_ms, settings, splits)
+    return renewed
 
 
-def _settings(snapshot: Snapshot, options: ReadOptions, projection: Projection) -> ScanSettings:
+def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -> Filter | None:
+    """Return what rows must fulfil; None if there is no condition."""
+    if options.filter is None and not pushed:
+        return None
+    from slatespark.encoding.predicates import bind_filter, parse_filter  # most reads have no filter
+
+    given = () if options.filter is None else parse_filter(options.filter)
+    return bind_filter((*given, *pushed), readable_schema(codec))
+
+
+def _plan_keys(
+    stores: TableStores, layers: Sequence[Layer], options: ReadOptions, codec: RowCodec, condition: Filter | None
+) -> tuple[tuple[Split, ...], Filter | None]:
+    """Return the splits, and the part of the condition that they do not fulfil by themselves."""
+    ranges: Sequence[KeyRange] = (_key_range(options, codec),)
+    residual = condition
+    if condition is not None:
+        from slatespark.encoding.predicates import plan_keys
+
+        found = plan_keys(condition, codec)
+        residual = found.residual if found.residual.columns else None
+        if found.points is not None:
+            points = [key for key in found.points if key and ranges[0].contains(key)]
+            return plan_points(layers, points, target_bytes=options.split_bytes), residual
+        ranges = [keys.intersect(ranges[0]) for keys in found.ranges]
+    splits = plan_ranges(
+        layers,
+        [keys for keys in ranges if not keys.is_empty()],
+        target_bytes=options.split_bytes,
+        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+        measure=lambda part: measure_slice(stores, part),
+    )
+    return splits, residual
+
+
+def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
+    """Return the range of keys of the options."""
+    given = [
+        name
+        for name, value in (
+            ("startKey", options.start_key),
+            ("endKey", options.end_key),
+            ("keyPrefix", options.key_prefix),
+        )
+        if value is not None
+    ]
+    if given and not codec.is_raw:
+        raise OptionError(
+            f"{given[0]} is for raw tables, and this one has the key columns {', '.join(codec.key_columns)}.",
+            todo="Use the option filter.",
+        )
+    return options.key_range
+
+
+def _settings(
+    stores: TableStores,
+    snapshot: Snapshot,
+    options: ReadOptions,
+    projection: Projection,
+    residual: Filter | None,
+) -> ScanSettings:
     visibility = Visibility(
         max_seq=snapshot.max_seq,
         now_ms=snapshot.now_ms,
@@ -91,13 +179,20 @@ def _settings(snapshot: Snapshot, options: ReadOptions, projection: Projection) 
         wal=snapshot.wal,
         wal_above_seq=snapshot.manifest.last_l0_seq,
         buffer_bytes=options.read_buffer_bytes,
+        residual=residual,
+        ignore_undecodable=options.ignore_undecodable,
+        table=stores.url,
     )
 
 
 def run_read(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a plan in key order."""
-    for split in plan.splits:
-        yield from scan_split(stores, split, plan.settings)
+    tally = Tally()
+    try:
+        for split in plan.splits:
+            yield from scan_split(stores, split, plan.settings, tally)
+    finally:
+        tally.warn(plan.settings.table)
 
 
 def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
@@ -105,32 +200,35 @@ def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.Reco
 
     Requires: splits small enough to hold, so a plan made with a small `splitSize`.
     """
-    for split in reversed(plan.splits):
-        for batch in reversed(list(scan_split(stores, split, plan.settings))):
-            yield batch.take(pa.array(np.arange(len(batch) - 1, -1, -1)))
+    tally = Tally()
+    try:
+        for split in reversed(plan.splits):
+            for batch in reversed(list(scan_split(stores, split, plan.settings, tally))):
+                yield batch.take(pa.array(np.arange(len(batch) - 1, -1, -1)))
+    finally:
+        tally.warn(plan.settings.table)
 
 
-def look_up(stores: TableStores, key: bytes, options: ReadOptions, clock: Clock) -> pa.RecordBatch | None:
+def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock: Clock) -> pa.RecordBatch | None:
     """Return the row of one key as a batch of one; None if there is none.
 
-    Only files whose key range and bloom filter admit the key are read.
+    Only files whose key range and bloom filter admit the key are read, and of them the blocks that may hold it.
+
+    Parameters
+    ----------
+    key : a value for each key column
+
+    Raises
+    ------
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    if not key:
-        raise InvalidRequestError("The key is empty; SlateDB has no empty keys.", todo="Give a key.")
     snapshot = resolve_snapshot(stores, options, clock)
+    codec = resolve_codec(stores, snapshot.manifest)
+    point = codec.encode_key(key)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
-    settings = _settings(snapshot, options, project(options))
-    keys = point_range(key)
-    admitted = tuple(layer for layer in cut_layers(layers, keys) if _may_hold(stores, layer, key))
-    batches = list(scan_split(stores, Split(keys, admitted), settings))
+    columns = project(options, codec=codec)
+    settings = _settings(stores, snapshot, options, columns, _bind(options, codec, ()))
+    keys = point_range(point)
+    split = Split(keys, cut_layers(layers, keys), points=(point,))
+    batches = list(scan_split(stores, split, settings))
     return batches[0].slice(0, 1) if batches else None
-
-
-def _may_hold(stores: TableStores, layer: Layer, key: bytes) -> bool:
-    """Tell whether a bloom filter of the layer admits the key; two files may hold it, at a shared boundary."""
-    return any(_file_may_hold(stores, part.file, key) for part in layer.slices)
-
-
-def _file_may_hold(stores: TableStores, file: SstFile, key: bytes) -> bool:
-    filters = fetch_filter(stores, file)
-    return filters is None or filters.may_contain(hash_key(key))

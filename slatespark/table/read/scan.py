@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +12,21 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.kernels import merge_visible
+from slatespark.kernels import lower_bound, merge_visible, take_rows
 from slatespark.kernels.columns import RowColumns, Selection, Visibility
-from slatespark.table.read.arrow import Projection, selection_batches
+from slatespark.ranges import KeyRange
+from slatespark.table.read.arrow import Projection
 from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, memory_windows
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold import Fold, fold_rows, fold_selection, row_at
+from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.plan import Split
+from slatespark.table.read.points import point_cursors
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
 
 MAX_WINDOW_BYTES = 2 << 20  # measured best: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES = 64 << 10
@@ -37,6 +44,9 @@ class ScanSettings:
     wal : tail of the snapshot
     wal_above_seq : rows of the tail with seq <= it are in the trees
     buffer_bytes : memory for stored bytes in flight
+    residual : of the visible rows only those are shown for which it is true; None shows all
+    ignore_undecodable : leave out rows that do not decode
+    table : where the table is, for messages
     """
 
     visibility: Visibility
@@ -45,30 +55,64 @@ class ScanSettings:
     wal: WalTail
     wal_above_seq: int
     buffer_bytes: int
+    residual: Filter | None = None
+    ignore_undecodable: bool = False
+    table: str = ""
 
 
-def scan_split(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[pa.RecordBatch]:
+def scan_split(
+    stores: TableStores, split: Split, settings: ScanSettings, tally: Tally | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the visible rows of a split in key order.
+
+    Parameters
+    ----------
+    tally : where undecodable rows are counted, if they are to be ignored; without one this warns of them at the end
 
     Raises
     ------
     CorruptDataError, SnapshotExpiredError, OptionError (operands without an operator), UnavailableError
     """
-    cursors = open_cursors(stores, split, settings)
-    for sources, selection in visible_windows(cursors, settings.visibility, settings.fold):
-        yield from selection_batches(sources, selection.rows, settings.projection)
+    counted = Tally() if tally is None else tally
+    made = Materialiser(
+        settings.projection, settings.residual, settings.table, counted if settings.ignore_undecodable else None
+    )
+    try:
+        yield from join_small(
+            batch
+            for cursors in _open_chunks(stores, split, settings)
+            for sources, selection in visible_windows(cursors, settings.visibility, settings.fold)
+            for batch in made.batches(sources, selection.rows)
+        )
+    finally:
+        if tally is None:
+            counted.warn(settings.table)
 
 
-def open_cursors(stores: TableStores, split: Split, settings: ScanSettings) -> list[LayerCursor]:
-    """Return one cursor per layer of the split, newest first; the WAL tail is the newest."""
-    cursors: list[LayerCursor] = []
+def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[list[LayerCursor]]:
+    """Yield the cursors of each part of a split, newest layer first; the WAL tail is the newest."""
+    rows = None
     if settings.wal.last_seq:  # also where the trees have all of its last file: only then is its order checked
         rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
-        if rows is not None:
-            cursors.append(LayerCursor(memory_windows(rows)))
     window_bytes = window_size(settings.buffer_bytes, len(split.layers))
-    cursors.extend(LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in split.layers)
-    return cursors
+    if split.points is not None:
+        yield from point_cursors(stores, split, rows, buffer_bytes=settings.buffer_bytes, window_bytes=window_bytes)
+        return
+    if rows is not None and split.ranges:
+        rows = _cut_rows(rows, split.ranges)
+    newest = [] if rows is None else [LayerCursor(memory_windows(rows))]
+    yield newest + [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in split.layers]
+
+
+def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
+    """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
+    spans = []
+    for keys in ranges:
+        low = lower_bound(rows, keys.start, 0, len(rows))
+        high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
+        spans.append(np.arange(low, high, dtype=np.int64))
+    positions = np.concatenate(spans)
+    return take_rows([rows], positions) if len(positions) else None
 
 
 def window_size(buffer_bytes: int, layers: int) -> int:

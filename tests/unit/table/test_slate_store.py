@@ -30,7 +30,7 @@ def test_what_create_and_open_refuse() -> None:
 @pytest.mark.parametrize("key", [(), (b"",), ("text",), (b"a", b"b")])
 def test_get_takes_one_key_as_bytes(key: tuple[object, ...]) -> None:
     with pytest.raises(InvalidRequestError, match="key"):
-        new_store(f"get-{len(key)}-{key!r}").get(*key)  # type: ignore[arg-type]
+        new_store(f"get-{len(key)}-{key!r}").get(*key)
 
 
 def test_wrong_calls_are_refused_and_change_nothing() -> None:

@@ -1,0 +1,148 @@
+"""Visible rows -> record batches: the filter's columns first, then the other columns of the rows that are kept.
+
+Values are decoded where they lie, so a row that the filter drops costs its filter columns and nothing else, and a
+column that nobody asked for is never decoded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.kernels.columns import RowColumns
+from slatespark.table.read.arrow import Projection, cut_batches, decode_columns, make_batch
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
+
+# Smaller batches are joined: each costs its reader a fixed amount, most of all where it crosses into the JVM.
+SMALL_BATCH_ROWS: Final = 8192
+SMALL_BATCH_BYTES: Final = 1 << 20
+
+_MOST: Final = 0.5  # above this share of rows kept, one pass over all columns is cheaper than two
+
+
+class UndecodableRowsWarning(UserWarning):
+    """Rows were left out of a read, since their bytes do not decode."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Rows that a read left out since they do not decode."""
+
+    undecodable_rows: int = 0
+
+    def warn(self, table: str) -> None:
+        """Say how many they were, if any."""
+        if self.undecodable_rows:
+            rows = "row does" if self.undecodable_rows == 1 else "rows do"
+            message = f"{table}: {self.undecodable_rows} {rows} not decode and were left out (ignoreUndecodable=true)."
+            warnings.warn(message, UndecodableRowsWarning, stacklevel=3)
+
+
+class Materialiser:
+    """Makes the batches of one scan.
+
+    Parameters
+    ----------
+    projection : the columns
+    residual : rows for which it is not true are dropped; None keeps all
+    table : for messages
+    tally : where rows that do not decode are counted and left out; without one they are an error
+    """
+
+    def __init__(self, projection: Projection, residual: Filter | None, table: str, tally: Tally | None) -> None:
+        self._projection, self._table, self._tally = projection, table, tally
+        self._residual = residual
+        self._first = projection.names if residual is None else tuple(residual.columns)
+        self._keeps_most = False
+
+    def batches(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are kept."""
+        for start, end in cut_batches(sources, rows, self._projection):
+            batch = self._batch(_Rows(sources, rows[start:end], {}))
+            if len(batch):
+                yield batch
+
+    def _batch(self, found: _Rows) -> pa.RecordBatch:
+        names = self._projection.names
+        if self._residual is None:
+            self._add_columns(found, names)
+        else:
+            self._add_columns(found, (*self._first, *names) if self._keeps_most else self._first)
+            mask = self._residual.mask(found.arrays)
+            kept = int(np.count_nonzero(mask))
+            self._keeps_most = kept > _MOST * len(mask)
+            if kept < len(mask):
+                found.keep(mask, names)
+            self._add_columns(found, names)
+        return make_batch(found.arrays, self._projection)
+
+    def _add_columns(self, found: _Rows, names: Iterable[str]) -> None:
+        """Decode the columns that are not there yet; rows that do not decode go, or are an error."""
+        missing = [name for name in dict.fromkeys(names) if name not in found.arrays]
+        if not missing:
+            return
+        projection = self._projection
+        try:
+            found.arrays |= decode_columns(found.sources, found.rows, missing, projection, self._table)
+        except CorruptDataError:
+            if self._tally is None:
+                raise
+            stored = [name for name in missing if name in projection.codec.schema.names]
+            fine = projection.codec.find_decodable(
+                found.sources, found.rows, stored, with_deletes=projection.shows_deletes
+            )
+            self._tally.undecodable_rows += len(fine) - int(np.count_nonzero(fine))
+            found.keep(fine, tuple(found.arrays))
+            found.arrays |= decode_columns(found.sources, found.rows, missing, projection, self._table)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Some packed rows, and those of their columns that are decoded."""
+
+    sources: Sequence[RowColumns]
+    rows: NDArray[np.int64]
+    arrays: dict[str, pa.Array]
+
+    def keep(self, mask: NDArray[np.bool_], names: Sequence[str]) -> None:
+        """Keep the rows of the mask, and of the decoded columns those that are named."""
+        self.rows = self.rows[mask]
+        selected = pa.array(mask)
+        self.arrays = {name: array.filter(selected) for name, array in self.arrays.items() if name in names}
+
+
+def join_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows, with consecutive small batches joined to larger ones."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not waiting and _is_large(len(batch), batch.nbytes):
+            yield batch
+            continue
+        waiting.append(batch)
+        rows, size = rows + len(batch), size + batch.nbytes
+        if _is_large(rows, size):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _is_large(rows: int, size: int) -> bool:
+    return rows >= SMALL_BATCH_ROWS or size >= SMALL_BATCH_BYTES
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    [joined] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined

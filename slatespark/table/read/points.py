@@ -1,0 +1,262 @@
+"""Look-ups of many keys at once: bloom filters, then indexes, then the blocks that are left, one request a file.
+
+Of the blocks that are read only rows with wanted keys go into the merge. So what a look-up costs grows with the keys
+asked for, and other keys of those blocks need not be decodable, foldable or even complete.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.block_group import open_blocks
+from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
+from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.ranges import ByteRange, point_range
+from slatespark.storage import run_together
+from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.fetch import fetch_filter, fetch_index, reading
+from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
+from slatespark.table.stores import TableStores
+
+CHUNK_KEYS: Final = 1 << 14  # looked up together, if what they need fits the buffer
+
+
+def point_cursors(
+    stores: TableStores, split: Split, wal_rows: RowColumns | None, *, buffer_bytes: int, window_bytes: int
+) -> Iterator[list[LayerCursor]]:
+    """Yield cursors over the layers of a split, newest first, that have rows of its points alone; a chunk at a time.
+
+    Parameters
+    ----------
+    split : has points
+    wal_rows : the newest layer, rows in memory
+    buffer_bytes : bound of the stored bytes that a chunk reads; a key whose versions exceed it is read in windows
+    window_bytes : bytes that are decoded at a time
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError, UnavailableError
+    """
+    wanted = _Wanted.of(split.points or ())
+    start = 0
+    while start < len(wanted):
+        end = min(start + CHUNK_KEYS, len(wanted))
+        layers = _find_blocks(stores, split.layers, wanted, start, end)
+        end, needed_bytes = _fitting(layers, start, end, buffer_bytes)
+        chunk = wal_rows, wanted.between(start, end)
+        cursors = [LayerCursor(memory_windows(rows)) for rows in _matching(*chunk)]
+        if needed_bytes > buffer_bytes:  # a single key
+            cut = cut_layers(split.layers, point_range(wanted.keys[start]))
+            cursors += [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in cut]
+        else:
+            found = _fetch_layers(stores, layers, wanted, end, window_bytes)
+            cursors += [LayerCursor(memory_windows(rows)) for rows in found]
+        yield cursors
+        start = end
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """The keys asked for, ascending: as they are, packed, and hashed."""
+
+    keys: Sequence[bytes]
+    packed: RowColumns
+    hashes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, keys: Sequence[bytes]) -> _Wanted:
+        count = len(keys)
+        nothing = np.zeros(count, np.int64)
+        packed = RowColumns(
+            key_bytes=np.frombuffer(b"".join(keys), np.uint8),
+            key_offsets=np.cumsum([0, *map(len, keys)], dtype=np.int64),
+            seqs=np.zeros(count, np.uint64),
+            flags=np.zeros(count, np.uint8),
+            create_ts=nothing,
+            expire_ts=nothing,
+            value_bytes=np.zeros(0, np.uint8),
+            value_starts=nothing,
+            value_lengths=nothing,
+        )
+        return cls(keys, packed, hash_keys([packed], np.arange(count, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def between(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the keys number start to end - 1, packed."""
+        return self.some(np.arange(start, end, dtype=np.int64))
+
+    def some(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the keys with these numbers, packed."""
+        offsets, data = gather_keys([self.packed], numbers)
+        return data, offsets.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FileBlocks:
+    """Which wanted keys a file may hold, and in which of its blocks.
+
+    Attributes
+    ----------
+    numbers : (n,) of the keys, ascending
+    first, end : (n,) blocks [first, end) for each of them
+    edges : of the blocks of the file, in bytes
+    """
+
+    file: SstFile
+    numbers: NDArray[np.int64]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    edges: NDArray[np.int64]
+
+    def up_to(self, number: int) -> _FileBlocks:
+        """Return the same for the keys before `number`."""
+        count = int(np.searchsorted(self.numbers, number))
+        return _FileBlocks(self.file, self.numbers[:count], self.first[:count], self.end[:count], self.edges)
+
+    def blocks(self) -> NDArray[np.int64]:
+        """Return the blocks of all keys, ascending."""
+        low = int(self.first[0])
+        steps = np.zeros(int(self.end[-1]) - low + 1, np.int64)  # both ascend, as the keys do
+        np.add.at(steps, self.first - low, 1)
+        np.add.at(steps, self.end - low, -1)
+        return low + np.flatnonzero(np.cumsum(steps) > 0)
+
+
+# --- which blocks ---------------------------------------------------------------------------------------------------
+
+
+def _find_blocks(
+    stores: TableStores, layers: Sequence[Layer], wanted: _Wanted, start: int, end: int
+) -> list[list[_FileBlocks]]:
+    """Return for each layer, file by file, where keys number start to end - 1 may be."""
+    tasks = [
+        (number, partial(_find_file_blocks, stores, part, wanted, *span))
+        for number, layer in enumerate(layers)
+        for part in layer.slices
+        if (span := _keys_within(part, wanted.keys, start, end))[0] < span[1]
+    ]
+    answers = run_together([task for _, task in tasks], is_remote=stores.main.is_remote)
+    found: list[list[_FileBlocks]] = [[] for _ in layers]
+    for (number, _), blocks in zip(tasks, answers, strict=True):
+        if len(blocks.numbers):
+            found[number].append(blocks)
+    return found
+
+
+def _keys_within(part: FileSlice, keys: Sequence[bytes], start: int, end: int) -> tuple[int, int]:
+    low = bisect_left(keys, part.keys.start, start, end)
+    return low, end if part.keys.end is None else bisect_left(keys, part.keys.end, low, end)
+
+
+def _find_file_blocks(stores: TableStores, part: FileSlice, wanted: _Wanted, start: int, end: int) -> _FileBlocks:
+    numbers = np.arange(start, end, dtype=np.int64)
+    filters = fetch_filter(stores, part.file)
+    if filters is not None:
+        numbers = numbers[filters.probe(wanted.hashes[start:end])]
+    if not len(numbers):
+        return _FileBlocks(part.file, numbers, numbers, numbers, numbers)
+    index = fetch_index(stores, part.file)
+    first, stop = index.blocks_for_keys(*wanted.some(numbers))
+    held = first < stop
+    return _FileBlocks(part.file, numbers[held], first[held], stop[held], index.block_edges(part.file.info))
+
+
+def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int) -> tuple[int, int]:
+    """Return how far the keys reach whose blocks fit the buffer, at least one key; and what they need."""
+    needed = np.zeros(end - start, np.int64)
+    for blocks in (blocks for files in layers for blocks in files):
+        np.add.at(needed, blocks.numbers - start, blocks.edges[blocks.end] - blocks.edges[blocks.first])
+    reach = np.cumsum(needed)
+    count = max(1, int(np.searchsorted(reach, buffer_bytes, side="right")))
+    return start + count, int(reach[count - 1])
+
+
+# --- their rows -----------------------------------------------------------------------------------------------------
+
+
+def _fetch_layers(
+    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], wanted: _Wanted, end: int, window_bytes: int
+) -> list[RowColumns]:
+    """Return the wanted rows of each layer that has any."""
+    tasks = [
+        (number, cut.file, partial(_fetch_rows, stores, cut, wanted, window_bytes))
+        for number, files in enumerate(layers)
+        for blocks in files
+        if len((cut := blocks.up_to(end)).numbers)
+    ]
+    answers = run_together([task for *_, task in tasks], is_remote=stores.main.is_remote)
+    pieces: dict[int, list[tuple[SstFile, RowColumns]]] = {}
+    for (number, file, _), rows in zip(tasks, answers, strict=True):
+        pieces.setdefault(number, []).extend((file, part) for part in rows)
+    return [_joined(pieces[number]) for number in sorted(pieces) if pieces[number]]
+
+
+def _fetch_rows(stores: TableStores, blocks: _FileBlocks, wanted: _Wanted, window_bytes: int) -> list[RowColumns]:
+    """Return the wanted rows of a file."""
+    file, store = blocks.file, stores.at(blocks.file.root)
+    numbers = blocks.blocks()
+    starts, ends = blocks.edges[numbers], blocks.edges[numbers + 1]
+    edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
+    keys = wanted.some(blocks.numbers)
+    found: list[RowColumns] = []
+    with reading(store, file.path):
+        data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))
+        at = 0
+        while at < len(numbers):
+            try:
+                opened = open_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
+                rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
+            except CorruptDataError as exc:
+                block = int(np.searchsorted(edges, exc.offset or 0, side="right")) - 1
+                block = min(max(block, 0), len(numbers) - 1)
+                raise exc.located(f"{store.url}/{file.path}", int(starts[block] - edges[block])) from exc
+            at += len(opened.starts)
+            found.extend(_matching(rows, keys))
+    return found
+
+
+def _spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[ByteRange]:
+    """Return where blocks are stored; neighbours are one range."""
+    first = np.append(np.ones(1, np.bool_), starts[1:] != ends[:-1])
+    last = np.append(first[1:], np.ones(1, np.bool_))
+    return [ByteRange(*span) for span in zip(starts[first].tolist(), ends[last].tolist(), strict=True)]
+
+
+def _concatenated(parts: Sequence[bytes | bytearray | memoryview]) -> NDArray[np.uint8]:
+    arrays = [np.frombuffer(part, np.uint8) for part in parts]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _matching(rows: RowColumns | None, keys: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> list[RowColumns]:
+    """Return a copy of the rows with these keys, if there are any."""
+    if rows is None:
+        return []
+    positions = match_keys(rows, 0, len(rows), *keys)
+    return [take_rows([rows], positions)] if len(positions) else []
+
+
+def _joined(pieces: Sequence[tuple[SstFile, RowColumns]]) -> RowColumns:
+    """Return the rows of a layer's files as one source; refuses an order in which the merge would lose rows."""
+    for (_, before), (file, after) in pairwise(pieces):
+        last, first = before.key(len(before) - 1), after.key(0)
+        if first < last or (first == last and after.seqs[0] >= before.seqs[-1]):
+            raise CorruptDataError(
+                f"key {first.hex()} follows {last.hex()} of an earlier block or file.", path=file.path
+            )
+    if len(pieces) == 1:
+        return pieces[0][1]
+    packed = [
+        (np.int64(source) << ROW_BITS) + np.arange(len(rows), dtype=np.int64) for source, (_, rows) in enumerate(pieces)
+    ]
+    return take_rows([rows for _, rows in pieces], np.concatenate(packed))
