@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from slatespark.kernels.avro_program import DecodeProgram, EncodeProgram
+    from slatespark.kernels.flat import FlatColumn
+
 __all__ = [
     "CHECKSUM_BYTES",
     "GROUP_HEAD",
@@ -53,10 +56,14 @@ __all__ = [
     "Visibility",
     "build_bloom",
     "crc32_blocks",
+    "decode_avro",
     "decode_blocks",
     "decode_index",
+    "decode_tuples",
+    "encode_avro",
     "encode_blocks",
     "encode_index",
+    "encode_tuples",
     "gather_fields",
     "gather_keys",
     "gather_values",
@@ -313,3 +320,78 @@ def lower_bounds(
         rows_key_bytes, rows_key_offsets, wanted_bytes, wanted_offsets
     )
     return bounds
+
+
+def encode_avro(
+    columns: Sequence[FlatColumn], program: EncodeProgram, count: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return rows in Avro's single-object encoding: bytes and (count + 1,) offsets.
+
+    Parameters
+    ----------
+    columns : one for each node of the program, of at least `count` items
+    program : what the columns are written as
+    count : rows; there may be no column
+
+    Raises
+    ------
+    InternalError : a column that does not fit its node
+    """
+    values: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("avro_encode").encode_avro(
+        columns, program, count
+    )
+    return values
+
+
+def decode_avro(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], program: DecodeProgram
+) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
+    """Return the columns of a program from the values of packed rows, and (m,) FINE, UNKNOWN_FINGERPRINT or MALFORMED.
+
+    The bytes are not trusted in any respect. A row that is not FINE, and a tombstone, which is, is null in all columns;
+    null numbers are 0, null bytes empty. Text is UTF-8. A row is read up to the last field that is wanted: what follows
+    it is not looked at.
+
+    Raises
+    ------
+    InternalError : 2^31 bytes or more of values, if bytes come out, or a row that does not exist
+    """
+    decoded: tuple[list[FlatColumn], NDArray[np.uint8]] = kernel_module("avro_decode").decode_avro(
+        sources, rows, program
+    )
+    return decoded
+
+
+def encode_tuples(
+    columns: Sequence[FlatColumn], program: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return one key for each row, in FoundationDB's tuple layer: bytes and (n + 1,) offsets.
+
+    Parameters
+    ----------
+    columns : those that the program names, in its order, of one length
+    program : what a key is made of, see `slatespark.kernels.tuple_program`
+
+    Raises
+    ------
+    SchemaError : a string that is no UTF-8, or a decimal of more digits than its step has
+    """
+    keys: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("tuple_encode").encode_tuples(columns, program)
+    return keys
+
+
+def decode_tuples(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], program: NDArray[np.int64], wanted: NDArray[np.bool_]
+) -> tuple[list[FlatColumn | None], NDArray[np.uint8]]:
+    """Return the columns wanted of the keys of packed rows, and a `tuple_program.KeyStatus` for each row.
+
+    Where the status is not 0, all columns are absent. It is the same whatever is wanted: all of a key is checked.
+
+    Raises
+    ------
+    InternalError : keys of 2^31 bytes or more, or a row that does not exist
+    """
+    decoded: tuple[list[FlatColumn | None], NDArray[np.uint8]] = kernel_module("tuple_decode").decode_tuples(
+        sources, rows, program, wanted
+    )
+    return decoded
