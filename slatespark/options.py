@@ -23,6 +23,7 @@ METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 COMPRESSIONS: Final = ("none", "snappy", "zlib", "lz4", "zstd")
 
 MIB: Final = 1 << 20
+DEFAULT_TTL_MS: Final = -1  # the table's defaultTtl
 
 Parser: TypeAlias = Callable[[Any, str], Any]
 MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
@@ -114,7 +115,14 @@ def parse_operator(value: object, name: str) -> MergeOperator:
 
 
 def _parse_ttl(value: object, name: str) -> int | None:
-    if value is None or (isinstance(value, str) and value.strip().lower() in ("none", "default")):
+    if isinstance(value, str) and value.strip().lower() == "default":
+        return DEFAULT_TTL_MS
+    return parse_duration_or_none(value, name)
+
+
+def parse_duration_or_none(value: object, name: str) -> int | None:
+    """Return a duration in ms; None for `none`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
         return None
     return parse_duration_ms(value, name=name)  # type: ignore[arg-type]  # it checks
 
@@ -122,6 +130,58 @@ def _parse_ttl(value: object, name: str) -> int | None:
 def _named(parse: Callable[..., Any]) -> Parser:
     """Adapt a parser of `units`, which takes the name by keyword."""
     return lambda value, name: parse(value, name=name)
+
+
+# --- properties of tables -------------------------------------------------------------------------------------------
+
+BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
+
+TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
+    "autoCompact": parse_flag,
+    "clock": parse_choice("system", "custom"),
+    "defaultTtl": parse_duration_or_none,
+    "history": parse_flag,
+    "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
+    "periodicCompactionInterval": parse_duration_or_none,
+    "retention": parse_duration_or_none,
+    "versionRetention": parse_duration_or_none,
+}
+
+
+def parse_property(name: str, value: object) -> Any:
+    """Return the meaning of a table property; the value itself where the name is unknown."""
+    parse = TABLE_PROPERTIES.get(name)
+    return value if parse is None else parse(value, name)
+
+
+def property_text(name: str, value: object) -> str:
+    """Return a property as a definition keeps it; raises `OptionError` when it has no such value."""
+    parsed = parse_property(name, value)
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(parsed, bool):
+        return str(parsed).lower()
+    return "none" if parsed is None else str(parsed)
+
+
+def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return table properties under their own names, as text; raises `OptionError` for an unknown one."""
+    known = {_plain(name): name for name in TABLE_PROPERTIES}
+    properties = {}
+    for key, value in given.items():
+        name = known.get(_plain(key))
+        if name is None:
+            raise _unknown_option(key, list(TABLE_PROPERTIES))
+        properties[name] = property_text(name, value)
+    return properties
+
+
+def _property_text(value: object, name: str) -> str:
+    return property_text(name, value)
+
+
+def _property(name: str, *, doc: str) -> Any:
+    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, default=None)
 
 
 # --- declaring options ----------------------------------------------------------------------------------------------
@@ -350,11 +410,61 @@ class WriteOptions:
     )
     ttl_ms: int | None = option(
         "ttl",
-        doc="Time to live of every row of the write: `7d`, `90m`, `P7D`, a number of ms; `none` for no expiry.",
+        doc="Time to live of every row of the write: `7d`, `90m`, `P7D`, a number of ms; `none` for no expiry; "
+        "`default` for the table's `defaultTtl`.",
         parse=_parse_ttl,
-        default=None,
-        shown="`none`",
+        default=DEFAULT_TTL_MS,
+        shown="`default`",
     )
+    key_columns: tuple[str, ...] | None = option(
+        "keyColumns",
+        doc="Comma list: creates a typed table with these key columns, in this order; on an existing table it must "
+        "agree.",
+        parse=parse_names,
+        default=None,
+    )
+    key_format: str | None = option(
+        "keyFormat",
+        doc="At creation of a typed table: `tuple`, or `utf8` or `raw` for a single STRING or BINARY column.",
+        parse=parse_choice("tuple", "utf8", "raw"),
+        default=None,
+        shown="`tuple`",
+    )
+    value_format: str | None = option(
+        "valueFormat",
+        doc="At creation of a typed table: `avro`, `json`, or `utf8` or `raw` for a single STRING or BINARY column.",
+        parse=parse_choice("avro", "json", "utf8", "raw"),
+        default=None,
+        shown="`avro`",
+    )
+    merge_schema: bool = option(
+        "mergeSchema",
+        doc="Add columns that the table lacks, widen types, and store nulls for columns that the rows lack.",
+        parse=parse_flag,
+        default=False,
+    )
+    sequence_column: str | None = option(
+        "sequenceColumn",
+        doc="Of several rows of one key in this write the one with the highest value in this column wins; default: the "
+        "row of the later partition, in it the later row.",
+        parse=parse_text,
+        default=None,
+    )
+    if_last_seq: int | None = option(
+        "ifLastSeq",
+        doc="Commit only if no row was committed above this sequence number.",
+        parse=parse_count(0, 2**63 - 1),
+        default=None,
+    )
+    default_ttl: str | None = _property("defaultTtl", doc="the `ttl` of writes that give none.")
+    retention: str | None = _property("retention", doc="how long after its last upsert a row is kept.")
+    history: str | None = _property("history", doc="user-defined timestamps; not supported yet.")
+    version_retention: str | None = _property("versionRetention", doc="how long replaced versions stay readable.")
+    clock: str | None = _property("clock", doc="`system`; `custom` is not supported yet.")
+    periodic_compaction_interval: str | None = _property(
+        "periodicCompactionInterval", doc="age at which files with expiring rows are compacted."
+    )
+    auto_compact: str | None = _property("autoCompact", doc="whether commits compact small runs.")
     merge_operator: MergeOperator | None = option(
         "mergeOperator", doc=_MERGE_OPERATOR_DOC, parse=parse_operator, default=None
     )
@@ -421,6 +531,16 @@ class WriteOptions:
             raise OptionError(f"blockSize: {self.block_bytes} is not acceptable.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties among the options."""
+        given = {
+            field.metadata["key"]: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.metadata.get("parse") is _property_text
+        }
+        return {name: text for name, text in given.items() if text is not None}
 
 
 def option_rows(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, str, str]]:

@@ -1,6 +1,6 @@
-"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and compactions files.
+"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and their likes.
 
-Knows numbers, not contents. Source: spec section 5.
+Knows numbers, not contents. Source: spec section 5; definitions of tables (design section 4) follow it too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class NumberedLog:
     folder : with a trailing `/`
     extension : of its members, without the dot
     path : number -> path of that version
-    boundary : name of its boundary object: ids at or below its content are dead
+    boundary : name of its boundary object: ids at or below its content are dead; None where nobody collects versions
     """
 
     store: ObjectStore
     folder: str
     extension: str
     path: Callable[[int], str]
-    boundary: Literal["manifest", "compactions"]
+    boundary: Literal["manifest", "compactions"] | None
 
     def numbers(self) -> list[int]:
         """Return the ids present and alive, ascending."""
@@ -83,6 +83,8 @@ class NumberedLog:
             raise FileExistsError(self.path(number))
 
     def _dead_up_to(self) -> int:
+        if self.boundary is None:
+            return 0
         path = boundary_path(self.boundary)
         try:
             return decode_boundary(bytes(self.store.get(path)))

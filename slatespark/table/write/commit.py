@@ -17,7 +17,7 @@ from slatespark.errors import (
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.options import WriteOptions
+from slatespark.options import DEFAULT_TTL_MS, WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off, new_ulid
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -67,6 +67,7 @@ class WriteJob:
     baseline : the state planned on
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
+    default_ttl_ms : of the table, for rows whose write gives no ttl; None if they do not expire
     """
 
     write_id: str
@@ -75,10 +76,12 @@ class WriteJob:
     baseline: Baseline
     base_seq: int
     create_ts_ms: int
+    default_ttl_ms: int | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`; a later task has the higher seq."""
-        return Stamp(self.base_seq + 1 + task, self.create_ts_ms, options.ttl_ms)
+        ttl_ms = self.default_ttl_ms if options.ttl_ms == DEFAULT_TTL_MS else options.ttl_ms
+        return Stamp(self.base_seq + 1 + task, self.create_ts_ms, ttl_ms)
 
 
 def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob:

@@ -1,0 +1,149 @@
+"""The definition of a table: key columns, formats, schema and properties, as a chain of versions.
+
+`slatespark/table/<id>.json` are its versions, each put if absent; readers use the highest one. A table without a chain
+is raw: bytes to bytes. Source: design section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.errors import InternalError, TableNotFoundError
+from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.definition_json import decode_definition, encode_definition
+from slatespark.table.located import reading
+from slatespark.table.numbered_log import NumberedLog
+from slatespark.table.records import ROOT
+from slatespark.table.stores import TableStores, resolve_external
+
+DEFINITION_DIR: Final = f"{ROOT}table/"
+DEFINITION_EXTENSION: Final = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is, beside its rows.
+
+    Attributes
+    ----------
+    key_format, value_format : design section 4; `raw` both for a raw table
+    key_columns : in the order of the key; none for a raw table
+    schema : canonical, in the order of the table; None for a raw table
+    writer_schemas : Avro record schemas that values may have been written with, by fingerprint
+    properties : name -> text, as in the reference of options
+    dropped_columns : old rows may still hold them, so they must not come back
+    created_by : write id of the job that created the table; its lease says whether it is still at it
+    full_history_ts_low_ms, lost_through_ms, reaped_through_ms : below which the past is not whole
+    """
+
+    key_format: str = "raw"
+    key_columns: tuple[str, ...] = ()
+    value_format: str = "raw"
+    schema: pa.Schema | None = None
+    writer_schemas: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dropped_columns: tuple[str, ...] = ()
+    created_by: str = ""
+    full_history_ts_low_ms: int | None = None
+    lost_through_ms: int | None = None
+    reaped_through_ms: int | None = None
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether rows have columns."""
+        return bool(self.key_columns)
+
+    def codec(self) -> RowCodec:
+        """Return how rows are stored."""
+        if self.schema is None:
+            return RAW_CODEC
+        return RowCodec(self.schema, self.key_columns, self.key_format, self.value_format, self.writer_schemas)
+
+    def with_schema(self, schema: pa.Schema) -> TableDefinition:
+        """Return the definition with another schema, and with what values are written with from now on."""
+        grown = replace(self, schema=schema)
+        if self.value_format != "avro":
+            return grown
+        from slatespark.encoding.avro_schema import avro_schema, fingerprint
+
+        writer = avro_schema(grown.codec().value_fields)
+        return replace(grown, writer_schemas={**self.writer_schemas, fingerprint(writer): writer})
+
+    def same_keys(self, other: TableDefinition) -> bool:
+        """Tell whether keys and values have the same formats and the key the same columns, which never changes."""
+        return self._fixed() == other._fixed()
+
+    def _fixed(self) -> tuple[object, ...]:
+        return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format
+
+
+def definition_log(store: ObjectStore) -> NumberedLog:
+    """Return the chain of definitions."""
+    return NumberedLog(store, DEFINITION_DIR, DEFINITION_EXTENSION, definition_path, None)
+
+
+def definition_path(number: int) -> str:
+    """Return the path of version `number` of the definition."""
+    return f"{DEFINITION_DIR}{number:020d}.{DEFINITION_EXTENSION}"
+
+
+def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> tuple[int, TableDefinition] | None:
+    """Return number and content of the newest definition; None for a raw table without one.
+
+    Parameters
+    ----------
+    manifest : of the table; with it, the definition of a clone made by the client is found at its parent. It has the
+        number 0 then: the table itself has none yet.
+
+    Raises
+    ------
+    CorruptDataError
+        When it is damaged.
+    UnsupportedFormatError
+        When a later release wrote it.
+    """
+    own = _fetch_newest(stores.main)
+    if own is not None or manifest is None:
+        return own
+    inherited = [found for database in manifest.external_dbs if (found := _fetch_parent(stores, database))]
+    return (0, max(inherited, key=lambda found: found[0])[1]) if inherited else None
+
+
+def _fetch_parent(stores: TableStores, database: ExternalDb) -> tuple[int, TableDefinition] | None:
+    try:
+        url = resolve_external(stores, database.path)
+    except TableNotFoundError:
+        if database.sst_ids:  # rows of it are needed
+            raise
+        return None
+    return _fetch_newest(stores.at(url))
+
+
+def _fetch_newest(store: ObjectStore) -> tuple[int, TableDefinition] | None:
+    log = definition_log(store)
+    found = log.latest()
+    if found is None:
+        return None
+    number, data = found
+    with reading(store, log.path(number)):
+        return number, TableDefinition(**decode_definition(bytes(data)))
+
+
+def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
+    """Return how the rows of a table are stored; `manifest` as for `fetch_definition`."""
+    found = fetch_definition(stores, manifest)
+    return RAW_CODEC if found is None else found[1].codec()
+
+
+def publish_definition(stores: TableStores, number: int, definition: TableDefinition) -> None:
+    """Create version `number`; raises `FileExistsError` when somebody else created it."""
+    data = encode_definition(definition)
+    if TableDefinition(**decode_definition(data)) != definition:  # nobody could read the table any more
+        raise InternalError("A definition does not come back from its JSON as it went in.")
+    definition_log(stores.main).create(number, data)
