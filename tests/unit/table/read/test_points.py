@@ -1,0 +1,242 @@
+"""Looking up keys shows what a full scan shows of them, and reads little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import SlateStore
+from slatespark.errors import CorruptDataError
+from slatespark.format.codecs import Compression
+from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.kernels import take_rows
+from slatespark.kernels.columns import RowColumns, Visibility
+from slatespark.options import ReadOptions
+from slatespark.ranges import ByteRange, KeyRange, key_after, point_range
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
+from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_points, plan_ranges
+from slatespark.table.read.points import point_cursors
+from slatespark.table.read.reader import look_up
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
+from tests.unit.table.layers import Shape, new_stores, put_file, shapes
+from tests.unit.table.read.test_scan import CONCAT, everything, visibilities, windowed
+
+EVERYTHING = Visibility(max_seq=2**63, now_ms=0)
+
+
+def looked_up(
+    stores: TableStores,
+    split: Split,
+    visibility: Visibility = EVERYTHING,
+    *,
+    wal_rows: RowColumns | None = None,
+    buffer_bytes: int = 1 << 20,
+) -> list[Row]:
+    found: list[Row] = []
+    for cursors in point_cursors(stores, split, wal_rows, buffer_bytes=buffer_bytes, window_bytes=100):
+        for sources, selection in visible_windows(cursors, visibility, CONCAT):
+            found.extend(columns_to_rows(take_rows(sources, selection.rows)))
+    return found
+
+
+points = st.lists(st.binary(min_size=1, max_size=3), max_size=6)
+
+
+@settings(max_examples=150)
+@given(shapes(), visibilities(), points, st.data(), st.sampled_from([1, 150, 1 << 20]))
+def test_points_show_what_a_scan_shows_of_them(
+    shape: Shape, visibility: Visibility, others: list[bytes], data: st.DataObject, buffer_bytes: int
+) -> None:
+    stores = new_stores()
+    layers = shape.store(stores)
+    stored = sorted({row.key for rows in shape.layers for row in rows})
+    wanted = sorted({*others, *data.draw(st.lists(st.sampled_from(stored)) if stored else st.just([]))})
+    found: list[Row] = []
+    for split in plan_points(layers, wanted, target_bytes=data.draw(st.sampled_from([1, 8192, 1 << 20]))):
+        assert all(split.keys.contains(key) for key in split.points or ())
+        found.extend(looked_up(stores, split, visibility, buffer_bytes=buffer_bytes))
+    assert found == [row for row in everything(shape, visibility) if row.key in wanted]
+
+
+@settings(max_examples=40)
+@given(shapes(), visibilities(), st.data())
+def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility, data: st.DataObject) -> None:
+    stores = new_stores()
+    layers = shape.store(stores)
+    stored = sorted({row.key for rows in shape.layers for row in rows})
+    wanted = tuple(sorted(set(data.draw(st.lists(st.sampled_from(stored), min_size=1)))))
+    split = Split(KeyRange(), tuple(layers[1:]), points=wanted)
+    found = looked_up(stores, split, visibility, wal_rows=rows_to_columns(shape.layers[0]))
+    assert found == [row for row in everything(shape, visibility) if row.key in wanted]
+
+
+@settings(max_examples=100)
+@given(shapes(), visibilities(), st.lists(st.binary(max_size=3), max_size=8, unique=True), st.data())
+def test_several_ranges_show_what_a_scan_shows_of_them(
+    shape: Shape, visibility: Visibility, edges: list[bytes], data: st.DataObject
+) -> None:
+    stores = new_stores()
+    layers = shape.store(stores)
+    bounds: list[bytes | None] = [*sorted(edges)]
+    if len(bounds) % 2:
+        bounds.append(None)
+    ranges = [KeyRange(start or b"", end) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+    splits = plan_ranges(
+        layers,
+        ranges,
+        target_bytes=data.draw(st.sampled_from([1, 200, 1 << 20])),
+        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+        measure=lambda part: measure_slice(stores, part),
+    )
+    found = [row for split in splits for row in windowed(stores, split.layers, 100, visibility)]
+    assert found == [row for row in everything(shape, visibility) if any(keys.contains(row.key) for keys in ranges)]
+
+
+def test_small_ranges_share_a_split_and_large_ones_are_cut() -> None:
+    stores = new_stores()
+    layer = Layer("run 0", (put_file(stores, [Row(b"%04d" % number, 1) for number in range(2000)], block_size=200),))
+    ranges = [KeyRange(b"%04d" % start, b"%04d" % (start + 2)) for start in range(0, 100, 10)]
+    ranges.append(KeyRange(b"0500", b"1500"))
+    splits = plan_ranges(
+        [layer],
+        ranges,
+        target_bytes=5000,
+        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+        measure=lambda part: measure_slice(stores, part),
+    )
+    assert splits[0].ranges == tuple(ranges[:10])
+    assert splits[0].keys == KeyRange(b"0000", b"0092")
+    assert len(splits) > 3
+    assert splits[1].keys.start == b"0500"
+
+
+def test_ranges_that_meet_the_same_file_are_slices_of_it() -> None:
+    stores = new_stores()
+    part = put_file(stores, [Row(bytes([key]), 1) for key in b"abcdef"])
+    [cut] = cut_to_ranges([Layer("run 0", (part,))], [KeyRange(b"a", b"c"), KeyRange(b"d", b"e"), KeyRange(b"x")])
+    assert [piece.keys for piece in cut.slices] == [KeyRange(b"a", b"c"), KeyRange(b"d", b"e")]
+
+
+def test_operands_of_other_keys_in_the_same_block_do_not_matter() -> None:
+    stores = new_stores()
+    rows = [Row(b"a", 1, RowKind.MERGE, b"1"), Row(b"b", 1, value=b"2")]
+    layer = Layer("run 0", (put_file(stores, rows),))
+    split = Split(point_range(b"b"), (layer,), points=(b"b",))
+    for cursors in point_cursors(stores, split, None, buffer_bytes=1 << 20, window_bytes=1 << 20):
+        [(sources, selection)] = visible_windows(cursors, EVERYTHING, None)
+        assert [row.value for row in columns_to_rows(take_rows(sources, selection.rows))] == [b"2"]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_damage_is_placed_in_the_file(compression: Compression) -> None:
+    stores = new_stores()
+    rows = [Row(b"%04d" % number, 1, value=b"v" * 20) for number in range(500)]
+    part = put_file(stores, rows, block_size=200, compression=compression)
+    index = fetch_index(stores, part.file)
+    block, _ = index.blocks_for(point_range(rows[300].key))
+    span = index.block_range(block, part.file.info)
+    data = bytearray(stores.main.get(part.file.path))
+    data[span.start + 20] ^= 0xFF
+    stores.main.put(part.file.path, [bytes(data)])
+    split = Split(KeyRange(), (Layer("run 0", (part,)),), points=(rows[0].key, rows[300].key, rows[400].key))
+    with pytest.raises(CorruptDataError, match="checksum") as caught:
+        looked_up(stores, split)
+    assert (caught.value.path[-len(part.file.path) :], caught.value.offset) == (part.file.path, span.start)
+
+
+def test_files_of_a_run_in_the_wrong_order_are_noticed() -> None:
+    stores = new_stores()
+    layer = Layer("run", (put_file(stores, [Row(b"a", 1), Row(b"c", 1)]), put_file(stores, [Row(b"c", 2)])))
+    with pytest.raises(CorruptDataError, match="key 63 follows 63"):
+        looked_up(stores, Split(KeyRange(), (layer,), points=(b"a", b"c")))
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+class RemoteStore(FailingStore):
+    """A store that counts, and that the readers take for a remote one."""
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+
+class RangeCounter(RemoteStore):
+    """It counts the ranges of SSTs one by one."""
+
+    ranges = 0
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        self.ranges += path.startswith("compacted/")
+        return super().get_range(path, span)
+
+    def get_ranges(self, path: str, spans: object) -> list[Buffer]:  # type: ignore[override]
+        self.ranges += len(spans) if path.startswith("compacted/") else 0  # type: ignore[arg-type]
+        return super().get_ranges(path, spans)  # type: ignore[arg-type]
+
+
+def compacted_table(name: str, rows: int) -> TableStores:
+    """One sorted run of several files, with filters."""
+    store = SlateStore.create(f"memory://{name}")
+    keys = [b"%08d" % (2 * number) for number in range(rows)]
+    store.write(pa.table({"key": keys, "value": [b"v" * 90 for _ in keys]}), sstSize="256k")
+    counter = RangeCounter(MemoryStore(name))
+    return TableStores(main=counter, wal=counter)
+
+
+def test_a_look_up_in_a_compacted_table_reads_three_ranges() -> None:
+    stores = compacted_table("points-compacted", 10_000)
+    options = ReadOptions.parse({"path": "memory://points-compacted"})
+    counter = stores.main
+    assert isinstance(counter, RangeCounter)
+    for number in (0, 7, 5000, 9999):
+        indexes.clear()
+        filter_sets.clear()
+        counter.ranges = 0
+        found = look_up(stores, [b"%08d" % (2 * number)], options, SystemClock())
+        assert found is not None
+        assert 1 < counter.ranges <= 3  # filter, index, block
+        counter.ranges = 0
+        assert look_up(stores, [b"%08d" % (2 * number)], options, SystemClock()) is not None
+        assert counter.ranges == 1  # filter and index are held
+    counter.ranges = 0
+    misses = sum(look_up(stores, [b"%08d" % (2 * number + 1)], options, SystemClock()) is None for number in range(100))
+    assert (misses, counter.ranges < 20) == (100, True)
+
+
+def test_many_keys_are_one_request_a_file() -> None:
+    stores = compacted_table("points-many", 10_000)
+    counter = stores.main
+    assert isinstance(counter, RangeCounter)
+    plan_stores = replace(stores, main=counter)
+    from slatespark.table.read.plan import plan_layers
+    from slatespark.table.snapshot import fetch_latest_manifest
+
+    _, manifest = fetch_latest_manifest(plan_stores)
+    layers = plan_layers(manifest, {})
+    files = sum(len(layer.slices) for layer in layers)
+    wanted = sorted(b"%08d" % (2 * int(number)) for number in np.random.default_rng(1).choice(10_000, 500, False))
+    [split] = plan_points(layers, wanted, target_bytes=64 << 20)
+    assert [row.key for row in looked_up(plan_stores, split, buffer_bytes=64 << 20)] == wanted
+    assert files > 3
+    assert counter.count("get_ranges", "compacted/*") == files
+
+
+def test_a_split_of_points_has_only_the_files_between_them() -> None:
+    stores = new_stores()
+    layer = Layer("run", tuple(put_file(stores, [Row(bytes([key]), 1)]) for key in b"abcdef"))
+    splits = plan_points([layer], [b"a", b"b", b"e"], target_bytes=8192)
+    assert [split.points for split in splits] == [(b"a", b"b"), (b"e",)]
+    assert [len(split.layers[0].slices) for split in splits] == [2, 1]
+    assert splits[0].layers == cut_layers([layer], KeyRange(b"a", key_after(b"b")))
