@@ -15,8 +15,8 @@ from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
 from slatespark.spark.writer import SlateWriter
+from slatespark.table.definition import resolve_codec
 from slatespark.table.read.arrow import Projection, project
-from slatespark.table.read.reader import resolve_codec
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
+from slatespark.table.definition import resolve_codec
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
@@ -26,15 +27,6 @@ from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
-    from slatespark.format.manifest import Manifest
-
-try:
-    from slatespark.table.definition import resolve_codec
-except ImportError:
-
-    def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
-        """Return the codec of raw tables."""
-        return RAW_CODEC
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -181,9 +182,9 @@ class RangeCounter(RemoteStore):
         self.ranges += path.startswith("compacted/")
         return super().get_range(path, span)
 
-    def get_ranges(self, path: str, spans: object) -> list[Buffer]:  # type: ignore[override]
-        self.ranges += len(spans) if path.startswith("compacted/") else 0  # type: ignore[arg-type]
-        return super().get_ranges(path, spans)  # type: ignore[arg-type]
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        self.ranges += len(spans) if path.startswith("compacted/") else 0
+        return super().get_ranges(path, spans)
 
 
 def compacted_table(name: str, rows: int) -> TableStores:
