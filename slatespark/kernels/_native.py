@@ -77,6 +77,13 @@ def _zero_bits(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
+def _leading_zeros(typing_context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
 def _copy_exact(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte_pointer, word = ir.IntType(8).as_pointer(), ir.IntType(64)
@@ -92,6 +99,8 @@ def _copy_exact(typing_context: Any, target: Any, source: Any, size: Any) -> Any
 swap_word: Callable[[np.uint64], np.uint64] = _intrinsic(_swap_word)
 # Counts the zero bits below the lowest one bit, of a word that is not 0.
 zero_bits: Callable[[np.uint64], int] = _intrinsic(_zero_bits)
+# Counts the zero bits above the highest one bit; 64 for 0.
+leading_zeros: Callable[[np.uint64], int] = _intrinsic(_leading_zeros)
 # Copies (target, source, size) bytes and touches no other.
 copy_exact: Callable[[int, int, int], None] = _intrinsic(_copy_exact)
 

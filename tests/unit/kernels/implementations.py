@@ -25,6 +25,8 @@ MODULES: Final = {
     "index": ["decode_index", "encode_index"],
     "separators": ["separator_keys"],
     "match": ["match_keys", "lower_bounds"],
+    "tuple_encode": ["encode_tuples"],
+    "tuple_decode": ["decode_tuples"],
 }
 
 
