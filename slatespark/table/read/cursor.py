@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import groupby
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from slatespark.format.index import SstIndex
 from slatespark.kernels import decode_blocks, lower_bound
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
-from slatespark.storage import read_ahead
+from slatespark.storage import Buffer, read_ahead
 from slatespark.table.read.fetch import fetch_index, reading
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
@@ -28,6 +29,8 @@ from slatespark.table.stores import TableStores
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
 # they compare as positions in key order.
 Bound: TypeAlias = tuple[bytes, int]
+
+MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
 
 
 class LayerCursor:
@@ -96,9 +99,8 @@ def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Itera
         When bytes are damaged or keys are out of order, within a file or from file to file.
     """
     last: Window | None = None
-    for number, part in enumerate(layer.slices):
-        following = layer.slices[number + 1] if number + 1 < len(layer.slices) else None
-        for window in _slice_windows(stores, part, following, window_bytes):
+    for part, following, reads in _planned_reads(stores, layer, window_bytes):
+        for window in _slice_windows(part, following, reads):
             if last is not None:
                 _check_order(last, window, part)
             yield window
@@ -115,19 +117,48 @@ def _check_order(last: Window, window: Window, part: FileSlice) -> None:
         )
 
 
-def _slice_windows(
-    stores: TableStores, part: FileSlice, following: FileSlice | None, window_bytes: int
-) -> Iterator[Window]:
-    index = fetch_index(stores, part.file)
-    first, end = index.blocks_for(part.keys)
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What is read for one slice: groups of blocks, and their bytes, which come in that order.
+
+    Slices of one file share `buffers`, so the next slice is on its way while this one is merged.
+    """
+
+    stores: TableStores
+    index: SstIndex
+    edges: NDArray[np.int64]
+    groups: list[tuple[int, int]]
+    buffers: Iterator[Buffer]
+    window_bytes: int
+
+
+def _planned_reads(
+    stores: TableStores, layer: Layer, window_bytes: int
+) -> Iterator[tuple[FileSlice, FileSlice | None, _Reads]]:
+    """Yield each slice with the one after it and its reads."""
+    followers = iter([*layer.slices[1:], None])
+    for file, parts in groupby(layer.slices, key=lambda part: part.file):
+        index, slices = fetch_index(stores, file), list(parts)
+        edges = index.block_edges(file.info)
+        groups = [_group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
+        spans = [ByteRange(int(edges[a]), int(edges[b])) for each in groups for a, b in each]
+        largest = max(map(len, spans), default=1)
+        depth = max(2, min(MAX_READS_AHEAD, 2 * window_bytes // largest))
+        buffers = read_ahead(stores.at(file.root), file.path, spans, depth=depth)
+        for part, part_groups in zip(slices, groups, strict=True):
+            yield part, next(followers), _Reads(stores, index, edges, part_groups, buffers, window_bytes)
+
+
+def _slice_windows(part: FileSlice, following: FileSlice | None, reads: _Reads) -> Iterator[Window]:
+    end = reads.groups[-1][1] if reads.groups else 0
     goes_on_at = following.keys.start if following is not None else None
-    for block, rows in _decoded_chunks(stores, part, index, first, end, window_bytes):
+    for block, rows in _decoded_chunks(part, reads):
         low = lower_bound(rows, part.keys.start, 0, len(rows)) if part.keys.start else 0
         high = len(rows) if part.keys.end is None else lower_bound(rows, part.keys.end, low, len(rows))
         if low == high:
             continue
         last_key = rows.key(high - 1)
-        goes_on = index.spans_key(block, last_key) if block < end else goes_on_at == last_key
+        goes_on = reads.index.spans_key(block, last_key) if block < end else goes_on_at == last_key
         if not goes_on:
             yield Window(rows, low, high, (last_key, 1))
             continue
@@ -137,21 +168,16 @@ def _slice_windows(
         yield Window(rows, split, high, (last_key, 0))
 
 
-def _decoded_chunks(
-    stores: TableStores, part: FileSlice, index: SstIndex, first: int, end: int, window_bytes: int
-) -> Iterator[tuple[int, RowColumns]]:
+def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowColumns]]:
     """Yield (number of the block after it, rows) of consecutive groups of blocks."""
-    file, store = part.file, stores.at(part.file.root)
-    edges = index.block_edges(file.info)
-    groups = _group_blocks(edges, first, end, window_bytes)
-    spans = [ByteRange(int(edges[a]), int(edges[b])) for a, b in groups]
-    buffers = read_ahead(store, file.path, spans)
-    for (block, stop), span in zip(groups, spans, strict=True):
-        with reading(store, file.path, span.start):
-            data = np.frombuffer(next(buffers), np.uint8)
+    file, store, edges = part.file, reads.stores.at(part.file.root), reads.edges
+    for block, stop in reads.groups:
+        start = int(edges[block])
+        with reading(store, file.path, start):
+            data = np.frombuffer(next(reads.buffers), np.uint8)
             while block < stop:
-                inside = edges[block : stop + 1] - span.start
-                opened = open_blocks(data, inside, file.info.compression, limit_bytes=window_bytes)
+                inside = edges[block : stop + 1] - start
+                opened = open_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
                 block += len(opened.starts)
                 yield block, rows
