@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-VARIANT_MARK: Final = b"variant"  # metadata of a field of the struct that holds a VARIANT
+from slatespark.encoding.column_types import DURATION, TIME, TIMESTAMP, TIMESTAMP_NTZ, is_variant
 
 _NAMES: Final = {
     pa.bool_(): "BOOLEAN",
@@ -19,10 +19,10 @@ _NAMES: Final = {
     pa.string(): "STRING",
     pa.binary(): "BINARY",
     pa.date32(): "DATE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-    pa.timestamp("us"): "TIMESTAMP_NTZ",
-    pa.duration("us"): "INTERVAL DAY TO SECOND",
-    pa.time64("ns"): "TIME",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
+    DURATION: "INTERVAL DAY TO SECOND",
+    TIME: "TIME",
 }
 
 
@@ -42,11 +42,6 @@ def sql_type(field: pa.Field) -> str:
     return _NAMES.get(kind, str(kind).upper())
 
 
-def is_variant(kind: pa.DataType) -> bool:
-    """Tell whether a struct holds a VARIANT, as Spark hands them over."""
-    return pa.types.is_struct(kind) and any(VARIANT_MARK in (part.metadata or {}) for part in kind)
-
-
 def flat_type(name: str) -> pa.DataType | None:
     """Return the flat type that SQL calls so, ignoring case; None if there is none."""
     plain = name.strip().upper()
@@ -55,7 +50,7 @@ def flat_type(name: str) -> pa.DataType | None:
     return _BY_NAME.get(plain)
 
 
-_BY_NAME: Final = {name: kind for kind, name in _NAMES.items()} | {
+_BY_NAME: Final[dict[str, pa.DataType]] = {name: kind for kind, name in _NAMES.items()} | {
     "BYTE": pa.int8(),
     "SHORT": pa.int16(),
     "INTEGER": pa.int32(),

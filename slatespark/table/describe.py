@@ -10,14 +10,15 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.type_names import sql_type
+from slatespark.errors import TableNotFoundError
 from slatespark.format.codecs import Compression
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.describe_files import (
     LayerFacts,
     distinct_files,
@@ -139,7 +140,7 @@ class TableFacts:
 
     Attributes
     ----------
-    kind : `raw`, key and value as bytes, or `typed`
+    kind : `raw`, key and value as bytes, or `typed`; `unknown` for a clone whose parent was not found
     manifest_format, sst_formats : versions of the envelope of the manifest, and of the files' blocks
     last_seq : highest visible sequence number, of files and WAL
     clock_tick_ms : highest create_ts of any row; None when nothing was ever written
@@ -210,14 +211,14 @@ def _table_facts(
     stores: TableStores,
     snapshot: Snapshot,
     layers: Sequence[Layer],
-    definition: tuple[int, Any] | None,
+    definition: tuple[int, TableDefinition] | None,
     *,
     count_rows: bool = False,
 ) -> TableFacts:
     manifest, files, log = snapshot.manifest, distinct_files(layers), manifest_log(stores)
     return TableFacts(
         url=stores.url,
-        kind="raw" if definition is None or not definition[1].is_typed else "typed",
+        kind="unknown" if definition is None else "typed" if definition[1].is_typed else "raw",
         version=snapshot.manifest_id,
         manifest_format=_ENVELOPE.unpack_from(log.get(snapshot.manifest_id))[0],
         sst_formats=tuple(sorted({file.format_version for file in files})),
@@ -237,16 +238,19 @@ def _table_facts(
         external=_external(manifest),
         jobs=_jobs(stores),
         versions=tuple(log.numbers()),
-        definition=None if definition is None else _definition(*definition),
+        definition=None if definition is None or definition[1] == TableDefinition() else _definition(*definition),
     )
 
 
-def _find_definition(stores: TableStores, manifest: Manifest) -> tuple[int, Any] | None:
-    del stores, manifest
-    return None
+def _find_definition(stores: TableStores, manifest: Manifest) -> tuple[int, TableDefinition] | None:
+    """Return the definition, also one with no content; None where it lies with a parent that was not found."""
+    try:
+        return fetch_definition(stores, manifest) or (0, TableDefinition())
+    except TableNotFoundError:
+        return None
 
 
-def _definition(version: int, definition: Any) -> DefinitionFacts:
+def _definition(version: int, definition: TableDefinition) -> DefinitionFacts:
     keys = definition.key_columns
     return DefinitionFacts(
         version=version,

@@ -7,9 +7,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from slatespark.errors import OptionError, SchemaError, TableExistsError
+from slatespark.errors import OptionError, SchemaError, SlateError, TableExistsError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
+from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.history.timeline import VersionFacts, list_versions
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.arrow import row_dict
@@ -102,6 +105,24 @@ class SlateStore:
     def __repr__(self) -> str:
         return f"SlateStore({self.url!r})"
 
+    def __str__(self) -> str:
+        """Show facts, columns and layers of the newest version as text."""
+        from slatespark.display.portrait_text import portrait_text
+
+        try:
+            return portrait_text(self._portrait({}))
+        except SlateError as exc:  # what is printed must not fail
+            return f"{self!r}\n{type(exc).__name__}: {exc}"
+
+    def _repr_html_(self) -> str:
+        """Show facts, columns and a picture of the layers of the newest version in a notebook."""
+        from slatespark.display.notebook import failure_html, portrait_html
+
+        try:
+            return portrait_html(self._portrait({}))
+        except SlateError as exc:
+            return failure_html(repr(self), exc)
+
     def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
         """Return the rows as batches, in key order, of one snapshot.
 
@@ -171,6 +192,48 @@ class SlateStore:
             return latest_id
         record = self._commit(reader, parsed, "overwrite" if mode == "overwrite" else "write")
         return latest_id if record is None else record.manifest_id
+
+    def detail(self, *, countRows: bool = False, **options: Any) -> TableFacts:
+        """Return the facts of the table: definition, version, layers, files, WAL, checkpoints.
+
+        Parameters
+        ----------
+        countRows : count row versions too, which costs a request per file
+        options : read options that choose a version
+        """
+        return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+
+    def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
+        """Return the newest `limit` versions of the table, newest first, with what is known of their commits."""
+        return list_versions(self._stores, limit)
+
+    def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
+        """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""
+        return list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+
+    def runs(self, **options: Any) -> tuple[LayerFacts, ...]:
+        """Return the layers of a version, L0 views and sorted runs, newest first; `options` as for `detail`."""
+        return list_layers(self._stores, self._read_options(options), self._clock)
+
+    def plotLayers(self, ax: Any = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the layers of a version over their keys.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+        options : read options that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_layers
+
+        return plot_layers(self._portrait(options), ax)
+
+    def _portrait(self, options: dict[str, Any]) -> TablePortrait:
+        return portray_table(self._stores, self._read_options(options), self._clock)
 
     def verify(self, *, all_versions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""

@@ -1,0 +1,39 @@
+"""The versions of a table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slatespark.display.text import NOTHING, align_table, printable
+from slatespark.table.history.timeline import VersionFacts
+from slatespark.units import ms_to_text
+
+
+def versions_text(versions: Sequence[VersionFacts]) -> str:
+    """Return versions as aligned columns."""
+    rows = [
+        (
+            str(facts.version),
+            ms_to_text(facts.committed_ms),
+            printable(facts.operation or NOTHING),
+            _rows(facts),
+            NOTHING if facts.files is None else f"{facts.files:,}",
+            _seqs(facts),
+            printable(str(facts.engine or NOTHING)),
+            printable(str(facts.write_id or NOTHING)),
+        )
+        for facts in versions
+    ]
+    header = ("version", "committed", "operation", "rows", "files", "seqs", "engine", "write")
+    return align_table(header, rows, right={"version", "files"})
+
+
+def _rows(facts: VersionFacts) -> str:
+    counts = (f"{count:,} {printable(kind)}" for kind, count in facts.rows.items() if count)
+    return ", ".join(counts) or NOTHING
+
+
+def _seqs(facts: VersionFacts) -> str:
+    if facts.first_seq is None or facts.last_seq is None:
+        return NOTHING
+    return str(facts.first_seq) if facts.first_seq == facts.last_seq else f"{facts.first_seq}-{facts.last_seq}"
