@@ -31,12 +31,14 @@ from slatespark.errors import (
 
 if TYPE_CHECKING:
     from slatespark.spark.session import register, storageOptions
+    from slatespark.spark.slate_table import SlateTable
     from slatespark.table.slate_store import SlateStore
 
 __version__ = "0.1.0"
 
 _LAZY: Final = {
     "SlateStore": "slatespark.table.slate_store",
+    "SlateTable": "slatespark.spark.slate_table",
     "register": "slatespark.spark.session",
     "storageOptions": "slatespark.spark.session",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "SchemaError",
     "SlateError",
     "SlateStore",
+    "SlateTable",
     "SnapshotExpiredError",
     "TableExistsError",
     "TableNotFoundError",

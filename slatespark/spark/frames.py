@@ -1,0 +1,131 @@
+"""Facts of a table as DataFrames, with columns that are fixed also when there is no row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+
+from slatespark.table.describe import TableFacts
+from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.table.history.timeline import VersionFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DETAIL: Final = (
+    "url STRING, kind STRING, version BIGINT, keyColumns ARRAY<STRING>, keyFormat STRING, valueFormat STRING, "
+    "properties MAP<STRING, STRING>, files BIGINT, storedBytes BIGINT, l0Views BIGINT, sortedRuns BIGINT, "
+    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>"
+)
+HISTORY: Final = (
+    "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
+    "lastSeq BIGINT, rows MAP<STRING, BIGINT>, files BIGINT"
+)
+FILES: Final = (
+    "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
+    "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
+    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP"
+)
+RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
+
+_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: no datetime of Python, in any time zone, goes much further
+_EARLIEST_MS: Final = -62_135_424_000_000  # 0001-01-03
+
+
+def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
+    """Return what the table is, in one row."""
+    definition = facts.definition
+    row = (
+        facts.url,
+        facts.kind,
+        facts.version,
+        [] if definition is None else list(definition.key_columns),
+        None if definition is None else definition.key_format,
+        None if definition is None else definition.value_format,
+        {} if definition is None else dict(definition.properties),
+        facts.files,
+        facts.stored_bytes,
+        facts.l0_views,
+        facts.sorted_runs,
+        facts.last_seq,
+        facts.clock_tick_ms,
+        list(facts.versions),
+    )
+    return _frame(spark, DETAIL, [row])
+
+
+def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> DataFrame:
+    """Return the versions, newest first."""
+    rows = [
+        (
+            facts.version,
+            facts.committed_ms,
+            facts.operation,
+            facts.engine,
+            facts.write_id,
+            facts.first_seq,
+            facts.last_seq,
+            dict(facts.rows),
+            facts.files,
+        )
+        for facts in versions
+    ]
+    return _frame(spark, HISTORY, rows)
+
+
+def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
+    """Return the files, layer by layer, newest first."""
+    rows = [
+        (
+            facts.layer,
+            facts.id,
+            facts.root,
+            facts.start,
+            facts.end,
+            facts.stored_bytes,
+            facts.compression,
+            facts.created_ms,
+            facts.rows,
+            facts.blocks,
+            facts.min_seq,
+            facts.max_seq,
+            facts.min_create_ms,
+            facts.max_create_ms,
+            facts.min_expire_ms,
+            facts.max_expire_ms,
+        )
+        for facts in files
+    ]
+    return _frame(spark, FILES, rows)
+
+
+def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
+    """Return the layers, newest first."""
+    rows = [(facts.number, facts.name, facts.files, facts.stored_bytes, facts.start, facts.end) for facts in layers]
+    return _frame(spark, RUNS, rows)
+
+
+def _frame(spark: SparkSession, ddl: str, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """Return rows as a DataFrame; times are given in ms, and shown no later than the last years a datetime can hold."""
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    in_ms = [StructField(f.name, LongType() if isinstance(f.dataType, TimestampType) else f.dataType) for f in schema]
+    bounded = [
+        tuple(
+            min(max(value, _EARLIEST_MS), _LATEST_MS)
+            if isinstance(f.dataType, TimestampType) and value is not None
+            else value
+            for f, value in zip(schema, row, strict=True)
+        )
+        for row in rows
+    ]
+    frame = spark.createDataFrame(bounded, StructType(in_ms))
+    return frame.select(
+        *[
+            F.timestamp_millis(f.name).alias(f.name) if isinstance(f.dataType, TimestampType) else F.col(f.name)
+            for f in schema
+        ]
+    )

@@ -1,0 +1,169 @@
+"""Delta's merge: a builder of clauses, executed as one pass over target and source and one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.spark.failures import own_errors
+from slatespark.spark.merge_rows import (
+    BY_SOURCE,
+    MATCHED,
+    NOT_MATCHED,
+    OP_COLUMN,
+    Expression,
+    MergeClause,
+    MergeSides,
+    merge_rows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from slatespark.spark.slate_table import SlateTable
+
+
+class SlateMergeBuilder:
+    """Clauses of a merge, as in `DeltaMergeBuilder`; made by `SlateTable.merge`.
+
+    Every method returns a new builder. Of several clauses of a kind the first one whose condition holds is taken; a
+    clause without a condition must be the last of its kind.
+    """
+
+    def __init__(
+        self, table: SlateTable, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
+    ) -> None:
+        self._table, self._source, self._condition, self._clauses = table, source, condition, clauses
+
+    def whenMatchedUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
+    ) -> SlateMergeBuilder:
+        """Set columns of rows that match; expressions may use the columns of both sides."""
+        return self._with(MergeClause(MATCHED, "update", condition, _given(set, "whenMatchedUpdate", "set")))
+
+    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
+        """Set every column of rows that match to the source's column of the same name."""
+        return self._with(MergeClause(MATCHED, "update", condition))
+
+    def whenMatchedDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
+        """Delete rows that match."""
+        return self._with(MergeClause(MATCHED, "delete", condition))
+
+    def whenNotMatchedInsert(
+        self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
+    ) -> SlateMergeBuilder:
+        """Insert rows of the source that match no row; columns not named become null."""
+        return self._with(
+            MergeClause(NOT_MATCHED, "insert", condition, _given(values, "whenNotMatchedInsert", "values"))
+        )
+
+    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
+        """Insert rows of the source that match no row, with the columns of the same name."""
+        return self._with(MergeClause(NOT_MATCHED, "insert", condition))
+
+    def whenNotMatchedBySourceUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
+    ) -> SlateMergeBuilder:
+        """Set columns of rows that no row of the source matches; expressions may use the target's columns."""
+        assigned = _given(set, "whenNotMatchedBySourceUpdate", "set")
+        return self._with(MergeClause(BY_SOURCE, "update", condition, assigned))
+
+    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
+        """Delete rows that no row of the source matches."""
+        return self._with(MergeClause(BY_SOURCE, "delete", condition))
+
+    def execute(self, **writeOptions: Any) -> None:
+        """Carry the merge out, in one commit.
+
+        Parameters
+        ----------
+        writeOptions : options of the write, such as `ttl` of the rows updated and inserted
+
+        Raises
+        ------
+        InvalidRequestError
+            When there is no clause; when several rows of the source change one row, or insert one key; when a row would
+            be inserted under the key of a row that stays. Nothing was changed.
+        SchemaError
+            When a clause names a column that the table does not have, or the source lacks one.
+        CommitConflictError
+            When anything was committed to the table after the merge read it.
+        """
+        if not self._clauses:
+            raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
+        table = self._table
+        with own_errors():
+            change = table._begin_change()
+            columns = tuple(change.rows.columns)
+            clauses = tuple(_resolve(clause, columns, change.key_columns, table.name) for clause in self._clauses)
+            sides = MergeSides(change.rows, self._source, table.name, columns, change.key_columns)
+            changed = merge_rows(sides, self._condition, clauses)
+            table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
+
+    # --- in between ---------------------------------------------------------------------------------------------------
+
+    def _with(self, clause: MergeClause) -> SlateMergeBuilder:
+        same = (known for known in self._clauses if known.kind == clause.kind)
+        before = next((known for known in same if known.condition is None), None)
+        if before is not None:
+            raise InvalidRequestError(
+                f"{clause.name} comes after {before.name} without a condition, so no row ever reaches it.",
+                todo="Give the earlier clause a condition, or put it last.",
+            )
+        return SlateMergeBuilder(self._table, self._source, self._condition, (*self._clauses, clause))
+
+
+# --- clauses against the table --------------------------------------------------------------------------------------
+
+
+def _resolve(
+    clause: MergeClause, columns: tuple[str, ...], key_columns: tuple[str, ...], alias: str | None
+) -> MergeClause:
+    """Return a clause with the columns it assigns spelled as in the table."""
+    if clause.assigned is None:
+        return clause
+    assigned: dict[str, Expression] = {}
+    for given, value in clause.assigned.items():
+        name = _column(given, clause, columns, alias)
+        if name in assigned:
+            raise SchemaError(f"{clause.name} sets column {name} twice.", todo="Set it once.")
+        assigned[name] = value
+    if clause.action == "update" and (changed := [name for name in key_columns if name in assigned]):
+        raise InvalidRequestError(
+            f"{clause.name} sets key column {changed[0]}.",
+            why="A row cannot get another key.",
+            todo="Delete the row and insert the new one.",
+        )
+    if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
+        raise InvalidRequestError(
+            f"{clause.name} gives no value for key column {missing[0]}.", todo="Give one for every key column."
+        )
+    return replace(clause, assigned=assigned)
+
+
+def _column(given: str, clause: MergeClause, columns: tuple[str, ...], alias: str | None) -> str:
+    """Return the table's column for a name, which may be in backticks, and have the target's alias in front."""
+    names = [given]
+    if alias is not None and given.lower().startswith(f"{alias.lower()}."):
+        names.append(given[len(alias) + 1 :])
+    by_name = {column.lower(): column for column in columns}
+    for name in names:
+        for spelled in (name.lower(), name.lower().strip("`")):
+            if spelled in by_name:
+                return by_name[spelled]
+    raise SchemaError(
+        f"{clause.name} sets column {given}, which the table does not have.",
+        todo=f"Its columns are {', '.join(columns)}.",
+    )
+
+
+def _given(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
+    if not assigned:
+        raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
+    return dict(assigned)

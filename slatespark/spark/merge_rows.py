@@ -1,0 +1,304 @@
+"""The rows that a merge changes: target and source joined once, every row marked with what becomes of it.
+
+The join yields pairs (matched), rows of the source alone (not matched) and rows of the target alone (not matched by
+source). Each of the three is judged where only the columns are in scope that its clauses may use. Then rows of one key
+come together, sorted for the load, and what must not happen to a key raises an error inside the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark.errors import SchemaError
+from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
+from slatespark.spark.type_mapping import fit_type
+
+Expression: TypeAlias = Column | str
+
+MATCHED: Final = "matched"
+NOT_MATCHED: Final = "notMatched"
+BY_SOURCE: Final = "notMatchedBySource"
+
+_CALLED: Final = {MATCHED: "whenMatched", NOT_MATCHED: "whenNotMatched", BY_SOURCE: "whenNotMatchedBySource"}
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One clause.
+
+    Attributes
+    ----------
+    kind : which rows it is about: `matched`, `notMatched` or `notMatchedBySource`
+    action : `update`, `delete` or `insert`
+    condition : of these rows, those for which it is true; None for all
+    assigned : what columns become; None takes every column from the source
+    """
+
+    kind: str
+    action: str
+    condition: Expression | None = None
+    assigned: Mapping[str, Expression] | None = None
+
+    @property
+    def name(self) -> str:
+        """How the builder's method begins."""
+        return f"{_CALLED[self.kind]}{self.action.capitalize()}"
+
+
+OP_COLUMN: Final = "__slate_op"
+_PUT: Final = "put"
+_DELETE: Final = "delete"
+_KEEP: Final = "keep"  # a row that stays as it is; inserts must know its key
+
+_IN_SOURCE: Final = "__slate_in_source"
+_IN_TARGET: Final = "__slate_in_target"
+_CHOICE: Final = "__slate_choice"  # index of the clause that applies; null where none does
+
+Clauses: TypeAlias = Sequence[MergeClause]
+
+
+@dataclass(frozen=True)
+class MergeSides:
+    """The two sides of a merge.
+
+    Attributes
+    ----------
+    target : all columns of the table, under its alias if it has one
+    columns, key_columns : names of the table's columns
+    """
+
+    target: DataFrame
+    source: DataFrame
+    alias: str | None
+    columns: tuple[str, ...]
+    key_columns: tuple[str, ...]
+
+
+def merge_rows(sides: MergeSides, condition: Expression, clauses: Clauses) -> DataFrame:
+    """Return the rows to write: the table's columns and `OP_COLUMN`, sorted for the load.
+
+    The job that runs it fails with the text of an `InvalidRequestError` where the merge is not allowed.
+
+    Raises
+    ------
+    SchemaError
+        When the source lacks a column that a clause takes from it, or a value does not have its column's type.
+    """
+    source = sides.source.withColumn(_IN_SOURCE, F.lit(True))
+    target = sides.target.withColumn(_IN_TARGET, F.lit(True))
+    joined = source.join(target, expression(condition), _join_kind(clauses))
+    scope = _Scope(joined.withColumn(_CHOICE, F.lit(None).cast("int")), sides).begin()
+    scope = scope.judge(MATCHED, clauses, F.col(_IN_SOURCE) & F.col(_IN_TARGET))
+    scope = scope.leave_target().judge(NOT_MATCHED, clauses, F.col(_IN_TARGET).isNull())
+    scope = scope.leave_source().judge(BY_SOURCE, clauses, F.col(_IN_SOURCE).isNull())
+    return _settle_keys(_with_operation(scope.frame, sides, clauses), sides, clauses)
+
+
+def expression(given: Expression) -> Column:
+    """Return a column, or what SQL text says."""
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def _join_kind(clauses: Clauses) -> str:
+    kinds = {clause.kind for clause in clauses}
+    if NOT_MATCHED in kinds:
+        return "full"  # rows that stay are needed too: none may be inserted over
+    return "right" if BY_SOURCE in kinds else "inner"
+
+
+# --- which clause applies, and what it makes of the row -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The joined rows with what is decided of them, and the columns of target and source that may be named now.
+
+    What the rows become is in columns of its own: keys start as the target's, values as null.
+    """
+
+    frame: DataFrame
+    sides: MergeSides
+
+    def begin(self) -> _Scope:
+        sides = self.sides
+        kinds = {field.name: field.dataType for field in sides.target.schema.fields}
+        start = {
+            _result(place): self._of_target(name) if name in sides.key_columns else F.lit(None).cast(kinds[name])
+            for place, name in enumerate(sides.columns)
+        }
+        return _Scope(self.frame.withColumns(start), sides)
+
+    def judge(self, kind: str, clauses: Clauses, rows: Column) -> _Scope:
+        """Let the clauses of one kind decide on their rows."""
+        numbered = [(index, clause) for index, clause in enumerate(clauses) if clause.kind == kind]
+        if not numbered:
+            return self
+        chosen = self.frame.withColumn(_CHOICE, F.when(rows, _first_that_holds(numbered)).otherwise(F.col(_CHOICE)))
+        made = [(index, self._made(clause)) for index, clause in numbered]
+        results = {}
+        for place, name in enumerate(self.sides.columns):
+            result = F.col(_result(place))
+            for index, values in made:
+                if name in values:
+                    result = F.when(F.col(_CHOICE) == index, values[name]).otherwise(result)
+            results[_result(place)] = result
+        return _Scope(chosen.withColumns(results), self.sides)
+
+    def leave_target(self) -> _Scope:
+        """Take the target's columns out of scope; the source's stay, with the qualifier that they have."""
+        sides = self.sides
+        source = [sides.source[quoted(name)] for name in sides.source.columns]
+        hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.columns)]
+        return _Scope(self.frame.select(*source, *hidden, *self._own()), sides)
+
+    def leave_source(self) -> _Scope:
+        """Take the source's columns out of scope, and the target's into it again."""
+        sides = self.sides
+        target = [F.col(_hidden(place)).alias(name) for place, name in enumerate(sides.columns)]
+        frame = self.frame.select(*target, *self._own())
+        return _Scope(frame if sides.alias is None else frame.alias(sides.alias), sides)
+
+    def _own(self) -> list[Column]:
+        results = [_result(place) for place in range(len(self.sides.columns))]
+        return [F.col(name) for name in (_IN_SOURCE, _IN_TARGET, _CHOICE, *results)]
+
+    def _of_target(self, name: str) -> Column:
+        return self.sides.target[quoted(name)]
+
+    def _made(self, clause: MergeClause) -> dict[str, Column]:
+        """Return what a clause sets columns to."""
+        sides = self.sides
+        if clause.action == "delete":
+            return {}
+        if clause.assigned is None:
+            names = _source_columns(sides.source, sides.columns, clause)
+            assigned = {name: sides.source[quoted(names[name])] for name in sides.columns}
+        else:
+            assigned = {name: expression(value) for name, value in clause.assigned.items()}
+        values = self._fit(assigned, clause)
+        if clause.action == "insert":
+            return values
+        for name in sides.columns:
+            kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
+            if name in sides.key_columns:
+                values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
+            else:
+                values.setdefault(name, kept)
+        return values
+
+    def _fit(self, assigned: Mapping[str, Column], clause: MergeClause) -> dict[str, Column]:
+        """Return the values with the types of their columns."""
+        named = [value.alias(f"c{place}") for place, value in enumerate(assigned.values())]
+        found = self.frame.select(*named).schema.fields
+        kinds = {field.name: field.dataType for field in self.sides.target.schema.fields}
+        return {
+            name: fit_type(value, field.dataType, kinds[name], where=f"{clause.name} sets column {name}")
+            for (name, value), field in zip(assigned.items(), found, strict=True)
+        }
+
+
+def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClause) -> dict[str, str]:
+    """Return, for each column of the target, the source's column of the same name.
+
+    Raises
+    ------
+    SchemaError
+        When the source lacks one.
+    """
+    try:
+        return dict(zip(columns, resolve_columns(columns, source.columns), strict=True))
+    except SchemaError as exc:
+        raise SchemaError(
+            f"{clause.name}All takes every column of the table from the source. {exc.args[0]}",
+            todo=f"Use {clause.name} and name the columns.",
+        ) from exc
+
+
+def _result(place: int) -> str:
+    return f"__slate_result_{place}"
+
+
+def _hidden(place: int) -> str:
+    return f"__slate_target_{place}"
+
+
+def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
+    """Return the index of the first clause whose condition is true; null where there is none."""
+    chosen = F.lit(None).cast("int")
+    for index, clause in reversed(numbered):
+        holds = F.lit(True) if clause.condition is None else expression(clause.condition)
+        chosen = F.when(holds, F.lit(index)).otherwise(chosen)
+    return chosen
+
+
+def _same_key(kept: Column, given: Column, name: str, clause: MergeClause) -> Column:
+    """Return a key column that an update of all columns leaves as it is, or fail."""
+    text = (
+        f"InvalidRequestError: {clause.name}All would give a row another value in key column {name}. "
+        "Match rows by all key columns, or name the columns to set."
+    )
+    return F.when(kept.eqNullSafe(given), kept).otherwise(F.raise_error(F.lit(text)))
+
+
+# --- rows of one key ------------------------------------------------------------------------------------------------
+
+
+def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
+    """Return the rows under the names of the table's columns, with the operation and the choice."""
+    operation = (
+        F.when(_chosen(clauses, action="delete"), F.lit(_DELETE))
+        .when(F.col(_CHOICE).isNotNull(), F.lit(_PUT))
+        .when(F.col(_IN_TARGET), F.lit(_KEEP))
+    )
+    names = [F.col(_result(place)).alias(name) for place, name in enumerate(sides.columns)]
+    rows = frame.select(*names, operation.alias(OP_COLUMN), F.col(_CHOICE)).where(F.col(OP_COLUMN).isNotNull())
+    inserts = any(clause.kind == NOT_MATCHED for clause in clauses)
+    return rows if inserts else rows.where(F.col(OP_COLUMN) != _KEEP)
+
+
+def _settle_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
+    """Return the rows to write, sorted by key; its job fails where the rows of a key contradict each other."""
+    keys = [F.col(quoted(name)) for name in sides.key_columns]
+    inserted, deleted = _chosen(clauses, kind=NOT_MATCHED), F.col(OP_COLUMN) == _DELETE
+    counted = {
+        "__slate_changes": _chosen(clauses, kind=MATCHED),
+        "__slate_inserts": inserted,
+        "__slate_stored": ~inserted,
+        "__slate_deletes": deleted,
+    }
+    of_key = Window.partitionBy(*keys)
+    counts = {name: F.count(F.when(which, F.lit(1))).over(of_key) for name, which in counted.items()}
+    changes, inserts, stored, deletes = (F.col(name) for name in counts)
+    several = F.lit(False) if _is_sole_delete(clauses) else changes > 1
+    text = (
+        F.when(several, F.lit("Several rows of the source match one row of the table, and change it"))
+        .when(inserts > 1, F.lit("Several rows of the source insert one row"))
+        .when(
+            (inserts > 0) & (stored > 0) & (deletes == 0),
+            F.lit("The merge inserts a row that the table has, but that its condition does not match"),
+        )
+    )
+    key = F.to_json(F.struct(*keys), {"ignoreNullFields": "false"})
+    todo = " Leave one row per key in the source, and match by all key columns."
+    failure = F.raise_error(F.concat(F.lit("InvalidRequestError: "), text, F.lit(": "), key, F.lit("."), F.lit(todo)))
+    operation = F.when(text.isNotNull(), failure.cast("string")).otherwise(F.col(OP_COLUMN))
+    replaced = deleted & (inserts > 0)  # the row inserted under the key of a deleted one takes its place
+    settled = cluster_by_key(rows, keys).withColumns(counts).where((F.col(OP_COLUMN) != _KEEP) & ~replaced)
+    return settled.select(*[F.col(quoted(name)) for name in sides.columns], operation.alias(OP_COLUMN))
+
+
+def _chosen(clauses: Clauses, *, kind: str | None = None, action: str | None = None) -> Column:
+    """Return whether a clause of this kind, or with this action, was chosen."""
+    indexes = [i for i, clause in enumerate(clauses) if kind in (None, clause.kind) and action in (None, clause.action)]
+    return F.coalesce(F.col(_CHOICE).isin(indexes), F.lit(False))
+
+
+def _is_sole_delete(clauses: Clauses) -> bool:
+    """Tell whether it does not matter how many rows of the source match a row, since it is deleted in any case."""
+    matched = [clause for clause in clauses if clause.kind == MATCHED]
+    return len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None

@@ -1,0 +1,343 @@
+"""SlateTable: a table with DataFrames, in the style of `DeltaTable`. What is no DataFrame is `SlateStore`'s work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql.types import StructType
+
+from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
+from slatespark.options import STORAGE_PREFIX, ReadOptions
+from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
+from slatespark.spark.failures import own_errors
+from slatespark.spark.frames import detail_frame, files_frame, history_frame, runs_frame
+from slatespark.spark.merge import SlateMergeBuilder
+from slatespark.spark.merge_rows import Expression, expression
+from slatespark.spark.type_mapping import arrow_schema, struct_type
+from slatespark.table.clock import SystemClock
+from slatespark.table.definition import resolve_codec
+from slatespark.table.describe import describe_table
+from slatespark.table.describe_files import list_files, list_layers
+from slatespark.table.history.timeline import list_versions
+from slatespark.table.slate_store import SlateStore
+from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
+from slatespark.table.stores import TableStores, open_stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WAL_PATH = "walPath"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The state of a table that a change depends on.
+
+    Attributes
+    ----------
+    rows : all rows, with all columns, under the table's alias if it has one
+    last_seq : highest sequence number that they may have; a later commit makes the change fail
+    key_columns : names as in `rows`
+    """
+
+    rows: DataFrame
+    last_seq: int
+    key_columns: tuple[str, ...]
+
+
+class SlateTable:
+    """A SlateDB database as a table of DataFrames.
+
+    Make one with `create`, `createIfNotExists` or `forPath`. Options are keyword arguments, as in the reference of
+    options; errors are slatespark's own, also those that arise in Spark's tasks.
+
+    Examples
+    --------
+    >>> table = SlateTable.create(spark, path, "tenant STRING, id BIGINT, name STRING", ["tenant", "id"])
+    >>> table.write(names)
+    >>> table.toDF(where="tenant = 'a' AND id < 10").show()
+    >>> (table.alias("t").merge(changes.alias("c"), "t.tenant = c.tenant AND t.id = c.id")
+    ...     .whenMatchedUpdateAll().whenNotMatchedInsertAll().execute())
+    """
+
+    def __init__(
+        self, spark: SparkSession, store: SlateStore, path: str, options: Mapping[str, str], name: str | None = None
+    ) -> None:
+        self._spark, self._store, self._path, self._options, self.name = spark, store, path, dict(options), name
+
+    @classmethod
+    def create(
+        cls,
+        spark: SparkSession,
+        path: str,
+        schema: StructType | str,
+        keyColumns: Sequence[str] | str,
+        **properties: Any,
+    ) -> Self:
+        """Create an empty typed table at `path` and return it.
+
+        Parameters
+        ----------
+        schema : columns, as a StructType or as DDL text
+        keyColumns : names of the columns that make the key, in order; a list or a comma list
+        properties : `keyFormat`, `valueFormat`, table properties such as `defaultTtl`, and `storage.*`
+
+        Raises
+        ------
+        TableExistsError
+            When a table stands there already.
+        SchemaError
+            When a column has a type that no table, or no key, can hold.
+        """
+        columns = arrow_schema(struct_type(schema), _names(keyColumns))
+        SlateStore.create(path, schema=columns, keyColumns=_names(keyColumns), **_without_prefix(properties))
+        return cls.forPath(spark, path, **_storage_of(properties))
+
+    @classmethod
+    def createIfNotExists(
+        cls,
+        spark: SparkSession,
+        path: str,
+        schema: StructType | str,
+        keyColumns: Sequence[str] | str,
+        **properties: Any,
+    ) -> Self:
+        """Return the table at `path`; create it, as `create` does, if there is none.
+
+        Raises
+        ------
+        InvalidRequestError
+            When the table that is there has other key columns.
+        """
+        try:
+            return cls.create(spark, path, schema, keyColumns, **properties)
+        except TableExistsError:
+            table = cls.forPath(spark, path, **_storage_of(properties))
+        have, wanted = table._key_columns(), _names(keyColumns)
+        if [name.lower() for name in have] != [name.lower() for name in wanted]:
+            raise InvalidRequestError(
+                f"{table._store.url} is there, with key columns {', '.join(have)} instead of {', '.join(wanted)}.",
+                todo="Choose another path, or open it with forPath.",
+            )
+        return table
+
+    @classmethod
+    def forPath(cls, spark: SparkSession, path: str, **storage: Any) -> Self:
+        """Return the table at `path`.
+
+        Parameters
+        ----------
+        storage : `walPath`, and what the storage backend takes, with or without `storage.` in front; so
+            `**slatespark.storageOptions(spark)` serves
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no database.
+        """
+        given = _without_prefix(storage)
+        store = SlateStore.open(path, **given)
+        wal_path = given.pop(_WAL_PATH, None)
+        options = {f"{STORAGE_PREFIX}{name}": value for name, value in given.items()}
+        return cls(spark, store, path, options if wal_path is None else {**options, _WAL_PATH: wal_path})
+
+    @staticmethod
+    def isSlateTable(path: str, **storage: Any) -> bool:
+        """Tell whether there is a SlateDB database, raw or typed, at `path`."""
+        try:
+            SlateStore.open(path, **_without_prefix(storage))
+        except TableNotFoundError:
+            return False
+        return True
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def toDF(
+        self, columns: Sequence[str] | None = None, where: Expression | None = None, **readOptions: Any
+    ) -> DataFrame:
+        """Return the rows as a DataFrame, which keeps the snapshot of its first action.
+
+        Parameters
+        ----------
+        columns : only these are decoded
+        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, by which Spark
+            filters after reading
+        readOptions : read options
+
+        Raises
+        ------
+        OptionError, SchemaError
+            When an option, the filter or a column's name is wrong.
+        """
+        if where is None or isinstance(where, str):
+            rows = self._load({**readOptions, "columns": columns, "filter": where})
+        else:
+            rows = self._load(readOptions).where(where)
+            if columns is not None:
+                rows = rows.select(*[quoted(name) for name in columns])
+        return rows if self.name is None else rows.alias(self.name)
+
+    def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
+        """Return the row of one key as a dict, without a Spark job; None if there is no visible one.
+
+        Raises
+        ------
+        InvalidRequestError
+            When the key has other columns or types.
+        """
+        return self._store.get(*key, **readOptions)
+
+    def write(self, df: DataFrame, mode: str = "append", **writeOptions: Any) -> None:
+        """Write rows in one commit: Spark partitions them by ranges of the key and sorts them, so no two files overlap.
+
+        Of several rows of one key the later one is kept, or the one with the highest `sequenceColumn`.
+
+        Parameters
+        ----------
+        mode : `append` upserts, `overwrite` replaces the table
+        writeOptions : write options
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError
+            When rows or options do not fit; nothing was changed.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning.
+        """
+        if mode not in ("append", "overwrite"):
+            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+        with own_errors():
+            self._save(sort_for_load(df, self._key_columns()), mode, writeOptions)
+
+    def delete(self, condition: Expression | None = None, **writeOptions: Any) -> None:
+        """Delete the rows for which a condition is true, in one commit; without one, all rows.
+
+        Parameters
+        ----------
+        condition : a Column, or SQL text with any expression of Spark SQL
+        writeOptions : write options
+
+        Raises
+        ------
+        CommitConflictError
+            When anything was committed to the table after the rows were read.
+        """
+        with own_errors():
+            change = self._begin_change()
+            rows = change.rows if condition is None else change.rows.where(expression(condition))
+            keys = rows.select(*[quoted(name) for name in change.key_columns])
+            self._write_change(change, keys, **{**writeOptions, "operation": "delete"})
+
+    def alias(self, name: str) -> Self:
+        """Return the table under a name that conditions can use, as in `t.id`."""
+        return type(self)(self._spark, self._store, self._path, self._options, name)
+
+    def merge(self, source: DataFrame, condition: Expression) -> SlateMergeBuilder:
+        """Return a builder of a merge of `source` into this table.
+
+        Parameters
+        ----------
+        source : rows; give it a name with `source.alias("s")`
+        condition : which rows of both sides match, a Column or SQL text such as `t.id = s.id`
+        """
+        return SlateMergeBuilder(self, source, condition)
+
+    # --- facts --------------------------------------------------------------------------------------------------------
+
+    def setProperties(self, **properties: Any) -> None:
+        """Set table properties, such as `defaultTtl="30d"`.
+
+        Raises
+        ------
+        OptionError
+            When one is unknown, has no such value, or cannot be changed.
+        """
+        self._store.setProperties(**properties)  # type: ignore[attr-defined]
+
+    def detail(self) -> DataFrame:
+        """Return what the table is, in one row; the columns are listed in the reference of SlateTable."""
+        return detail_frame(self._spark, describe_table(self._stores(), self._read_options(), SystemClock()))
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """Return the newest `limit` versions, newest first; all that exist without a limit."""
+        return history_frame(self._spark, list_versions(self._stores(), limit))
+
+    def files(self) -> DataFrame:
+        """Return the files of the newest version, layer by layer, newest first."""
+        found = list_files(self._stores(), self._read_options(), SystemClock(), count_rows=True)
+        return files_frame(self._spark, found)
+
+    def runs(self) -> DataFrame:
+        """Return the layers of the newest version, L0 views and sorted runs, newest first."""
+        return runs_frame(self._spark, list_layers(self._stores(), self._read_options(), SystemClock()))
+
+    def __repr__(self) -> str:
+        return f"SlateTable({self._store.url!r})"
+
+    # --- in between ---------------------------------------------------------------------------------------------------
+
+    def _begin_change(self) -> Change:
+        """Return what a change depends on; the number is taken first, so that no commit in between goes unseen."""
+        last_seq = resolve_snapshot(self._stores(), self._read_options(), SystemClock()).max_seq
+        rows = self._load({})
+        keys = tuple(resolve_columns(self._key_columns(), rows.columns))
+        return Change(rows if self.name is None else rows.alias(self.name), last_seq, keys)
+
+    def _write_change(self, change: Change, rows: DataFrame, **options: Any) -> None:
+        self._save(rows, "append", {**options, "ifLastSeq": change.last_seq})
+
+    def _load(self, options: Mapping[str, Any]) -> DataFrame:
+        with own_errors():
+            return self._spark.read.format("slate").options(**self._texts(options)).load(self._path)
+
+    def _save(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        rows.write.format("slate").mode(mode).options(**self._texts(options)).save(self._path)
+
+    def _texts(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return options as Spark takes them."""
+        return {name: _text(name, value) for name, value in {**self._options, **options}.items() if value is not None}
+
+    def _key_columns(self) -> tuple[str, ...]:
+        stores = self._stores()
+        return resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
+
+    def _stores(self) -> TableStores:
+        options = self._read_options()
+        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+    def _read_options(self) -> ReadOptions:
+        return ReadOptions.parse({"path": self._path, **self._options})
+
+
+def _names(given: Sequence[str] | str) -> list[str]:
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+
+
+def _storage_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the arguments of `create` is about storage."""
+    return {name: value for name, value in properties.items() if name.startswith(STORAGE_PREFIX) or name == _WAL_PATH}
+
+
+def _without_prefix(storage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of storage as `SlateStore` takes them."""
+    return {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()}
+
+
+def _text(name: str, value: object) -> str:
+    """Return an option's value as text."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value // timedelta(milliseconds=1))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(str(part) for part in value)
+    if isinstance(value, str | int):
+        return str(value)
+    raise OptionError(f"{name}: {value!r} cannot be handed to Spark.", todo="Give text or a number.")

@@ -1,0 +1,155 @@
+"""Spark types as the columns of a table: which ones there are, and what to use instead of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    IntegralType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from slatespark.errors import SchemaError
+
+_BYTE_ORDER: Final = "UTF8_BINARY"  # the collation whose order is that of the stored bytes
+
+# Types that no table has, and what to do instead; by name, since not every release of Spark has all of them.
+_REFUSED: Final[tuple[tuple[str, str], ...]] = (
+    ("NullType", "Cast it to the type it shall have, as in CAST(NULL AS STRING)."),
+    ("CalendarIntervalType", "Use INTERVAL DAY TO SECOND, or a number of months beside a number of days."),
+    ("YearMonthIntervalType", "Store the number of months as an INT."),
+    ("GeometryType", "Store it as BINARY, in well-known binary form."),
+    ("GeographyType", "Store it as BINARY, in well-known binary form."),
+    ("UserDefinedType", "Convert it to the plain type it is made of."),
+)
+
+
+def struct_type(schema: StructType | str) -> StructType:
+    """Return a schema given as such, or as DDL text like `tenant STRING, id BIGINT`.
+
+    Raises
+    ------
+    SchemaError
+        When it is neither.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    try:
+        parsed: object = StructType.fromDDL(schema)
+    except ParseException as exc:
+        raise _no_schema(schema) from exc
+    if not isinstance(parsed, StructType):
+        raise _no_schema(schema)
+    return parsed
+
+
+def _no_schema(given: object) -> SchemaError:
+    return SchemaError(
+        f"The schema is {given!r}.", todo="Give a StructType, or DDL text like 'tenant STRING NOT NULL, id BIGINT'."
+    )
+
+
+def arrow_schema(schema: StructType, key_columns: Sequence[str] = ()) -> pa.Schema:
+    """Return the Arrow columns of a Spark schema; char and varchar become string, times UTC.
+
+    Parameters
+    ----------
+    key_columns : names of those that must sort as bytes do
+
+    Raises
+    ------
+    SchemaError
+        When a column, or a part of one, has a type that no table holds, or a key column is collated.
+    """
+    keys = {name.lower() for name in key_columns}
+    for field in schema.fields:
+        if field.name.lower() in keys:
+            _check_order(field.name, field.dataType)
+    plain = StructType([_plain_field(field, field.name) for field in schema.fields])
+    return to_arrow_schema(plain, timezone="UTC")
+
+
+def _plain(name: str, kind: DataType) -> DataType:
+    """Return a type without lengths of strings; `name` is the path to it."""
+    if isinstance(kind, CharType | VarcharType):
+        return StringType()
+    if isinstance(kind, StructType):
+        return StructType([_plain_field(field, f"{name}.{field.name}") for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_plain(f"{name}.element", kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = _plain(f"{name}.key", kind.keyType), _plain(f"{name}.value", kind.valueType)
+        return MapType(key, value, kind.valueContainsNull)
+    for refused, todo in _REFUSED:
+        if any(cls.__name__ == refused for cls in type(kind).__mro__):
+            raise SchemaError(f"Column {name} has type {kind.simpleString()}, which no table holds.", todo=todo)
+    return kind
+
+
+def _plain_field(field: StructField, name: str) -> StructField:
+    return StructField(field.name, _plain(name, field.dataType), field.nullable, field.metadata)
+
+
+def _check_order(name: str, kind: DataType) -> None:
+    """Refuse strings whose order is not that of their bytes."""
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            _check_order(f"{name}.{field.name}", field.dataType)
+    if isinstance(kind, StringType) and kind.collation != _BYTE_ORDER:
+        raise SchemaError(
+            f"Key column {name} is collated {kind.collation}.",
+            why="Keys are equal, and in order, as their bytes are.",
+            todo=f"Use a plain STRING: lower({name}) for a key that ignores case, or {name} COLLATE {_BYTE_ORDER}.",
+        )
+
+
+def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> Column:
+    """Return a value as a column's type, as SQL stores numbers: what does not fit fails the job with a `SchemaError`.
+
+    Fractions are rounded to what a decimal or floating-point column holds, but never to a whole number.
+
+    Parameters
+    ----------
+    kind : the type it has
+    where : how the message of the error begins, as in `whenMatchedUpdate sets column n`
+
+    Raises
+    ------
+    SchemaError
+        When the types are of different sorts.
+    """
+    if _same(kind, wanted):
+        return value
+    if isinstance(kind, NullType) or (isinstance(kind, StringType) and isinstance(wanted, StringType)):
+        return value.cast(wanted)
+    if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
+        raise SchemaError(
+            f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.", todo="Cast it."
+        )
+    fits = value.try_cast(wanted)
+    lost = fits.isNull() & value.isNotNull()
+    if isinstance(wanted, IntegralType) and not isinstance(kind, IntegralType):
+        lost = lost | ~fits.try_cast(kind).eqNullSafe(value)
+    text = F.concat(
+        F.lit(f"SchemaError: {where} to a value that {wanted.simpleString()} cannot hold: "), value.cast("string")
+    )
+    return F.when(lost, F.raise_error(text).cast(wanted)).otherwise(fits)
+
+
+def _same(kind: DataType, wanted: DataType) -> bool:
+    return kind.simpleString().lower() == wanted.simpleString().lower()
