@@ -1,0 +1,213 @@
+"""A literal meets a column: which ordinals of the column equal it, as Spark's ANSI rules compare the two.
+
+| column | literal | compared as |
+| --- | --- | --- |
+| integer, decimal | integer, decimal | exact numbers |
+| integer, decimal | double, float | DOUBLE |
+| integer | string | BIGINT |
+| decimal | string | DOUBLE |
+| float, double | any number, string | DOUBLE |
+| boolean, date, timestamp, time, binary | string | the column's type |
+| string | binary | BINARY |
+| date, timestamp | date, timestamp | TIMESTAMP in UTC |
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.predicates.datetimes import US_PER_DAY, parse_date, parse_time, parse_timestamp
+from slatespark.encoding.predicates.intervals import Interval
+from slatespark.encoding.predicates.literals import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    EXAMPLES,
+    NULL,
+    NUMBER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Literal,
+    describe_literal,
+)
+from slatespark.encoding.predicates.ordering import first_double_at_least, float_ordinal, has_bytes, universe
+from slatespark.encoding.predicates.place import filter_error
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import OptionError
+
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # what Spark trims
+_INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_DOUBLE: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE)
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
+
+
+def check_list(literals: Sequence[Literal], field: pa.Field) -> bool:
+    """Return whether literals compared together are compared as DOUBLE: Spark gives a list one type.
+
+    Raises
+    ------
+    OptionError
+        When strings and other literals stand in one list, where their common type would change what the strings mean.
+    """
+    known = [literal for literal in literals if literal.kind != NULL]
+    strings = [literal for literal in known if literal.kind == STRING]
+    if strings and len(strings) < len(known) and not has_bytes(field.type):
+        raise filter_error("strings stand among other literals", strings[0].place, todo="Write all of them in one way.")
+    return any(literal.kind == DOUBLE for literal in known)
+
+
+def span(literal: Literal, field: pa.Field, *, as_double: bool = False) -> Interval:
+    """Return the ordinals of a column that equal a literal.
+
+    Parameters
+    ----------
+    literal : not NULL
+    field : the column
+    as_double : whether another literal of its list makes it a comparison as DOUBLE
+
+    Returns
+    -------
+    `[start, end)`; where nothing equals the literal it is empty, and stands between what is less and what is more.
+
+    Raises
+    ------
+    OptionError
+        When the two cannot be compared, or the literal is no value of the column's type.
+    """
+    kind = field.type
+    if has_bytes(kind):
+        return _bytes_span(literal, field)
+    if pa.types.is_boolean(kind):
+        value = _boolean(literal, field)
+        return int(value), value + 1
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return _number_span(literal, field, as_double=as_double)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _instant_span(literal, field)
+    if pa.types.is_time(kind):
+        return _time_span(literal, field)
+    raise filter_error(
+        f"column {field.name} is {sql_type(field)}, which has no literals here",
+        literal.place,
+        todo="Ask for IS NULL or IS NOT NULL, or filter after the read.",
+    )
+
+
+# --- bytes, booleans --------------------------------------------------------------------------------------------------
+
+
+def _bytes_span(literal: Literal, field: pa.Field) -> Interval:
+    if literal.kind not in (STRING, BINARY):
+        raise _cannot_compare(literal, field, "Write the literal in quotes.")
+    data = literal.value.encode() if literal.kind == STRING else literal.value
+    return data, data + b"\0"
+
+
+def _boolean(literal: Literal, field: pa.Field) -> bool:
+    if literal.kind == BOOLEAN:
+        return bool(literal.value)
+    if literal.kind != STRING:
+        raise _cannot_compare(literal, field, "Write true or false.")
+    text = literal.value.strip(_BLANKS).lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise _no_value(literal, field, "Write true or false.")
+    return text in _TRUE
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _number_span(literal: Literal, field: pa.Field, *, as_double: bool) -> Interval:
+    value: Any = literal.value
+    if literal.kind == STRING:
+        value = _integer(literal, field) if pa.types.is_integer(field.type) else _double(literal, field)
+    elif literal.kind not in (NUMBER, DOUBLE):
+        raise _cannot_compare(literal, field, "Compare it with a number.")
+    if isinstance(value, float) or as_double or pa.types.is_floating(field.type):
+        return _double_span(float(value), field.type)
+    return _exact_span(value, field.type)
+
+
+def _exact_span(value: Fraction, kind: pa.DataType) -> Interval:
+    """Return the span of a number among integers or decimals, clipped to what the type holds."""
+    unscaled = value * 10**kind.scale if pa.types.is_decimal(kind) else value
+    return _clip(math.ceil(unscaled), math.floor(unscaled) + 1, kind)
+
+
+def _double_span(value: float, kind: pa.DataType) -> Interval:
+    if pa.types.is_float64(kind):
+        ordinal = float_ordinal(value, kind)
+        return ordinal, ordinal + 1
+    return first_double_at_least(value, kind), first_double_at_least(value, kind, above=True)
+
+
+def _clip(start: int, end: int, kind: pa.DataType) -> Interval:
+    low, high = universe(kind)
+    return min(max(start, low), high), max(min(end, high), low)
+
+
+def _integer(literal: Literal, field: pa.Field) -> Fraction:
+    text = literal.value.strip(_BLANKS)
+    if _INTEGER.fullmatch(text) is None or not -(2**63) <= int(text) < 2**63:
+        raise _no_value(literal, field, "Write a whole number.")
+    return Fraction(int(text))
+
+
+def _double(literal: Literal, field: pa.Field) -> float:
+    text = literal.value.strip(_BLANKS)
+    if _DOUBLE.fullmatch(text) is None:
+        raise _no_value(literal, field, "Write a number, 'NaN' or 'Infinity'.")
+    return float(text)
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+def _instant_span(literal: Literal, field: pa.Field) -> Interval:
+    is_date = pa.types.is_date(field.type)
+    if literal.kind == STRING:
+        kind = DATE if is_date else TIMESTAMP
+        text = literal.value
+        with_offset = field.type.tz is not None if not is_date else True
+        value = parse_date(text) if is_date else parse_timestamp(text, with_offset=with_offset)
+        if value is None:
+            raise _no_value(literal, field, EXAMPLES[kind])
+        return value, value + 1
+    if literal.kind not in (DATE, TIMESTAMP):
+        raise _cannot_compare(literal, field, "Write it as a string.")
+    if is_date:
+        if literal.kind == DATE:
+            return literal.value, literal.value + 1
+        return _clip(-(-literal.value // US_PER_DAY), literal.value // US_PER_DAY + 1, field.type)
+    us = literal.value if literal.kind == TIMESTAMP else literal.value * US_PER_DAY
+    return _clip(us, us + 1, field.type)
+
+
+def _time_span(literal: Literal, field: pa.Field) -> Interval:
+    if literal.kind not in (STRING, TIME):
+        raise _cannot_compare(literal, field, "Write it as a string.")
+    value = parse_time(literal.value) if literal.kind == STRING else literal.value
+    if value is None:
+        raise _no_value(literal, field, EXAMPLES[TIME])
+    return value, value + 1
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def _cannot_compare(literal: Literal, field: pa.Field, todo: str) -> OptionError:
+    what = f"column {field.name} is {sql_type(field)} and cannot be compared with {describe_literal(literal)}"
+    return filter_error(what, literal.place, todo=todo)
+
+
+def _no_value(literal: Literal, field: pa.Field, todo: str) -> OptionError:
+    return filter_error(f"{literal.value!r} is no {sql_type(field)} for column {field.name}", literal.place, todo=todo)

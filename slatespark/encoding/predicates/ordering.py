@@ -1,0 +1,176 @@
+"""Values of a type as ordinals: integers, or bytes, that order as SQL orders the values.
+
+| type | ordinal |
+| --- | --- |
+| boolean | 0, 1 |
+| integers, dates, timestamps, times, intervals | the number that Arrow stores |
+| decimal | the unscaled number |
+| float, double | the bits without the sign, negative for negative numbers: -0.0 is 0.0; NaN is one above infinity |
+| string, binary | the bytes |
+| list, map, struct | none: such a value is there or not, nothing else is asked |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.encoding.arrow_columns import flat_column, flat_kind
+from slatespark.encoding.predicates.intervals import Interval
+from slatespark.kernels.flat import FLOAT32, FLOAT64, ITEM_BYTES
+
+Ordinal: TypeAlias = int | bytes
+
+NARROW_DIGITS: Final = 18  # of a decimal whose ordinals fit 64 bits
+
+_INFINITY: Final = {FLOAT32: 0x7F80_0000, FLOAT64: 0x7FF0_0000_0000_0000}  # as bits, and as ordinals
+_FLOATS: Final[dict[int, tuple[Any, Any]]] = {FLOAT32: (np.float32, np.int32), FLOAT64: (np.float64, np.int64)}
+_DAY_NS: Final = 86_400 * 10**9
+
+
+def universe(kind: pa.DataType) -> Interval:
+    """Return the interval of all ordinals of a type."""
+    if has_bytes(kind):
+        return b"", None
+    flat = flat_kind(kind)
+    if flat is None or pa.types.is_boolean(kind):
+        return 0, 2
+    if flat in _INFINITY:
+        return -_INFINITY[flat], _INFINITY[flat] + 2  # from -infinity to NaN
+    if pa.types.is_decimal(kind):
+        return 1 - 10**kind.precision, 10**kind.precision
+    if pa.types.is_time(kind):
+        return 0, _DAY_NS
+    bits = 8 * ITEM_BYTES[flat]
+    return -(1 << bits - 1), 1 << bits - 1
+
+
+def has_bytes(kind: pa.DataType) -> bool:
+    """Tell whether ordinals of a type are bytes."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def is_wide(kind: pa.DataType) -> bool:
+    """Tell whether ordinals of a type need more than 64 bits."""
+    return bool(pa.types.is_decimal(kind) and kind.precision > NARROW_DIGITS)
+
+
+# --- one value --------------------------------------------------------------------------------------------------------
+
+
+def float_ordinal(value: float, kind: pa.DataType) -> int:
+    """Return the ordinal of a number that the float type holds exactly."""
+    flat = flat_kind(kind)
+    assert flat is not None
+    if math.isnan(value):
+        return _INFINITY[flat] + 1
+    as_float, as_bits = _FLOATS[flat]
+    bits = int(as_float(value).view(as_bits))
+    return bits if bits >= 0 else -(bits & np.iinfo(as_bits).max)
+
+
+def as_double(ordinal: int, kind: pa.DataType) -> float:
+    """Return the value of an ordinal as Spark casts it to DOUBLE: to the nearest; requires a type of numbers."""
+    flat = flat_kind(kind)
+    if flat not in _INFINITY:
+        return ordinal / 10**kind.scale if pa.types.is_decimal(kind) else float(ordinal)  # both round once
+    if ordinal > _INFINITY[flat]:
+        return math.nan
+    as_float, as_bits = _FLOATS[flat]
+    magnitude = float(as_bits(abs(ordinal)).view(as_float))
+    return magnitude if ordinal >= 0 else -magnitude
+
+
+def first_double_at_least(bound: float, kind: pa.DataType, *, above: bool = False) -> int:
+    """Return the first ordinal whose value, cast to DOUBLE, is at least `bound`, or above it.
+
+    Casting to DOUBLE keeps the order, so halving finds it; so a comparison as DOUBLE becomes one of ordinals.
+    """
+    low, high = universe(kind)
+    wanted = _sortable(bound)
+    while low < high:
+        middle = (low + high) // 2
+        found = _sortable(as_double(middle, kind))
+        if found > wanted if above else found >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+def _sortable(value: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def ordinals(array: pa.Array) -> NDArray[Any]:
+    """Return the ordinals of an array: (n,) int64, or 16 bytes each that order as the numbers for a wide type.
+
+    Requires: a flat type whose ordinals are integers. What stands where the array is null means nothing.
+    """
+    column = flat_column(array)
+    if column.kind in _FLOATS:
+        return _float_ordinals(column.data.view(_FLOATS[column.kind][0]), column.kind)
+    if pa.types.is_decimal(array.type):
+        words = column.data.view(np.int64).reshape(-1, 2)
+        if not is_wide(array.type):
+            return words[:, 0]  # little-endian: the low word
+        return _wide(words[:, 1], words[:, 0].view(np.uint64))
+    width = ITEM_BYTES[column.kind]
+    numbers = column.data if width == 1 and pa.types.is_boolean(array.type) else column.data.view(f"<i{width}")
+    return numbers.astype(np.int64, copy=False)
+
+
+def constant_ordinals(values: list[int], kind: pa.DataType) -> NDArray[Any]:
+    """Return ordinals given as numbers in the form of `ordinals`."""
+    if not is_wide(kind):
+        return np.array(values, np.int64)
+    high = np.array([value >> 64 for value in values], np.int64)
+    low = np.array([value & (1 << 64) - 1 for value in values], np.uint64)
+    return _wide(high, low)
+
+
+def array_of(values: list[int | None], kind: pa.DataType) -> pa.Array:
+    """Return the values of ordinals as an array, None as null; requires a flat type whose ordinals are integers."""
+    flat = flat_kind(kind)
+    if flat in _INFINITY:
+        return pa.array([None if item is None else as_double(item, kind) for item in values], kind, from_pandas=False)
+    if pa.types.is_boolean(kind):
+        return pa.array([None if item is None else bool(item) for item in values], kind)
+    if pa.types.is_decimal(kind):
+        return _decimals(values, kind)
+    assert flat is not None
+    return pa.array(values, pa.int32() if ITEM_BYTES[flat] == 4 else pa.int64()).cast(_stored(flat)).view(kind)
+
+
+def _stored(flat: int) -> pa.DataType:
+    return {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[ITEM_BYTES[flat]]
+
+
+def _decimals(values: list[int | None], kind: pa.DataType) -> pa.Array:
+    data = b"".join((item or 0).to_bytes(16, "little", signed=True) for item in values)
+    validity = np.packbits([item is not None for item in values], bitorder="little")
+    return pa.Array.from_buffers(kind, len(values), [pa.py_buffer(validity), pa.py_buffer(data)])
+
+
+def _float_ordinals(values: NDArray[Any], flat: int) -> NDArray[np.int64]:
+    as_bits = _FLOATS[flat][1]
+    bits = values.view(as_bits)
+    turned = np.where(bits >= 0, bits, -(bits & np.iinfo(as_bits).max))
+    turned[np.isnan(values)] = _INFINITY[flat] + 1
+    wide: NDArray[np.int64] = turned.astype(np.int64, copy=False)
+    return wide
+
+
+def _wide(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return 128-bit numbers as big-endian bytes; the sign turned, so that they order as unsigned."""
+    words = np.empty((len(high), 2), ">u8")
+    words[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)
+    words[:, 1] = low
+    return words.view("S16").reshape(-1)

@@ -1,0 +1,135 @@
+"""Filter: which rows pass, tested on Arrow arrays."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slatespark.encoding.arrow_columns import flat_kind
+from slatespark.encoding.predicates.intervals import Intervals, complement, is_single, join_touching
+from slatespark.encoding.predicates.ordering import constant_ordinals, has_bytes, ordinals, universe
+
+Mask = NDArray[np.bool_]
+
+_FEW: Final = 4  # intervals that are compared one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Values of one column that pass: all comparisons of that column together.
+
+    Attributes
+    ----------
+    column : its name in the schema
+    kind : its type
+    intervals : of ordinals (`ordering`)
+    nulls : whether null passes
+    """
+
+    column: str
+    kind: pa.DataType
+    intervals: Intervals
+    nulls: bool = False
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether nothing passes."""
+        return not self.intervals and not self.nulls
+
+    @property
+    def is_points(self) -> bool:
+        """Whether it lists the values that pass, null included."""
+        return all(map(is_single, self.intervals))
+
+    def mask(self, array: pa.Array) -> Mask:
+        """Return for each item of the column whether it passes."""
+        inside = _inside(array, self)  # of a null it says anything
+        if not array.null_count:
+            return inside
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        passes: Mask = inside & valid
+        return passes | ~valid if self.nulls else passes
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions that all hold, at most one for each column."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to test."""
+        return bool(self.conditions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `mask` needs."""
+        return tuple(condition.column for condition in self.conditions)
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether no row can pass."""
+        return any(condition.is_impossible for condition in self.conditions)
+
+    def mask(self, arrays: Mapping[str, pa.Array]) -> Mask:
+        """Return for each row whether the filter is true; where SQL says null, it is not.
+
+        Parameters
+        ----------
+        arrays : the columns of the filter, by name, equally long; requires that there is one at least
+        """
+        return functools.reduce(
+            operator.and_, (condition.mask(arrays[condition.column]) for condition in self.conditions)
+        )
+
+
+def _inside(array: pa.Array, condition: Condition) -> Mask:
+    """Return for each item whether it lies in the intervals; nulls are anything."""
+    intervals, whole = join_touching(condition.intervals), universe(condition.kind)
+    if not intervals or intervals == (whole,):
+        return np.full(len(array), bool(intervals))
+    if has_bytes(condition.kind):
+        return _bytes_inside(array.cast(pa.binary()), condition.intervals, whole)
+    assert flat_kind(condition.kind) is not None  # a type with parts is there or not
+    values = ordinals(array)
+    starts = constant_ordinals([start for start, _ in intervals], condition.kind)
+    lasts = constant_ordinals([end - 1 for _, end in intervals], condition.kind)
+    if len(intervals) <= _FEW:
+        parts = ((values >= start) & (values <= last) for start, last in zip(starts, lasts, strict=True))
+        return functools.reduce(operator.or_, parts)
+    at = np.searchsorted(starts, values, side="right") - 1
+    inside: Mask = (at >= 0) & (values <= lasts[at])
+    return inside
+
+
+def _bytes_inside(array: pa.Array, intervals: Intervals, whole: tuple[bytes, None]) -> Mask:
+    outside = complement(intervals, whole)
+    if sum(not is_single(item) for item in outside) < sum(not is_single(item) for item in intervals):
+        return ~_bytes_in_intervals(array, outside)  # NOT IN: a list of values outside
+    return _bytes_in_intervals(array, intervals)
+
+
+def _bytes_in_intervals(array: pa.Array, intervals: Intervals) -> Mask:
+    parts = []
+    if points := [start for start, end in intervals if is_single((start, end))]:
+        parts.append(pc.is_in(array, value_set=pa.array(points, pa.binary())))
+    for start, end in intervals:
+        if is_single((start, end)):
+            continue
+        part = pc.greater_equal(array, pa.scalar(start, pa.binary()))
+        if end is not None:
+            part = pc.and_(part, pc.less(array, pa.scalar(end, pa.binary())))
+        parts.append(part)
+    if not parts:
+        return np.zeros(len(array), bool)
+    whole = functools.reduce(pc.or_, parts)
+    inside: Mask = pc.fill_null(whole, False).to_numpy(zero_copy_only=False)
+    return inside
