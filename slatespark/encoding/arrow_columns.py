@@ -54,7 +54,7 @@ def flat_column(array: pa.Array | pa.ChunkedArray) -> FlatColumn:
     InvalidRequestError
         When the array holds 2 GiB or more of bytes.
     """
-    whole = _one_array(array)
+    whole = one_array(array)
     kind = flat_kind(whole.type)
     if kind is None:
         raise InternalError(f"{whole.type} is no flat type.")
@@ -89,7 +89,8 @@ def arrow_array(column: FlatColumn, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
 
 
-def _one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece; an `InvalidRequestError` if it does not fit one array."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     if array.num_chunks == 1:

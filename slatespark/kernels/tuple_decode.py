@@ -337,7 +337,7 @@ def _put_absent(line: int, row: int) -> None:
 
 
 @inlined
-def _take_key(table: int, steps: int, row: int, at: int, end: int, keys_end: int) -> int:
+def _take_key(table: int, steps: int, row: int, at: int, end: int, keys_end: int) -> int:  # noqa: C901
     """Read the items of a key; return 0, or what is wrong with it."""
     step = 0
     while step < steps:
