@@ -19,9 +19,7 @@ from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition import resolve_codec
-from slatespark.table.describe import describe_table
-from slatespark.table.describe_files import list_files, list_layers
-from slatespark.table.history.timeline import list_versions
+from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
@@ -259,23 +257,38 @@ class SlateTable:
 
     def detail(self) -> DataFrame:
         """Return what the table is, in one row; the columns are listed in the reference of SlateTable."""
-        return detail_frame(self._spark, describe_table(self._stores(), self._read_options(), SystemClock()))
+        return detail_frame(self._spark, self._store.detail())
 
     def history(self, limit: int | None = None) -> DataFrame:
         """Return the newest `limit` versions, newest first; all that exist without a limit."""
-        return history_frame(self._spark, list_versions(self._stores(), limit))
+        return history_frame(self._spark, self._store.history(limit))
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""
-        found = list_files(self._stores(), self._read_options(), SystemClock(), count_rows=True)
-        return files_frame(self._spark, found)
+        return files_frame(self._spark, self._store.files(countRows=True))
 
     def runs(self) -> DataFrame:
         """Return the layers of the newest version, L0 views and sorted runs, newest first."""
-        return runs_frame(self._spark, list_layers(self._stores(), self._read_options(), SystemClock()))
+        return runs_frame(self._spark, self._store.runs())
+
+    def verify(self, *, allVersions: bool = False) -> VerifyReport:
+        """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
+        return self._store.verify(all_versions=allVersions)
+
+    def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
+        """Return a matplotlib figure of the layers of a version over their keys, on axes of its own or on `ax`."""
+        return self._store.plotLayers(ax, **readOptions)
 
     def __repr__(self) -> str:
         return f"SlateTable({self._store.url!r})"
+
+    def __str__(self) -> str:
+        """Show facts, columns and layers of the newest version as text."""
+        return str(self._store)
+
+    def _repr_html_(self) -> str:
+        """Show facts, columns and a picture of the layers of the newest version in a notebook."""
+        return self._store._repr_html_()
 
     # --- in between ---------------------------------------------------------------------------------------------------
 
