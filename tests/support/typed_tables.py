@@ -6,6 +6,7 @@ So a test may also store what no writer of ours would: values of unknown schemas
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ def encoded(codec: RowCodec, table: pa.Table) -> pa.Table:
 
 def _column(data: Any, offsets: Any) -> pa.Array:
     raw = data.tobytes()
-    return pa.array([raw[start:end] for start, end in zip(offsets[:-1], offsets[1:], strict=True)], pa.binary())
+    return pa.array([raw[start:end] for start, end in pairwise(offsets)], pa.binary())
 
 
 def make_typed(url: str, definition: TableDefinition, *parts: pa.Table, **options: Any) -> SlateStore:

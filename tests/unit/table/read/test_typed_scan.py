@@ -151,7 +151,7 @@ def test_a_filter_reads_only_what_it_needs() -> None:
 @pytest.mark.parametrize("option", ["startKey", "endKey", "keyPrefix"])
 def test_key_bytes_are_for_raw_tables(option: str) -> None:
     with pytest.raises(OptionError, match=f"{option} is for raw tables.*Tenant, id.*filter"):
-        new_table().scan(**{option: b"a"})
+        new_table().scan("asc", **{option: b"a"})
 
 
 def test_get_takes_a_value_for_each_key_column() -> None:
