@@ -88,11 +88,11 @@ class RowCodec:
             from slatespark.encoding.avro_schema import avro_schema
             from slatespark.encoding.avro_value import encode_avro_values
 
-            return encode_avro_values(columns, fields, avro_schema(fields))
+            return encode_avro_values(columns, fields, avro_schema(fields), count=table.num_rows)
         if self.value_format == "json":
             from slatespark.encoding.json_value import encode_json_values
 
-            return encode_json_values(columns, fields)
+            return encode_json_values(columns, fields, count=table.num_rows)
         return _flat_bytes(columns[0])
 
     def encode_key(self, values: Sequence[Any]) -> bytes:

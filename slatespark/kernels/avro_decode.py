@@ -44,8 +44,10 @@ from slatespark.kernels.avro_program import (
     INT_TO_FLOAT64,
     MALFORMED,
     MARKER,
+    NOT_NULLABLE,
     SKIP_BYTES,
     SKIP_FIXED,
+    SKIP_NESTED,
     SKIP_VARINT,
     SKIPS,
     TAKE_4,
@@ -57,7 +59,6 @@ from slatespark.kernels.avro_program import (
     TAKE_INT16,
     TAKE_INT32,
     TAKE_INT64,
-    TAKE_NESTED,
     TAKE_TEXT,
     TAKES,
     UNKNOWN_FINGERPRINT,
@@ -144,7 +145,10 @@ def _used(column: FlatColumn) -> FlatColumn:
 
 def _writer_lines(program: DecodeProgram, columns: int) -> list[NDArray[np.int64]]:
     """Return the lines of the writers, and further arrays that must be kept alive while they are used."""
-    nodes = list(flattened(step.node for writer in program.writers for step in writer.steps))
+    # The step itself looks at the union.
+    nodes = list(
+        flattened(step.node._replace(null_branch=NOT_NULLABLE) for writer in program.writers for step in writer.steps)
+    )
     node_lines = np.empty((len(nodes), NODE_BYTES // 8), np.int64)
     for number, (node, child) in enumerate(nodes):
         children = address_of(node_lines) + child * NODE_BYTES
@@ -283,6 +287,8 @@ def _take_integer(step: int, number: int, at: int, end: int, values_end: int, ta
 @called
 def _take_rare(step: int, number: int, at: int, end: int, values_end: int, take: int, stack: int) -> int:
     """Do a step that is rarely wanted: promotions, decimals, and what has parts; return where its field ends, or 0."""
+    if take == SKIP_NESTED:  # which has no column
+        return skip_value(at, end, values_end, load64(step + _DETAIL), stack, False)
     column = load64(step + _COLUMN)
     data = load64(column + _DATA)
     if take in (INT_TO_FLOAT32, INT_TO_FLOAT64):
@@ -305,8 +311,8 @@ def _take_rare(step: int, number: int, at: int, end: int, values_end: int, take:
             return 0
         inside = _take_decimal(data + 16 * number, at, size, load64(step + _LOW), load64(step + _HIGH))
         return at + size if inside else 0
-    after = skip_value(at, end, values_end, load64(step + _DETAIL), stack, take == TAKE_NESTED)
-    if take == TAKE_NESTED and after != 0:
+    after = skip_value(at, end, values_end, load64(step + _DETAIL), stack, True)
+    if after != 0:
         offset = load64(column + _OFFSETS) + 4 * number
         start = load32(offset)
         copy_wide(data + start, at, after - at, values_end)

@@ -1,0 +1,133 @@
+"""Avro schemas of values: columns -> the record they are written as, its fingerprint, and the names in it.
+
+Record `slatespark.row`, one field for each column of the value, in the order of the table. On disk, do not change:
+existing values are only found readable under the fingerprints of these schemas. docs/reference/value-encoding.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import fastavro.schema
+import pyarrow as pa
+
+from slatespark.encoding.column_types import is_variant
+from slatespark.errors import InternalError, SchemaError
+
+NAMESPACE: Final = "slatespark"
+RECORD_NAME: Final = "row"
+
+# Beside Avro's own attributes, for what Avro has no logical type for.
+SPARK: Final = "spark"
+DAY_TIME_INTERVAL: Final = "day-time interval"
+VARIANT: Final = "variant"
+
+_ESCAPE: Final = re.compile(r"_x([0-9A-F]{4,6})_")
+_NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_]|^[0-9]|_(?=x[0-9A-F]{4})")
+
+_PRIMITIVES: Final[dict[pa.DataType, Any]] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "local-timestamp-micros"},
+    pa.time64("ns"): {"type": "long", "logicalType": "time-micros"},
+    pa.duration("us"): {"type": "long", SPARK: DAY_TIME_INTERVAL},
+}
+
+
+def avro_schema(fields: Sequence[pa.Field]) -> dict[str, Any]:
+    """Return the Avro record that rows of these columns are written as; it is plain JSON.
+
+    Parameters
+    ----------
+    fields : of canonical types; a nullable one becomes a union of null and its type, with default null
+
+    Raises
+    ------
+    SchemaError
+        When a name is empty or comes twice, or a struct has no fields.
+    """
+    path = f"{NAMESPACE}.{RECORD_NAME}"
+    return {"type": "record", "name": RECORD_NAME, "namespace": NAMESPACE, "fields": _fields(fields, path)}
+
+
+def fingerprint(schema: Mapping[str, Any]) -> int:
+    """Return the CRC-64-AVRO of the schema's parsing canonical form, as an unsigned number.
+
+    Values start with it, behind C3 01, as 8 bytes little-endian.
+    """
+    return _checksum(fastavro.schema.to_parsing_canonical_form(dict(schema)))
+
+
+def avro_name(name: str) -> str:
+    """Return a column's name as Avro allows it: each other character as `_xHHHH_`, its code point in upper-case hex.
+
+    No two columns get one name: what could be taken for such an escape has its underscore escaped.
+    """
+    if not name:
+        raise SchemaError("A column has no name.", todo="Name it.")
+    return _NOT_ALLOWED.sub(lambda found: f"_x{ord(found[0]):04X}_", name)
+
+
+def column_name(name: str) -> str:
+    """Return the name of the column whose Avro name this is."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
+
+
+@lru_cache(maxsize=256)
+def _checksum(canonical_form: str) -> int:
+    return int.from_bytes(bytes.fromhex(fastavro.schema.fingerprint(canonical_form, "CRC-64-AVRO")), "little")
+
+
+def _fields(fields: Sequence[pa.Field], path: str) -> list[dict[str, Any]]:
+    if not fields and path != f"{NAMESPACE}.{RECORD_NAME}":
+        raise SchemaError(f"The struct {path} has no fields.", todo="Drop the column, or give it a field.")
+    names = [avro_name(item.name) for item in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise SchemaError(f"{path} has two fields named {column_name(name)!r}.", todo="Rename one of them.")
+    return [_field(item, name, path) for item, name in zip(fields, names, strict=True)]
+
+
+def _field(item: pa.Field, name: str, path: str) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": name, "type": _nullable(item, f"{path}.{name}")}
+    if item.nullable:
+        described["default"] = None
+    return described
+
+
+def _nullable(item: pa.Field, path: str) -> Any:
+    described = _type(item.type, path)
+    return ["null", described] if item.nullable else described
+
+
+def _type(kind: pa.DataType, path: str) -> Any:
+    """Return a type; records are named by their path, so that names are unique and do not depend on other columns."""
+    if kind in _PRIMITIVES:
+        found = _PRIMITIVES[kind]
+        return dict(found) if isinstance(found, dict) else found
+    if pa.types.is_decimal128(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": _nullable(kind.value_field, f"{path}.item")}
+    if pa.types.is_map(kind):
+        if kind.key_type == pa.string():
+            return {"type": "map", "values": _nullable(kind.item_field, f"{path}.value")}
+        pair = [pa.field("key", kind.key_type, nullable=False), kind.item_field.with_name("value")]
+        return {"type": "array", "items": {"type": "record", "name": path, "fields": _fields(pair, path)}}
+    if pa.types.is_struct(kind):
+        parts = [kind.field(number) for number in range(kind.num_fields)]
+        record = {"type": "record", "name": path, "fields": _fields(parts, path)}
+        return {**record, SPARK: VARIANT} if is_variant(kind) else record
+    raise InternalError(f"{path} has the type {kind}, which is no type of a table.")
