@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
@@ -17,10 +18,13 @@ from slatespark.table.read.reader import plan_read
 from slatespark.table.read.scan import scan_split
 from slatespark.table.stores import open_stores
 
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Comparison
+
 
 def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReader:
     """Return what reads a table with these options."""
-    return SlateReader(options, projection)
+    return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection)
 
 
 class SlateReader(DataSourceReader):
@@ -28,13 +32,14 @@ class SlateReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
         self._options, self._projection = options, projection
+        self._pushed: tuple[Comparison, ...] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Fix the snapshot and cut it into splits."""
         with spark_errors():
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            plan = plan_read(stores, options, SystemClock(), projection=self._projection)
+            plan = plan_read(stores, options, SystemClock(), projection=self._projection, pushed=self._pushed)
             return [SlatePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -46,3 +51,20 @@ class SlateReader(DataSourceReader):
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
             yield from scan_split(stores, partition.split, partition.settings)
         settle_modules()
+
+
+class PushdownReader(SlateReader):
+    """Takes over filters of `where` too: option `pushdown`.
+
+    A class of its own, since Spark refuses every query of a reader that overrides `pushFilters` where its configuration
+    does not allow pushdown.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
+        """Keep what a read tests exactly, and return the rest."""
+        from slatespark.spark.filters import split_filters  # most reads have no filter
+
+        with spark_errors():
+            taken, left = split_filters(filters, self._projection.schema)
+        self._pushed = tuple(taken)
+        return left
