@@ -90,10 +90,7 @@ def encode_tuple_keys(
     InvalidRequestError
         When a column holds 2 GiB or more.
     """
-    columns: list[FlatColumn] = []
-    for array in arrays:
-        _append_columns(columns, one_array(array))
-    return encode_tuples(columns, key_program(tuple(array.type for array in arrays)))
+    return encode_tuples(key_columns(arrays), key_program(tuple(array.type for array in arrays)))
 
 
 def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
@@ -113,16 +110,16 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
         raise InvalidRequestError(f"The key has {len(types)} columns, got {len(values)} values.")
     if not values:
         return b""
-    columns: list[FlatColumn] = []
+    arrays = []
     for number, (value, kind) in enumerate(zip(values, types, strict=False)):
         try:
-            _append_columns(columns, pa.array([exact_value(value, kind)], kind))
+            arrays.append(pa.array([exact_value(value, kind)], kind))
         except (TypeError, ValueError, ArithmeticError) as exc:
             raise InvalidRequestError(
                 f"Value {number + 1} of the key is {value!r}: {exc}.",
                 todo=f"Expected {', '.join(sql_type(pa.field('', item)) for item in types)}.",
             ) from exc
-    key, _ = encode_few_tuples(columns, key_program(tuple(types[: len(values)])))
+    key, _ = encode_few_tuples(key_columns(arrays), key_program(tuple(types[: len(values)])))
     return key.tobytes()
 
 
@@ -166,6 +163,14 @@ def _entries(field: pa.Field) -> list[int]:
         raise AssertionError(kind)
     precision = kind.precision if kinds.is_decimal(kind) else 0
     return [program_entry(flat, precision=precision, required=required)]
+
+
+def key_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> list[FlatColumn]:
+    """Return key columns as their program has them."""
+    columns: list[FlatColumn] = []
+    for array in arrays:
+        _append_columns(columns, one_array(array))
+    return columns
 
 
 def _count_columns(kind: pa.DataType) -> int:
