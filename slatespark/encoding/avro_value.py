@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from slatespark.encoding.arrow_columns import arrow_array, flat_column, flat_kind
 from slatespark.encoding.avro_resolution import Resolution, avro_node, resolve, without_null
 from slatespark.encoding.avro_schema import fingerprint
-from slatespark.encoding.nested_value import decode_nested, encode_nested
+from slatespark.encoding.nested_decode import decode_nested
+from slatespark.encoding.nested_encode import encode_nested
 from slatespark.errors import InternalError, SchemaError
 from slatespark.kernels import RowColumns, decode_avro, encode_avro
 from slatespark.kernels.avro_program import FINE, MALFORMED, MARKER, UNKNOWN_FINGERPRINT, EncodeProgram

@@ -1,0 +1,165 @@
+"""Columns with parts (lists, maps, structs, VARIANT) as the Avro bytes of each row's value."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from slatespark.encoding.avro_resolution import without_null
+from slatespark.encoding.plain_values import NOT_A_VALUE, python_chunks, unscaled, whole_micros
+from slatespark.errors import SchemaError
+from slatespark.kernels.avro_program import NOT_NULLABLE
+from slatespark.kernels.flat import BYTES, FlatColumn
+
+Put = Callable[[bytearray, Any], None]
+
+
+def encode_nested(array: pa.Array | pa.ChunkedArray, described: Any, name: str) -> FlatColumn:
+    """Return each row's value as Avro bytes.
+
+    Parameters
+    ----------
+    array : of lists, maps or structs
+    described : what `avro_schema` gives for its type, null taken out of the union
+    name : the column, for messages
+
+    Raises
+    ------
+    SchemaError
+        Naming the column: null where a part is not nullable, text that is no UTF-8, a map with a key twice.
+    """
+    put = _put_of(array.type, described)
+    data, ends = bytearray(), [0]
+    valid = np.ones(len(array), np.uint8)
+    for start, values in python_chunks(array, name):
+        for number, value in enumerate(values, start):
+            if value is None:
+                valid[number] = 0
+            else:
+                try:
+                    put(data, value)
+                except NOT_A_VALUE as exc:
+                    raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
+            ends.append(len(data))
+    offsets = np.array(ends, np.int64)
+    return FlatColumn(BYTES, np.frombuffer(bytes(data), np.uint8), offsets, valid if array.null_count else None)
+
+
+def _put_of(kind: pa.DataType, described: Any) -> Put:
+    """Return what appends a value of a type to bytes."""
+    described, null_branch = without_null(described)
+    put = _put_present(kind, described)
+    if null_branch == NOT_NULLABLE:
+        return lambda out, value: put(out, _there(value))
+    null, there = 2 * null_branch, 2 - 2 * null_branch
+
+    def put_nullable(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(null)
+        else:
+            out.append(there)
+            put(out, value)
+
+    return put_nullable
+
+
+def _there(value: Any) -> Any:
+    if value is None:
+        raise ValueError("null in a part that is not nullable")
+    return value
+
+
+def _put_present(kind: pa.DataType, described: Any) -> Put:
+    if pa.types.is_list(kind):
+        return _put_blocks(_put_of(kind.value_type, described["items"]))
+    if pa.types.is_map(kind):
+        return _put_map(kind, described)
+    if pa.types.is_struct(kind):
+        parts = [
+            (kind.field(number).name, _put_of(kind.field(number).type, part["type"]))
+            for number, part in enumerate(described["fields"])
+        ]
+
+        def put_struct(out: bytearray, value: Any) -> None:
+            for name, put in parts:
+                put(out, value[name])
+
+        return put_struct
+    if pa.types.is_decimal128(kind):
+        return lambda out, value: _put_decimal(out, value, kind.scale)
+    if pa.types.is_time64(kind):
+        return lambda out, value: put_long(out, whole_micros(value))
+    return _PUTS.get(kind, put_long)
+
+
+def _put_blocks(put: Put) -> Put:
+    def put_blocks(out: bytearray, items: Any) -> None:
+        if items:
+            put_long(out, len(items))
+            for item in items:
+                put(out, item)
+        out.append(0)
+
+    return put_blocks
+
+
+def _put_map(kind: pa.DataType, described: Any) -> Put:
+    if described["type"] == "map":
+        put_key: Put = _put_text
+        put_item = _put_of(kind.item_type, described["values"])
+    else:
+        key, item = described["items"]["fields"]
+        put_key, put_item = _put_of(kind.key_type, key["type"]), _put_of(kind.item_type, item["type"])
+
+    def put_pair(out: bytearray, pair: tuple[Any, Any]) -> None:
+        put_key(out, pair[0])
+        put_item(out, pair[1])
+
+    put_pairs = _put_blocks(put_pair)
+    if described["type"] != "map":
+        return put_pairs
+
+    def put_map(out: bytearray, pairs: Any) -> None:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("a map with a key twice")
+        put_pairs(out, pairs)
+
+    return put_map
+
+
+def put_long(out: bytearray, number: int) -> None:
+    """Append a number as Avro writes it."""
+    word = (number << 1) ^ (number >> 63)
+    while word >= 0x80:
+        out.append(word & 0x7F | 0x80)
+        word >>= 7
+    out.append(word)
+
+
+def _put_bytes(out: bytearray, data: bytes) -> None:
+    put_long(out, len(data))
+    out += data
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    _put_bytes(out, text.encode())
+
+
+def _put_decimal(out: bytearray, value: Decimal, scale: int) -> None:
+    number = unscaled(value, scale)
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # with a bit for the sign
+    _put_bytes(out, number.to_bytes(size, "big", signed=True))
+
+
+_PUTS: Final[dict[pa.DataType, Put]] = {
+    pa.bool_(): lambda out, value: out.append(value),
+    pa.float32(): lambda out, value: out.extend(struct.pack("<f", value)),
+    pa.float64(): lambda out, value: out.extend(struct.pack("<d", value)),
+    pa.string(): _put_text,
+    pa.binary(): _put_bytes,
+}

@@ -1,0 +1,79 @@
+"""Arrow values as Python values of plain types: numbers in place of dates and times, since Python's have less range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.errors import SchemaError
+
+# So many rows at a time exist as Python objects.
+CHUNK_ROWS: Final = 4096
+
+MICROS_PER_DAY: Final = 86_400_000_000
+
+# What Python and pyarrow raise for a value that does not fit its type.
+NOT_A_VALUE: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError, RecursionError)
+
+
+def python_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the array as Python values of plain types, and the number of the first row of each chunk."""
+    start = 0
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as exc:
+        raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
+    plain = plain_type(array.type)
+    for piece in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        for low in range(0, len(piece), CHUNK_ROWS):
+            chunk = piece.slice(low, CHUNK_ROWS)
+            yield start, chunk.cast(plain).to_pylist()
+            start += len(chunk)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type with numbers in place of dates and times."""
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(plain_type(key.type)), item.with_type(plain_type(item.type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(plain_type(part.type)) for part in kind])
+    return kind
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """Return a decimal without its point; requires that it has no more digits behind it than `scale`."""
+    sign, digits, exponent = value.as_tuple()
+    number: int = int("".join(map(str, digits)) or "0") * 10 ** (int(exponent) + scale)
+    return -number if sign else number
+
+
+def whole_micros(nanos: int) -> int:
+    """Return microseconds; ValueError where they are not whole."""
+    micros, rest = divmod(nanos, 1000)
+    if rest:
+        raise ValueError("a time that is no whole microsecond")
+    return micros
+
+
+def decimal_of(number: int, kind: pa.DataType) -> Decimal:
+    """Return a decimal of a type from its unscaled value; ValueError where that has too many digits."""
+    if abs(number) >= 10**kind.precision:
+        raise ValueError("out of the range of its type")
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -kind.scale))
+
+
+def nanos_of(micros: int) -> int:
+    """Return a time of day in nanoseconds; ValueError where it is none."""
+    if not 0 <= micros < MICROS_PER_DAY:
+        raise ValueError("out of the range of its type")
+    return micros * 1000
