@@ -7,7 +7,7 @@
 | integer | string | BIGINT |
 | decimal | string | DOUBLE |
 | float, double | any number, string | DOUBLE |
-| boolean, date, timestamp, time, binary | string | the column's type |
+| boolean, date, timestamp, binary | string | the column's type |
 | string | binary | BINARY |
 | date, timestamp | date, timestamp | TIMESTAMP in UTC |
 """
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates.datetimes import US_PER_DAY, parse_date, parse_time, parse_timestamp
+from slatespark.encoding.predicates.datetimes import US_PER_DAY, parse_date, parse_timestamp
 from slatespark.encoding.predicates.intervals import Interval
 from slatespark.encoding.predicates.literals import (
     BINARY,
@@ -193,12 +193,9 @@ def _instant_span(literal: Literal, field: pa.Field) -> Interval:
 
 
 def _time_span(literal: Literal, field: pa.Field) -> Interval:
-    if literal.kind not in (STRING, TIME):
-        raise _cannot_compare(literal, field, "Write it as a string.")
-    value = parse_time(literal.value) if literal.kind == STRING else literal.value
-    if value is None:
-        raise _no_value(literal, field, EXAMPLES[TIME])
-    return value, value + 1
+    if literal.kind != TIME:  # Spark casts no string to it
+        raise _cannot_compare(literal, field, "Write it like TIME '12:30:00'.")
+    return literal.value, literal.value + 1
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def typed_literal(word: str, text: str, place: Place) -> Literal:
 EXAMPLES: Final = {
     DATE: "Write it like '2026-01-31'.",
     TIMESTAMP: "Write it like '2026-01-31 12:00:00' or '2026-01-31T12:00:00+01:00'; zones by name are not supported.",
-    TIME: "Write it like '12:30:00'.",
+    TIME: "Write it like TIME '12:30:00'.",
 }
 
 
