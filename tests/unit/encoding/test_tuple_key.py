@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slatespark.encoding.column_types import VARIANT
+from slatespark.encoding.tuple_key import check_key_type, decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.kernels.tuple_program import KeyStatus
+from tests.unit.kernels.rows import all_rows, columns, put
+
+TIMESTAMP, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
+PRICE = pa.decimal128(5, 2)
+PLACE = pa.struct([pa.field("x", pa.int32()), pa.field("name", pa.string(), nullable=False)])
+
+
+def keys_of(*arrays: Any) -> list[bytes]:
+    key_bytes, offsets = encode_tuple_keys(arrays)
+    return [key_bytes[start:end].tobytes() for start, end in pairwise(offsets.tolist())]
+
+
+def columns_of(types: list[pa.DataType], *keys: bytes) -> tuple[list[Any], list[int]]:
+    source = columns(*(put(key, 1) for key in keys))
+    arrays, status = decode_tuple_keys([source], all_rows([source]), types, [True] * len(types))
+    return [None if array is None else array.to_pylist() for array in arrays], status.tolist()
+
+
+def test_dates_times_and_decimals_are_integers() -> None:
+    arrays = [
+        pa.array([date(1969, 12, 31), None], pa.date32()),
+        pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None], TIMESTAMP),
+        pa.array([datetime(1969, 12, 31, 23, 59, 59, 999999), None], NTZ),  # noqa: DTZ001
+        pa.array([Decimal("-1.5"), None], PRICE),
+    ]
+    keys = keys_of(*arrays)
+    assert [key.hex(" ") for key in keys] == ["13 fe 17 0f 42 40 13 fe 13 69", "00 00 00 00"]
+    found, status = columns_of([array.type for array in arrays], *keys)
+    assert status == [0, 0]
+    assert found == [array.to_pylist() for array in arrays]
+
+
+def test_structs() -> None:
+    places = pa.array([{"x": None, "name": "a"}, None, {"x": 1, "name": ""}], PLACE)
+    keys = keys_of(places, pa.array([1, 2, 3]))
+    assert [key.hex(" ") for key in keys] == ["05 00 ff 02 61 00 00 15 01", "00 15 02", "05 15 01 02 00 00 15 03"]
+    assert keys_of(places.slice(1), pa.array([2, 3])) == keys[1:]
+    chunks = pa.chunked_array([places[:2], places[2:]])
+    assert keys_of(chunks, pa.chunked_array([[1], [2, 3]])) == keys
+    found, status = columns_of([PLACE, pa.int64()], *keys, b"\x05\x00\xff\x00\xff\x00\x14", b"\x05\x14\x00")
+    assert status == [0, 0, 0, KeyStatus.WRONG_TYPE, KeyStatus.WRONG_TYPE]
+    assert found == [[*places.to_pylist(), None, None], [1, 2, 3, None, None]]
+
+
+def test_only_what_is_wanted() -> None:
+    types = [PLACE, pa.string(), pa.int8()]
+    source = columns(put(encode_tuple([(1, "n"), "text", 5], types), 1), put(b"\x14", 1))
+    for wanted in ([True, False, False], [False, True, True], [False, False, False]):
+        arrays, status = decode_tuple_keys([source], all_rows([source]), types, wanted)
+        assert [array is not None for array in arrays] == wanted
+        assert [array.type for array in arrays if array is not None] == [
+            k for k, w in zip(types, wanted, strict=True) if w
+        ]
+        assert status.tolist() == [0, KeyStatus.WRONG_TYPE]
+
+
+def test_no_rows() -> None:
+    types = [PLACE, pa.string(), PRICE]
+    key_bytes, offsets = encode_tuple_keys([pa.array([], kind) for kind in types])
+    assert (key_bytes.tolist(), offsets.tolist()) == ([], [0])
+    arrays, status = decode_tuple_keys([], np.zeros(0, np.int64), types, [True] * 3)
+    assert [len(array) for array in arrays if array is not None] == [0, 0, 0]
+    assert len(status) == 0
+    keys = keys_of(*(pa.chunked_array([], kind) for kind in types))
+    assert keys == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "key"),
+    [
+        (None, pa.int64(), "00"),
+        (np.int16(-1), pa.int64(), "13 fe"),
+        (5, pa.float64(), "21 c0 14 00 00 00 00 00 00"),
+        (0.1, pa.float32(), "20 bd cc cc cd"),
+        (np.float32(-0.0), pa.float32(), "20 80 00 00 00"),
+        (-math.inf, pa.float32(), "20 00 7f ff ff"),
+        (np.True_, pa.bool_(), "27"),
+        (bytearray(b"\0"), pa.binary(), "01 00 ff 00"),
+        (7, PRICE, "16 02 bc"),
+        (Decimal("1E+1"), PRICE, "16 03 e8"),
+        (date(1970, 1, 2), pa.date32(), "15 01"),
+        (-1, pa.date32(), "13 fe"),
+        (5, TIMESTAMP, "15 05"),
+        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), TIMESTAMP, "14"),
+        (datetime(1970, 1, 1, 0, 0, 0, 5), TIMESTAMP, "15 05"),  # noqa: DTZ001
+        (datetime(1970, 1, 1, 0, 0, 0, 5), NTZ, "15 05"),  # noqa: DTZ001
+        ({"name": "a", "x": 1}, PLACE, "05 15 01 02 61 00 00"),
+        ((None, "a"), PLACE, "05 00 ff 02 61 00 00"),
+    ],
+)
+def test_values(value: Any, kind: pa.DataType, key: str) -> None:
+    assert encode_tuple([value], [kind, pa.int8()]).hex(" ") == key
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        (1.0, pa.int64(), "it is a float"),
+        (True, pa.int64(), "it is a bool"),
+        ("1", pa.int64(), "it is a str"),
+        (128, pa.int8(), "too large"),
+        (2**63, pa.int64(), "too large"),
+        (1, pa.bool_(), "it is a int"),
+        (2**53 + 1, pa.float64(), "cannot hold it exactly"),
+        (10**400, pa.float64(), "too large"),
+        (1e39, pa.float32(), "too large for a FLOAT"),
+        (b"a", pa.string(), "it is a bytes"),
+        ("\ud800", pa.string(), "surrogates"),
+        ("a", pa.binary(), "it is a str"),
+        (1.5, PRICE, "it is a float"),
+        (1000, PRICE, "does not fit"),
+        (Decimal("0.001"), PRICE, "data loss"),
+        (Decimal("NaN"), PRICE, "not a valid decimal"),
+        (Decimal("sNaN"), PRICE, "not a valid decimal"),
+        (Decimal("1E+999999"), PRICE, "decimal"),
+        (datetime(1970, 1, 1), pa.date32(), "a datetime, not a date"),  # noqa: DTZ001
+        (date(1970, 1, 1), TIMESTAMP, "it is a date"),
+        (datetime(1970, 1, 1, tzinfo=UTC), NTZ, "has a time zone"),
+        ("1970-01-01", TIMESTAMP, "it is a str"),
+        ((1,), PLACE, "it has 1 fields"),
+        ({"x": 1}, PLACE, "expected"),
+        ("ab", PLACE, "it is a str"),
+        ((1.5, "a"), PLACE, "it is a float"),
+    ],
+)
+def test_values_that_do_not_fit(value: Any, kind: pa.DataType, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as caught:
+        encode_tuple([0, value], [pa.int8(), kind])
+    assert str(caught.value).startswith("Value 2 of the key is ")
+    assert "Expected TINYINT, " in str(caught.value)
+
+
+def test_prefixes() -> None:
+    types = [pa.string(), pa.int64()]
+    assert encode_tuple([], types) == b""
+    assert encode_tuple(["a", 1], types).startswith(encode_tuple(["a"], types))
+    with pytest.raises(InvalidRequestError, match="2 columns, got 3 values"):
+        encode_tuple(["a", 1, 2], types)
+    with pytest.raises(SchemaError, match="null"):
+        encode_tuple([(1, None)], [PLACE])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (pa.duration("us"), "Key column k is INTERVAL DAY TO SECOND, .*BIGINT"),
+        (pa.time64("ns"), "Key column k is TIME, .*BIGINT"),
+        (pa.list_(pa.int8()), "Key column k is ARRAY<TINYINT>, .*STRUCT"),
+        (pa.map_(pa.string(), pa.int8()), "Key column k is MAP<STRING,TINYINT>, .*STRUCT"),
+        (VARIANT, "Key column k is VARIANT, .*variant_get"),
+        (pa.struct([]), "Give the STRUCT a field"),
+        (pa.struct([("a", pa.struct([("b", pa.time64("ns"))]))]), r"Key column k\.a\.b is TIME"),
+        (pa.large_string(), "Key column k is LARGE_STRING"),
+    ],
+)
+def test_types_that_a_key_cannot_hold(kind: pa.DataType, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        check_key_type(pa.field("k", kind))
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.float32(), PRICE, pa.binary(), pa.date32(), NTZ, PLACE])
+def test_types_that_a_key_can_hold(kind: pa.DataType) -> None:
+    check_key_type(pa.field("k", kind))
+    assert encode_tuple([None], [kind]) == b"\0"
+
+
+def test_text_that_is_none_is_refused() -> None:
+    broken = pa.array([b"\xff"]).view(pa.string())
+    with pytest.raises(SchemaError, match="no UTF-8"):
+        encode_tuple_keys([broken])
+
+
+def test_every_damage_has_words() -> None:
+    for status in list(KeyStatus)[1:]:
+        assert key_damage(int(status))
