@@ -11,6 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import flat_column
+from slatespark.encoding.avro_schema import avro_schema
+from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT, decode_avro_values, encode_avro_values
+from slatespark.encoding.json_value import decode_json_values, encode_json_values
+from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
 
@@ -67,8 +71,6 @@ class RowCodec:
         """
         columns = [table.column(name) for name in self.key_columns]
         if self.key_format == "tuple":
-            from slatespark.encoding.tuple_key import encode_tuple_keys
-
             return encode_tuple_keys(columns)
         return _flat_bytes(columns[0])
 
@@ -85,13 +87,8 @@ class RowCodec:
         fields = self.value_fields
         columns = [table.column(item.name) for item in fields]
         if self.value_format == "avro":
-            from slatespark.encoding.avro_schema import avro_schema
-            from slatespark.encoding.avro_value import encode_avro_values
-
             return encode_avro_values(columns, fields, avro_schema(fields), count=table.num_rows)
         if self.value_format == "json":
-            from slatespark.encoding.json_value import encode_json_values
-
             return encode_json_values(columns, fields, count=table.num_rows)
         return _flat_bytes(columns[0])
 
@@ -118,8 +115,6 @@ class RowCodec:
         types = [item.type for item in self.key_fields]
         try:
             if self.key_format == "tuple":
-                from slatespark.encoding.tuple_key import encode_tuple
-
                 return encode_tuple(values, types)
             return b"".join(_scalar_bytes(value, self.key_format) for value in values)
         except (TypeError, ValueError, OverflowError, ArithmeticError) as exc:
@@ -189,8 +184,6 @@ class RowCodec:
     def _decode_keys(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str]) -> Decoded:
         if self.key_format != "tuple":
             return _text_or_bytes(names[0], _BYTES_TYPES[self.key_format], *gather_keys(sources, rows), nulls=None)
-        from slatespark.encoding.tuple_key import decode_tuple_keys
-
         types = [item.type for item in self.key_fields]
         arrays, status = decode_tuple_keys(sources, rows, types, [name in names for name in self.key_columns])
         return {name: array for name, array in zip(self.key_columns, arrays, strict=True) if array is not None}, status
@@ -199,14 +192,10 @@ class RowCodec:
         self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
     ) -> Decoded:
         if self.value_format == "avro":
-            from slatespark.encoding.avro_value import decode_avro_values
-
             return decode_avro_values(
                 sources, rows, writers=self.writer_schemas, fields=self.value_fields, wanted=names
             )
         if self.value_format == "json":
-            from slatespark.encoding.json_value import decode_json_values
-
             return decode_json_values(sources, rows, fields=self.value_fields, wanted=names)
         nulls = (gather_fields(sources, rows).flags & TOMBSTONE) != 0 if with_deletes else None
         return _text_or_bytes(names[0], _BYTES_TYPES[self.value_format], *gather_values(sources, rows), nulls=nulls)
@@ -214,8 +203,6 @@ class RowCodec:
     def _undecodable(
         self, sources: Sequence[RowColumns], row: NDArray[np.int64], status: int, part: str, where: str
     ) -> CorruptDataError:
-        from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT
-
         _, key = gather_keys(sources, row)
         why = f"Its {part} is no {self.key_format if part == 'key' else self.value_format} encoding of its columns."
         if part == "value" and self.value_format == "avro":
