@@ -1,0 +1,238 @@
+"""Key plans against a plain model: rows that match = rows whose key is planned and that pass the residual."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark.encoding.predicates import Comparison, KeyPlan, Literal, bind_filter, plan_keys
+from slatespark.encoding.predicates import grammar as does
+from slatespark.encoding.predicates import key_plan as planning
+from slatespark.encoding.predicates import literals as kinds
+from slatespark.encoding.row_codec import RowCodec
+
+TYPES = {
+    "flag": pa.bool_(),
+    "tiny": pa.int8(),
+    "big": pa.int64(),
+    "price": pa.decimal128(38, 2),
+    "half": pa.float32(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "data": pa.binary(),
+    "moment": pa.timestamp("us", tz="UTC"),
+}
+SIGNS: dict[str, Callable[[int], bool]] = {
+    does.EQUAL: lambda order: order == 0,
+    does.SAME: lambda order: order == 0,
+    does.NOT_EQUAL: lambda order: order != 0,
+    does.LESS: lambda order: order < 0,
+    does.AT_MOST: lambda order: order <= 0,
+    does.MORE: lambda order: order > 0,
+    does.AT_LEAST: lambda order: order >= 0,
+}
+
+
+def to_half(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0]) if abs(value) < 3e38 else value
+
+
+FEW_FLOATS = st.sampled_from([0.0, -0.0, 1.0, -1.5, 0.5, math.inf, -math.inf, math.nan, 5e-324, 1e300])
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "flag": st.booleans(),
+    "tiny": st.sampled_from([-128, -2, -1, 0, 1, 2, 3, 127]),
+    "big": st.sampled_from([-(2**63), -257, -256, -255, -1, 0, 1, 2, 255, 256, 2**63 - 1]),
+    "price": st.sampled_from([-(10**38) + 1, -(2**64), -150, -1, 0, 1, 100, 150, 2**63, 2**64, 10**38 - 1]),  # unscaled
+    "half": FEW_FLOATS.map(lambda value: to_half(value) if abs(value) < 1e30 else math.copysign(math.inf, value)),
+    "double": FEW_FLOATS,
+    "text": st.sampled_from(["", "a", "a\0", "a\0b", "aa", "ab", "b", "\x7f", "ä", "\uffff", "\U0010ffff"]),
+    "data": st.sampled_from([b"", b"\0", b"\0\xff", b"a", b"a\0", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff"]),
+    "moment": st.sampled_from([-(2**63), -1, 0, 1, 1_700_000_000_000_000, 2**63 - 1]),
+}
+
+
+def literal_of(name: str) -> st.SearchStrategy[Literal]:
+    """A literal for a column: often one of its values, at times beyond its type."""
+    if name in ("tiny", "big"):
+        odd = st.sampled_from([Fraction(3, 2), Fraction(10**30), Fraction(-(10**30)), Fraction(-1, 2)])
+        return st.one_of(VALUES[name].map(Fraction), odd).map(lambda value: Literal(kinds.NUMBER, value))
+    if name == "price":
+        odd = st.sampled_from([Fraction(1, 1000), Fraction(10**37), Fraction(-(10**37))])
+        exact = st.one_of(VALUES[name].map(lambda value: Fraction(value, 100)), odd)
+        return exact.map(lambda value: Literal(kinds.NUMBER, value))
+    if name in ("half", "double"):
+        return VALUES[name].map(lambda value: Literal(kinds.DOUBLE, value))
+    kind = {"flag": kinds.BOOLEAN, "text": kinds.STRING, "data": kinds.BINARY, "moment": kinds.TIMESTAMP}[name]
+    return VALUES[name].map(lambda value: Literal(kind, value))
+
+
+def or_null(literals: st.SearchStrategy[Literal]) -> st.SearchStrategy[Literal]:
+    return st.one_of(literals, literals, literals, literals, st.just(Literal(kinds.NULL, None)))
+
+
+@st.composite
+def comparisons(draw: st.DrawFn, name: str) -> Comparison:
+    literals = or_null(literal_of(name))
+    shape = draw(st.sampled_from(["sign", "sign", "equal", "equal", "list", "between", "null", "prefix"]))
+    if shape == "equal":
+        return Comparison(name, does.EQUAL, (draw(literals),))
+    if shape == "list":
+        word = draw(st.sampled_from([does.IN, does.IN, does.NOT_IN]))
+        return Comparison(name, word, tuple(draw(st.lists(literals, min_size=1, max_size=4))))
+    if shape == "between":
+        return Comparison(name, does.BETWEEN, (draw(literals), draw(literals)))
+    if shape == "null":
+        return Comparison(name, draw(st.sampled_from([does.IS_NULL, does.IS_NOT_NULL])))
+    if shape == "prefix" and name == "text":
+        return Comparison(name, does.STARTS_WITH, (draw(literal_of(name)),))
+    return Comparison(name, draw(st.sampled_from(list(SIGNS))), (draw(literals),))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[RowCodec, list[dict[str, Any]], list[Comparison]]:
+    """A table with some key columns and a value column, rows, and comparisons."""
+    names = draw(st.permutations(list(TYPES)))[: draw(st.integers(1, 4))]
+    key_format = "tuple"
+    if len(names) == 1 and names[0] in ("text", "data") and draw(st.booleans()):
+        key_format = "utf8" if names[0] == "text" else "raw"
+    schema = pa.schema([*((name, TYPES[name]) for name in names), ("value", pa.int64())])
+    codec = RowCodec(schema, tuple(names), key_format, "avro")
+    row = {
+        name: VALUES[name] if key_format != "tuple" else st.one_of(VALUES[name], VALUES[name], st.none())
+        for name in names
+    }
+    rows = draw(st.lists(st.fixed_dictionaries({**row, "value": st.integers(0, 2)}), min_size=1, max_size=12))
+    asked = draw(st.lists(st.sampled_from(names), min_size=0, max_size=5))
+    found = [draw(comparisons(name)) for name in asked]
+    if draw(st.booleans()):
+        found.append(Comparison("value", does.LESS, (Literal(kinds.NUMBER, Fraction(2)),)))
+    return codec, rows, found
+
+
+def array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(kind):
+        data = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
+        valid = np.packbits([value is not None for value in values], bitorder="little")
+        return pa.Array.from_buffers(kind, len(values), [pa.py_buffer(valid), pa.py_buffer(data)])
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
+
+
+def keys_of(codec: RowCodec, table: pa.Table) -> list[bytes]:
+    data, offsets = codec.encode_keys(table)
+    whole, reach = bytes(data), list(offsets)
+    return [whole[start:end] for start, end in itertools.pairwise(reach)]
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def is_true(comparison: Comparison, row: Mapping[str, Any]) -> bool:
+    """SQL's three values, of which only TRUE counts."""
+    value = row[comparison.column]
+    literals = comparison.literals
+    if comparison.does == does.IS_NULL:
+        return value is None
+    if comparison.does == does.IS_NOT_NULL:
+        return value is not None
+    orders = [compare(comparison.column, value, literal) for literal in literals]
+    if comparison.does == does.SAME and literals[0].kind == kinds.NULL:
+        return value is None
+    if value is None:
+        return False
+    if comparison.does == does.STARTS_WITH:
+        return str(value).startswith(literals[0].value)
+    if comparison.does == does.IN:
+        return 0 in orders
+    if comparison.does == does.NOT_IN:
+        return None not in orders and 0 not in orders
+    if None in orders:
+        return False
+    known = [order for order in orders if order is not None]
+    if comparison.does == does.BETWEEN:
+        return known[0] >= 0 >= known[1]
+    return SIGNS[comparison.does](known[0])
+
+
+def compare(name: str, value: Any, literal: Literal) -> int | None:
+    if value is None or literal.kind == kinds.NULL:
+        return None
+    one, other = sortable(Fraction(value, 100) if name == "price" else value), sortable(literal.value)
+    return int(one > other) - int(one < other)
+
+
+def sortable(value: Any) -> Any:
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def is_planned(plan: KeyPlan, key: bytes) -> bool:
+    inside = [span for span in plan.ranges if span.contains(key)]
+    assert len(inside) <= 1
+    if plan.points is None:
+        return bool(inside)
+    assert inside or key not in plan.points
+    return key in plan.points
+
+
+def check_plan(plan: KeyPlan) -> None:
+    for before, after in itertools.pairwise(plan.ranges):
+        assert before.end is not None
+        assert before.end <= after.start
+    assert not any(span.is_empty() for span in plan.ranges)
+    assert plan.points is None or list(plan.points) == sorted(set(plan.points))
+
+
+@given(cases())
+@settings(deadline=None, max_examples=600)
+def test_planned_keys_and_residual_are_the_filter(
+    case: tuple[RowCodec, list[dict[str, Any]], list[Comparison]],
+) -> None:
+    check(*case)
+
+
+def check(codec: RowCodec, rows: list[dict[str, Any]], found: list[Comparison]) -> None:
+    table = pa.table({item.name: array_of([row[item.name] for row in rows], item.type) for item in codec.schema})
+    arrays = {name: table[name].combine_chunks() for name in table.column_names}
+    expected = [all(is_true(comparison, row) for comparison in found) for row in rows]
+
+    condition = bind_filter(found, codec.schema)
+    assert not condition or condition.mask(arrays).tolist() == expected
+
+    plan = plan_keys(condition, codec)
+    check_plan(plan)
+    rest = plan.residual.mask(arrays).tolist() if plan.residual else [True] * len(rows)
+    planned = [is_planned(plan, key) for key in keys_of(codec, table)]
+    assert [inside and passes for inside, passes in zip(planned, rest, strict=True)] == expected
+
+
+@given(cases(), st.sampled_from([1, 2, 3]))
+@settings(deadline=None, max_examples=300)
+def test_few_ranges_are_right_too(case: tuple[RowCodec, list[dict[str, Any]], list[Comparison]], most: int) -> None:
+    """With hardly any ranges allowed, the plan is coarser and the residual does the rest."""
+    with patch.object(planning, "MAX_RANGES", most), patch.object(planning, "MAX_POINTS", most):
+        check(*case)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=30), st.integers(0, 30))
+@settings(deadline=None)
+def test_arrays_may_begin_within_their_buffers(values: list[int | None], start: int) -> None:
+    not_negative = Comparison("x", does.AT_LEAST, (Literal(kinds.NUMBER, Fraction(0)),))
+    condition = bind_filter([not_negative], pa.schema([("x", pa.int32())]))
+    array = pa.array(values, pa.int32())[start:]
+    assert condition.mask({"x": array}).tolist() == [value is not None and value >= 0 for value in values[start:]]
