@@ -199,7 +199,7 @@ def check_plan(plan: KeyPlan) -> None:
 
 
 @given(cases())
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=500)
 def test_planned_keys_and_residual_are_the_filter(
     case: tuple[RowCodec, list[dict[str, Any]], list[Comparison]],
 ) -> None:
@@ -222,7 +222,7 @@ def check(codec: RowCodec, rows: list[dict[str, Any]], found: list[Comparison]) 
 
 
 @given(cases(), st.sampled_from([1, 2, 3]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=500)
 def test_few_ranges_are_right_too(case: tuple[RowCodec, list[dict[str, Any]], list[Comparison]], most: int) -> None:
     """With hardly any ranges allowed, the plan is coarser and the residual does the rest."""
     with patch.object(planning, "MAX_RANGES", most), patch.object(planning, "MAX_POINTS", most):

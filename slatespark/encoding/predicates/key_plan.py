@@ -28,6 +28,7 @@ MAX_RANGES: Final = 1000
 _NULL: Final = b"\x00"  # of the tuple layer
 _BINARY: Final = b"\x01"
 _STRING: Final = b"\x02"
+_AFTER_STRING: Final = b"\x03"
 _STRUCT: Final = b"\x05"
 _AFTER: Final = b"\xff"  # above every type of element
 
@@ -161,7 +162,7 @@ def _spans(part: Condition) -> list[tuple[bytes, bytes]]:
         return [*spans, *((_STRUCT, _STRUCT + _AFTER) for _ in part.intervals)]
     starts = _encoded([start for start, _ in part.intervals], part.kind)
     if has_bytes(part.kind):
-        unbounded = _STRING + _AFTER if pa.types.is_string(part.kind) else _BINARY + _AFTER
+        unbounded = _AFTER_STRING if pa.types.is_string(part.kind) else _STRING  # bytes may begin with 0xFF
         known = iter(_encoded([end for _, end in part.intervals if end is not None], part.kind))
         ends = [unbounded if end is None else next(known) for _, end in part.intervals]
     else:
