@@ -106,13 +106,21 @@ def _float(value: float) -> Any:
 
 
 def _date(days: int) -> str:
-    return str(np.datetime64(days, "D"))
+    return _long_year(str(np.datetime64(days, "D")))
 
 
 def _date_time(micros: int) -> str:
     if micros == _INT64_MIN:
         raise ValueError("a time out of range")
-    return str(np.datetime64(micros, "us"))
+    return _long_year(str(np.datetime64(micros, "us")))
+
+
+def _long_year(text: str) -> str:
+    """Return a date with a year of four digits at least; numpy writes three before the year 0."""
+    if not text.startswith("-"):
+        return text
+    year, rest = text[1:].split("-", 1)
+    return f"-{year.zfill(4)}-{rest}"
 
 
 def _clock(nanos: int) -> str:
