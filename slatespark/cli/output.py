@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,6 +16,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from slatespark.display.text import plural
+from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError
 from slatespark.table.maintenance.verify_files import ProgressListener
 
@@ -36,7 +39,9 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
         @functools.wraps(command)
         def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
             try:
-                command(*args, **kwargs)
+                with warnings.catch_warnings():
+                    warnings.showwarning = _show_warning
+                    command(*args, **kwargs)
             except SlateError as exc:
                 typer.echo(one_line(exc), err=True)
                 raise typer.Exit(exit_code) from None
@@ -46,19 +51,27 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
     return decorate
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines as they come."""
+    for line in lines:
+        typer.echo(line)
+
+
+def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
+    """Print what a change has become; `rows` is None where nobody counted them."""
+    if as_json:
+        typer.echo(json.dumps({"version": version, "rows": rows}))
+    else:
+        typer.echo(f"Version {version}." if rows is None else f"Wrote {plural(rows, 'row')}; version {version}.")
+
+
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    """Show a warning as one line; where in the code it arose says nothing to who uses the command."""
+    del where, more
+    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+
 # --- JSON -----------------------------------------------------------------------------------------------------------
-
-
-def json_bytes(value: Any, *, as_text: bool) -> Any:
-    """Return a value for JSON: bytes in hexadecimal, or as a string if they are UTF-8 and as `{"hex": ...}` if not."""
-    if not isinstance(value, bytes):
-        return value
-    if not as_text:
-        return value.hex()
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"hex": value.hex()}
 
 
 def json_document(value: Any, *, as_text: bool = False) -> str:
@@ -73,7 +86,7 @@ def _plain(value: Any, *, as_text: bool) -> Any:
         return {name: _plain(item, as_text=as_text) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, as_text=as_text) for item in value]
-    return json_bytes(value, as_text=as_text)
+    return json_bytes(value, as_text=as_text) if isinstance(value, bytes) else value
 
 
 # --- the demo ---------------------------------------------------------------------------------------------------------

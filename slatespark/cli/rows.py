@@ -1,20 +1,23 @@
-"""Rows of a scan on their way to the terminal: record batches in, lines out."""
+"""Rows on their way to the terminal: record batches in, lines out."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.cli.output import json_bytes
-from slatespark.display.text import GAP, NOTHING, bytes_text
-from slatespark.units import ms_to_text
+from slatespark.display.text import GAP, NOTHING, bytes_text, printable
+from slatespark.display.values import json_values, text_of
 
-SAMPLED_ROWS = 100  # the first rows decide how wide the columns are; a scan may be endless
-_HEADINGS = {"_seq": "seq", "_op": "op", "_create_ts": "created", "_expire_ts": "expires"}
+SAMPLED_ROWS: Final = 100  # the first rows decide how wide the columns are; a scan may be endless
+RAW_HEADINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"_seq": "seq", "_op": "op", "_create_ts": "created", "_expire_ts": "expires"}
+)
+_NO_HEADINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def limit_batches(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -32,19 +35,22 @@ def limit_batches(batches: Iterable[pa.RecordBatch], limit: int | None) -> Itera
             return
 
 
-def json_lines(batches: Iterable[pa.RecordBatch], *, as_text: bool) -> Iterator[str]:
-    """Yield each row as a JSON object."""
+def json_lines(
+    batches: Iterable[pa.RecordBatch], *, as_text: bool, headings: Mapping[str, str] = _NO_HEADINGS
+) -> Iterator[str]:
+    """Yield each row as a JSON object; `headings` are other names for columns."""
     for batch in batches:
-        names = [_HEADINGS.get(name, name) for name in batch.schema.names]
-        columns = [_python_values(batch.column(at)) for at in range(batch.num_columns)]
+        names = [headings.get(name, name) for name in batch.schema.names]
+        columns = [json_values(column, as_text=as_text) for column in batch.columns]
         for values in zip(*columns, strict=True):
-            row = {name: json_bytes(value, as_text=as_text) for name, value in zip(names, values, strict=True)}
-            yield json.dumps(row, ensure_ascii=False)
+            yield json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
 
 
-def text_lines(batches: Iterable[pa.RecordBatch], *, as_text: bool) -> Iterator[str]:
+def text_lines(
+    batches: Iterable[pa.RecordBatch], *, as_text: bool, headings: Mapping[str, str] = _NO_HEADINGS
+) -> Iterator[str]:
     """Yield a heading and each row in columns as wide as the first rows need; nothing if there is no row."""
-    rows = _cells(batches, as_text=as_text)
+    rows = _cells(batches, as_text=as_text, headings=headings)
     sample = list(islice(rows, SAMPLED_ROWS + 1))
     if len(sample) < 2:
         return
@@ -57,26 +63,20 @@ def _pad(row: list[str], widths: list[int]) -> str:
     return GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(batches: Iterable[pa.RecordBatch], *, as_text: bool) -> Iterator[list[str]]:
+def _cells(batches: Iterable[pa.RecordBatch], *, as_text: bool, headings: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the heading, then every row, as text."""
     is_first = True
     for batch in batches:
         if is_first:
-            yield [_HEADINGS.get(name, name) for name in batch.schema.names]
+            yield [printable(headings.get(name, name)) for name in batch.schema.names]
             is_first = False
-        columns = [_python_values(batch.column(at)) for at in range(batch.num_columns)]
+        columns = [_column_cells(column, as_text=as_text) for column in batch.columns]
         for values in zip(*columns, strict=True):
-            yield [_cell(value, as_text=as_text) for value in values]
+            yield list(values)
 
 
-def _cell(value: Any, *, as_text: bool) -> str:
-    if value is None:
-        return NOTHING
-    return bytes_text(value, as_text=as_text) if isinstance(value, bytes) else str(value)
-
-
-def _python_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column; instants become ISO text, also those that no calendar holds."""
-    if not pa.types.is_timestamp(column.type):
-        return list(column.to_pylist())
-    return [None if us is None else ms_to_text(us // 1000) for us in column.cast(pa.int64()).to_pylist()]
+def _column_cells(column: pa.Array, *, as_text: bool) -> list[str]:
+    if pa.types.is_binary(column.type):
+        values: list[Any] = column.to_pylist()
+        return [NOTHING if value is None else bytes_text(value, as_text=as_text) for value in values]
+    return [text_of(value) for value in json_values(column, as_text=as_text)]

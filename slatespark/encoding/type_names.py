@@ -25,6 +25,8 @@ _NAMES: Final = {
     TIME: "TIME",
 }
 
+TYPE_NAMES: Final = (*_NAMES.values(), "DECIMAL(p,s)")
+
 
 def sql_type(field: pa.Field) -> str:
     """Return the type of a field as SQL writes it; one that is not canonical as Arrow writes it."""

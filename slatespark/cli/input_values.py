@@ -1,0 +1,228 @@
+"""JSON values and text -> Arrow arrays of a table's types, exactly: the way back from `display.values`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.cli.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import SchemaError
+
+_CAST_AT_ONCE: Final = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+_NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
+_MOST_DIGITS: Final = 80  # before or behind the point; more than any decimal holds, and little enough to work with
+
+
+def array_of_json(values: Sequence[Any], field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
+    """Return what `json.loads` gave as an array of a field's type.
+
+    Parameters
+    ----------
+    values : of one column; None is null
+    field : with the canonical type wanted
+    as_text : bytes are UTF-8 text, not hexadecimal
+    first_row : the number of the first value, for messages
+
+    Raises
+    ------
+    SchemaError
+        Naming row, column and the first value that is not of the type.
+    """
+    plain = [
+        None if value is None else _converted(value, field, f"Row {row}, column {field.name}", as_text=as_text)
+        for row, value in enumerate(values, first_row)
+    ]
+    return _as_array(plain, field, first_row)
+
+
+def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
+    """Return text, as CSV and command lines hold it, as an array of a field's type; nested types are JSON in it.
+
+    Parameters and errors as for `array_of_json`.
+    """
+    if texts.type == field.type:
+        return texts
+    if any(fits(field.type) for fits in _CAST_AT_ONCE):
+        try:
+            return texts.cast(field.type)
+        except pa.ArrowInvalid:
+            pass  # one by one, to accept what Arrow does not, and to name what is wrong
+    plain = [
+        None if text is None else _of_text(text, field, f"Row {row}, column {field.name}", as_text=as_text)
+        for row, text in enumerate(texts.to_pylist(), first_row)
+    ]
+    return _as_array(plain, field, first_row)
+
+
+def _as_array(plain: list[Any], field: pa.Field, first_row: int) -> pa.Array:
+    try:
+        return pa.array(plain, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as exc:
+        for row, value in enumerate(plain, first_row):  # Arrow does not say which
+            try:
+                pa.array([value], field.type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+                raise _unfit(value, field, f"Row {row}, column {field.name}") from exc
+        raise SchemaError(f"Column {field.name}: {exc}.") from exc
+
+
+def _unfit(value: Any, field: pa.Field, where: str, todo: str = "") -> SchemaError:
+    shown = str(value) if isinstance(value, Decimal) else repr(value)
+    shown = shown if len(shown) <= 100 else f"{shown[:99]}…"
+    return SchemaError(f"{where}: {shown} is no {sql_type(field)}.", todo=todo)
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+def _of_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any:
+    """Return one value that text spells, as what `pa.array` takes."""
+    kind = field.type
+    stripped = text.strip()
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_boolean(kind) and stripped.lower() in ("true", "false"):
+        return stripped.lower() == "true"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        try:
+            return int(stripped) if pa.types.is_integer(kind) else float(stripped)
+        except ValueError:
+            raise _unfit(text, field, where) from None
+    if pa.types.is_nested(kind):
+        try:
+            value = json.loads(text, parse_float=Decimal)
+        except ValueError as exc:
+            raise _unfit(text, field, where, "Write nested values as JSON.") from exc
+        return None if value is None else _converted(value, field, where, as_text=as_text)
+    return _converted(text, field, where, as_text=as_text)
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _converted(value: Any, field: pa.Field, where: str, *, as_text: bool) -> Any:
+    """Return one JSON value as what `pa.array` takes for the type; None stays."""
+    if value is None:
+        return None
+    kind = field.type
+    if pa.types.is_list(kind):
+        if not isinstance(value, list):
+            raise _unfit(value, field, where, "Give a JSON array.")
+        return [_converted(item, kind.value_field, where, as_text=as_text) for item in value]
+    if pa.types.is_map(kind):
+        return _map_items(value, field, where, as_text=as_text)
+    if pa.types.is_struct(kind):
+        return _struct_members(value, field, where, as_text=as_text)
+    if pa.types.is_binary(kind):
+        return _bytes(value, field, where, as_text=as_text)
+    for fits, convert in _LEAVES:
+        if fits(kind):
+            try:
+                return convert(value, kind)
+            except (ValueError, ArithmeticError) as exc:
+                raise _unfit(value, field, where, str(exc)) from None
+    raise _unfit(value, field, where)
+
+
+def _map_items(value: Any, field: pa.Field, where: str, *, as_text: bool) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list) and all(isinstance(item, dict) and {"key", "value"} == set(item) for item in value):
+        pairs = [(item["key"], item["value"]) for item in value]
+    else:
+        raise _unfit(value, field, where, 'Give a JSON object, or a list of {"key": ..., "value": ...}.')
+    key, item_field = field.type.key_field, field.type.item_field
+    return [
+        (_converted(name, key, where, as_text=as_text), _converted(item, item_field, where, as_text=as_text))
+        for name, item in pairs
+    ]
+
+
+def _struct_members(value: Any, field: pa.Field, where: str, *, as_text: bool) -> dict[str, Any]:
+    parts = {part.name: part for part in field.type}
+    if not isinstance(value, dict):
+        raise _unfit(value, field, where, "Give a JSON object.")
+    if unknown := sorted(set(value) - set(parts)):
+        raise _unfit(value, field, where, f"It has no member {unknown[0]!r}.")
+    return {name: _converted(value.get(name), part, where, as_text=as_text) for name, part in parts.items()}
+
+
+def _bytes(value: Any, field: pa.Field, where: str, *, as_text: bool) -> bytes:
+    is_hex = not as_text
+    if isinstance(value, dict) and set(value) == {"hex"}:  # how bytes that are no UTF-8 are printed among text
+        value, is_hex = value["hex"], True
+    if not isinstance(value, str):
+        raise _unfit(value, field, where, "Give bytes as text in hexadecimal.")
+    if not is_hex:
+        return value.encode("utf-8", "surrogateescape")
+    try:
+        return bytes.fromhex(value)
+    except ValueError:
+        raise _unfit(value, field, where, "Write bytes in hexadecimal like 00ff41, or use --text.") from None
+
+
+# --- flat types: (value, type) -> what `pa.array` takes, or ValueError with a hint ------------------------------------
+
+
+def _truth(value: Any, kind: pa.DataType) -> bool:
+    del kind
+    if not isinstance(value, bool):
+        raise ValueError  # noqa: TRY004  # as all of these
+    return value
+
+
+def _whole(value: Any, kind: pa.DataType) -> int:
+    del kind
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError  # noqa: TRY004
+    return value
+
+
+def _number(value: Any, kind: pa.DataType) -> float:
+    del kind
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if not is_number and value not in _NO_NUMBERS:
+        raise ValueError
+    return float(value)
+
+
+def _string(value: Any, kind: pa.DataType) -> str:
+    del kind
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004
+    return value
+
+
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    """Return a number with exactly its digits; a binary float has none of its own, so its shortest text counts."""
+    del kind
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise ValueError  # noqa: TRY004
+    number = Decimal(str(value).strip())
+    if not number.is_finite() or (number and abs(number.adjusted()) > _MOST_DIGITS):
+        raise ValueError
+    return number
+
+
+_LEAVES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
+    (pa.types.is_string, _string),
+    (pa.types.is_integer, _whole),
+    (pa.types.is_floating, _number),
+    (pa.types.is_boolean, _truth),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_timestamp, parse_timestamp_us),
+    (pa.types.is_date, parse_days),
+    (pa.types.is_duration, parse_duration_us),
+    (pa.types.is_time, parse_time_ns),
+)

@@ -1,0 +1,138 @@
+"""JSON objects -> record batches with the columns of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import pyarrow as pa
+
+from slatespark.cli.input_values import array_of_json
+from slatespark.cli.wanted import Wanted
+from slatespark.errors import InvalidRequestError, SchemaError
+
+CHUNK_ROWS: Final = 8192
+CHUNK_BYTES: Final = 8 << 20
+MAX_LINE_BYTES: Final = 64 << 20
+
+NumberedObject: TypeAlias = tuple[int, dict[str, Any]]
+
+
+def read_chunks(stream: BinaryIO, where: str, parse_float: Callable[[str], Any]) -> Iterator[list[NumberedObject]]:
+    """Yield the JSON objects of a stream, one a line, in stretches of bounded size; empty lines are passed over.
+
+    Parameters
+    ----------
+    where : the file, for messages
+    parse_float : makes numbers with fractions
+
+    Raises
+    ------
+    InvalidRequestError
+        Naming the line that is too long, or holds no object.
+    """
+    chunk: list[NumberedObject] = []
+    chunk_bytes = number = 0
+    while line := stream.readline(MAX_LINE_BYTES):
+        number += 1
+        if len(line) == MAX_LINE_BYTES:
+            raise InvalidRequestError(f"{where}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB.")
+        if line.strip():
+            chunk.append((number, parse_object(line, f"{where}: line {number}", parse_float)))
+            chunk_bytes += len(line)
+        if len(chunk) == CHUNK_ROWS or chunk_bytes >= CHUNK_BYTES:
+            yield chunk
+            chunk, chunk_bytes = [], 0
+    if chunk:
+        yield chunk
+
+
+def parse_object(text: str | bytes, where: str, parse_float: Callable[[str], Any] = Decimal) -> dict[str, Any]:
+    """Return the JSON object that text holds.
+
+    Raises
+    ------
+    InvalidRequestError
+        When it holds none.
+    """
+    try:
+        item = json.loads(text, parse_float=parse_float)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidRequestError(f"{where} is no JSON: {exc}.") from exc
+    if not isinstance(item, dict):
+        raise InvalidRequestError(f"{where} is no JSON object.", todo="Write one object a line.")
+    return item
+
+
+def has_decimals(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> bool:
+    """Tell whether numbers with fractions must keep their digits."""
+    return any("decimal" in str(kind) for kind in (*schema.types, *types.values()))
+
+
+def schema_of_objects(items: Sequence[Mapping[str, Any]], wanted: Wanted) -> pa.Schema:
+    """Return the columns of objects: those of the table, or of all their members, in the order in which they occur.
+
+    Raises
+    ------
+    SchemaError
+        When a member is no column of the table, or its values have no common type.
+    """
+    names: dict[str, None] = dict.fromkeys(wanted.schema.names if wanted.schema is not None else ())
+    for item in items:
+        names.update(dict.fromkeys(item))
+    return pa.schema([pa.field(name, wanted.type_of(name) or _guess(items, name)) for name in names])
+
+
+def _guess(items: Sequence[Mapping[str, Any]], name: str) -> pa.DataType:
+    try:
+        kind = pa.infer_type([_plain_numbers(item.get(name)) for item in items])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
+        raise SchemaError(f"Column {name}: its type cannot be told: {exc}.", todo="Say it with --type.") from exc
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _plain_numbers(value: Any) -> Any:
+    """Return a value whose fractions are floats, as JSON's readers take them to be."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [_plain_numbers(item) for item in value]
+    return {name: _plain_numbers(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def batch_of_objects(
+    rows: Sequence[tuple[int, Mapping[str, Any]]], schema: pa.Schema, wanted: Wanted, where: str
+) -> pa.RecordBatch:
+    """Return numbered objects as a batch.
+
+    Parameters
+    ----------
+    where : what stands before a number in messages
+
+    Raises
+    ------
+    SchemaError
+        When an object has another member, lacks one that it must have, or a value does not fit.
+    """
+    must_have = set(schema.names) if wanted.schema is not None and not wanted.adds_columns else set()
+    for number, item in rows:
+        if unknown := item.keys() - set(schema.names):
+            wanted.type_of(min(unknown))
+            raise SchemaError(
+                f"{where}{number} has a member {min(unknown)!r} that no earlier one had.",
+                todo="Say its type with --type.",
+            )
+        if missing := must_have - item.keys():
+            raise SchemaError(
+                f"{where}{number} has no member {min(missing)!r}.",
+                why="The whole row would be replaced.",
+                todo="Give it, if only as null, or use --merge-schema, with which it becomes null.",
+            )
+    first = rows[0][0] if rows else 1
+    arrays = [
+        array_of_json([row.get(item.name) for _, row in rows], item, as_text=wanted.as_text, first_row=first)
+        for item in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,81 @@
+"""Commands that look at a table without reading its rows: `describe`, `files`, `history`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import (
+    AsJson,
+    AsText,
+    Checkpoint,
+    CountRows,
+    Storage,
+    TablePath,
+    VersionAsOf,
+    WalPath,
+    open_table,
+    read_options,
+    storage_options,
+)
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.display.text import describe_text, files_text
+from slatespark.display.versions_text import versions_text
+from slatespark.table.clock import SystemClock
+from slatespark.table.describe import describe_table
+from slatespark.table.describe_files import list_files
+from slatespark.table.history.timeline import list_versions
+from slatespark.table.stores import open_stores
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def describe(
+    table: TablePath,
+    version_as_of: VersionAsOf = None,
+    checkpoint: Checkpoint = None,
+    rows: CountRows = False,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a table is: columns, properties, version, layers, files, WAL, checkpoints."""
+    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "walPath": wal_path}
+    options = read_options(table, given, storage=storage)
+    facts = describe_table(open_table(options), options, SystemClock(), count_rows=rows)
+    typer.echo(json_document(facts) if as_json else describe_text(facts))
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def files(
+    table: TablePath,
+    version_as_of: VersionAsOf = None,
+    checkpoint: Checkpoint = None,
+    rows: CountRows = False,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the files of a table, layer by layer, newest first."""
+    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "walPath": wal_path}
+    options = read_options(table, given, storage=storage)
+    found = list_files(open_table(options), options, SystemClock(), count_rows=rows)
+    typer.echo(json_document(found, as_text=as_text) if as_json else files_text(found, as_text=as_text))
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def history(
+    table: TablePath,
+    limit: Annotated[int, typer.Option(min=1, metavar="VERSIONS", help="How many versions to list.")] = 20,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the versions of a table, newest first: when, by whom, and what was done."""
+    found = list_versions(open_stores(table, storage=storage_options(storage), wal_path=wal_path), limit)
+    typer.echo(json_document(found) if as_json else versions_text(found))

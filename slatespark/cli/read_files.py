@@ -1,0 +1,232 @@
+"""Files -> record batches with the columns of a table, one stretch after the other: memory does not grow with files."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from slatespark.cli.file_formats import STANDARD_INPUT, FileFormat, compression_of
+from slatespark.cli.input_values import array_of_text
+from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
+from slatespark.cli.wanted import Wanted
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.table.maintenance.verify_files import ProgressListener
+
+PARQUET_ROWS: Final = 32_768  # of a batch
+SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are guessed
+_CSV_BLOCK_BYTES: Final = 4 << 20
+
+
+def read_files(
+    files: Sequence[str], file_format: FileFormat, wanted: Wanted, progress: ProgressListener | None
+) -> pa.RecordBatchReader:
+    """Return the rows of files as one reader.
+
+    Raises
+    ------
+    InvalidRequestError
+        Naming the file, at the call or while batches are taken: it is not there, is no such file, or has other columns.
+    """
+    meter = _Meter(files, progress)
+    readers = (_read_file(file, file_format, wanted, meter) for file in files)
+    first = next(readers)
+    return pa.RecordBatchReader.from_batches(first.schema, _chained(first, chain([first], readers), files))
+
+
+class CountedRows:
+    """Rows that are counted as they pass."""
+
+    def __init__(self, source: pa.RecordBatchReader) -> None:
+        self._source, self.count = source, 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the rows; the first of them have been read by then, so that what is wrong in them is known at once."""
+        first = next(self._source, None)
+        return pa.RecordBatchReader.from_batches(self._source.schema, self._counted(first))
+
+    def _counted(self, first: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        for batch in chain([] if first is None else [first], self._source):
+            self.count += batch.num_rows
+            yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRows:
+    """A file being read: its columns, and its batches to come."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def _chained(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for file, part in zip(files, rows, strict=True):
+        if part.schema.remove_metadata() != first.schema.remove_metadata():
+            raise SchemaError(
+                f"{file} has other columns than {files[0]}: {_columns(part.schema)}, not {_columns(first.schema)}.",
+                todo="Import such files one by one.",
+            )
+        try:
+            for batch in part.batches:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=first.schema)
+        except (pa.ArrowInvalid, OSError) as exc:
+            raise _unreadable(file, exc) from exc
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{item.name} {item.type}" for item in schema)
+
+
+def _unreadable(file: str, exc: Exception) -> InvalidRequestError:
+    what = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    return InvalidRequestError(f"{file} cannot be read: {what.rstrip('.')}.")
+
+
+class _Meter:
+    """Tells how much of all files has been read."""
+
+    def __init__(self, files: Sequence[str], progress: ProgressListener | None) -> None:
+        self._progress = progress
+        self._total = 0 if STANDARD_INPUT in files else sum(_size(file) for file in files)
+        self._before = 0
+
+    def show(self, position: int) -> None:
+        if self._progress is not None:
+            self._progress("import", self._before + position, self._total)
+
+    def finish(self, file: str) -> None:
+        self._before += 0 if file == STANDARD_INPUT else _size(file)
+        self.show(0)
+
+
+def _size(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError as exc:
+        raise _unreadable(file, exc) from exc
+
+
+def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter) -> _FileRows:
+    read = {FileFormat.PARQUET: _read_parquet, FileFormat.CSV: _read_csv, FileFormat.JSON: _read_json}[file_format]
+    try:
+        return read(file, wanted, meter)
+    except (pa.ArrowInvalid, OSError) as exc:
+        raise _unreadable(file, exc) from exc
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def _read_parquet(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
+    if file == STANDARD_INPUT:
+        raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
+    source = pq.ParquetFile(file)
+    schema = source.schema_arrow
+    for name in schema.names:
+        wanted.type_of(name)  # refuses what the table lacks
+    if wanted.as_text:
+        schema = pa.schema([_as_bytes(item, wanted) for item in schema])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with source:
+            rows = 0
+            for batch in source.iter_batches(PARQUET_ROWS):
+                rows += batch.num_rows
+                meter.show(_size(file) * rows // max(1, source.metadata.num_rows))
+                yield batch.cast(schema) if wanted.as_text else batch
+        meter.finish(file)
+
+    return _FileRows(schema, batches())
+
+
+def _as_bytes(item: pa.Field, wanted: Wanted) -> pa.Field:
+    """Return a field of text as one of bytes, where the table has bytes."""
+    is_bytes = wanted.schema is not None and pa.types.is_binary(wanted.type_of(item.name) or item.type)
+    return item.with_type(pa.binary()) if is_bytes and pa.types.is_string(item.type) else item
+
+
+# --- CSV ------------------------------------------------------------------------------------------------------------
+
+
+def _read_csv(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
+    stack = ExitStack()
+    raw = _open(file, stack)
+    codec = compression_of(file)
+    stream = pa.CompressedInputStream(raw, codec) if codec else raw
+    known = [*(wanted.schema.names if wanted.schema is not None else ()), *wanted.types]
+    source = pa_csv.open_csv(
+        stream,
+        read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
+        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(
+            column_types={name: pa.string() for name in known},
+            null_values=["", *([wanted.null_text] if wanted.null_text is not None else [])],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            timestamp_parsers=[pa_csv.ISO8601],
+        ),
+    )
+    schema = pa.schema([pa.field(item.name, wanted.type_of(item.name) or item.type) for item in source.schema])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        first_row = 1
+        with stack:
+            for batch in source:
+                meter.show(_position(raw))
+                arrays = [
+                    array_of_text(column, item, as_text=wanted.as_text, first_row=first_row)
+                    for column, item in zip(batch.columns, schema, strict=True)
+                ]
+                first_row += batch.num_rows
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        meter.finish(file)
+
+    return _FileRows(schema, batches())
+
+
+def _open(file: str, stack: ExitStack) -> BinaryIO:
+    return sys.stdin.buffer if file == STANDARD_INPUT else stack.enter_context(Path(file).open("rb"))
+
+
+def _position(stream: BinaryIO) -> int:
+    return stream.tell() if stream.seekable() else 0
+
+
+# --- JSON lines -----------------------------------------------------------------------------------------------------
+
+
+def _read_json(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
+    stack = ExitStack()
+    raw = _open(file, stack)
+    codec = compression_of(file)
+    stream = io.BufferedReader(pa.CompressedInputStream(raw, codec)) if codec else raw
+    is_exact = wanted.schema is None or has_decimals(wanted.schema, wanted.types)
+    chunks = read_chunks(stream, file, Decimal if is_exact else float)
+    first = list(_first_chunks(chunks))
+    schema = schema_of_objects([item for chunk in first for _, item in chunk], wanted)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with stack:
+            for chunk in chain(first, chunks):
+                meter.show(_position(raw))
+                yield batch_of_objects(chunk, schema, wanted, f"{file}: line ")
+        meter.finish(file)
+
+    return _FileRows(schema, batches())
+
+
+def _first_chunks(chunks: Iterator[list[NumberedObject]]) -> Iterator[list[NumberedObject]]:
+    taken = 0
+    while taken < SAMPLE_ROWS and (chunk := next(chunks, None)) is not None:
+        taken += len(chunk)
+        yield chunk

@@ -1,0 +1,152 @@
+"""Record batches -> files: Parquet, CSV, JSON lines. A file is there whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from slatespark.cli.file_formats import FileFormat, compression_of
+from slatespark.cli.rows import json_lines
+from slatespark.display.values import json_values
+from slatespark.errors import InvalidRequestError
+
+GROUP_ROWS: Final = 1 << 17  # of a row group, or less if they are large
+GROUP_BYTES: Final = 64 << 20
+
+
+def write_file(
+    file: str,
+    file_format: FileFormat,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    as_text: bool = False,
+    overwrite: bool = False,
+) -> int:
+    """Write batches to a file, and return the number of rows.
+
+    Parameters
+    ----------
+    as_text : bytes are written as UTF-8 text where the format has none, not in hexadecimal
+    overwrite : replace a file that is there
+
+    Raises
+    ------
+    InvalidRequestError
+        When the file is there already or cannot be written, or bytes are no text.
+    """
+    target = Path(file)
+    if target.exists() and not overwrite:
+        raise InvalidRequestError(f"{file} exists already.", todo="Choose another name, or use --overwrite.")
+    write: Callable[..., int] = {
+        FileFormat.PARQUET: _write_parquet,
+        FileFormat.CSV: _write_csv,
+        FileFormat.JSON: _write_json,
+    }[file_format]
+    try:
+        with _whole_or_none(target) as part, _stream(part, file, file_format) as sink:
+            return write(sink, batches, schema, as_text=as_text)
+    except OSError as exc:
+        raise InvalidRequestError(f"{file} cannot be written: {exc.strerror or exc}.") from exc
+    except pa.ArrowNotImplementedError as exc:
+        raise InvalidRequestError(
+            f"{file}: {exc}.", todo="Choose other columns with --columns, or another format."
+        ) from exc
+
+
+@contextmanager
+def _whole_or_none(target: Path) -> Iterator[Path]:
+    """Yield a path beside the target; what is there takes the target's place when the block has ended well."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _stream(part: Path, file: str, file_format: FileFormat) -> Iterator[Any]:
+    codec = None if file_format is FileFormat.PARQUET else compression_of(file)
+    with part.open("wb") as raw:
+        if codec is None:
+            yield raw
+        else:
+            with pa.CompressedOutputStream(raw, codec) as packed:
+                yield packed
+
+
+def _write_parquet(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, as_text: bool) -> int:
+    del as_text  # Parquet has bytes
+    rows = 0
+    with pq.ParquetWriter(sink, schema) as writer:
+        for table in _groups(batches, schema):
+            writer.write_table(table, row_group_size=len(table))
+            rows += len(table)
+    return rows
+
+
+def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield batches joined to row groups."""
+    group: list[pa.RecordBatch] = []
+    rows = stored_bytes = 0
+    for batch in batches:
+        group.append(batch)
+        rows, stored_bytes = rows + batch.num_rows, stored_bytes + batch.nbytes
+        if rows >= GROUP_ROWS or stored_bytes >= GROUP_BYTES:
+            yield pa.Table.from_batches(group, schema)
+            group, rows, stored_bytes = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(group, schema)
+
+
+def _write_csv(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, as_text: bool) -> int:
+    """Write a heading and rows. Nothing at all is null; text that is empty is two quotation marks."""
+    rows = 0
+    plain = pa.schema([pa.field(item.name, item.type if _is_number(item.type) else pa.string()) for item in schema])
+    with pa_csv.CSVWriter(sink, plain) as writer:
+        for batch in batches:
+            arrays = [
+                column if column.type == item.type else pa.array(_cells(column, as_text=as_text), pa.string())
+                for column, item in zip(batch.columns, plain, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=plain))
+            rows += batch.num_rows
+    return rows
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _cells(column: pa.Array, *, as_text: bool) -> list[str | None]:
+    """Return values as text, nested ones as JSON."""
+    values = json_values(column, as_text=as_text)
+    if pa.types.is_binary(column.type) and (
+        stray := next((value for value in values if isinstance(value, dict)), None)
+    ):
+        raise InvalidRequestError(
+            f"The bytes {stray['hex']} are no UTF-8 text.", todo="Export without --text, or as JSON or Parquet."
+        )
+    return [
+        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values
+    ]
+
+
+def _write_json(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, as_text: bool) -> int:
+    del schema
+    rows = 0
+    for batch in batches:
+        lines = "".join(f"{line}\n" for line in json_lines([batch], as_text=as_text))
+        sink.write(lines.encode("utf-8", "surrogatepass"))
+        rows += batch.num_rows
+    return rows
