@@ -176,6 +176,16 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
     return properties
 
 
+def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Return the formats, the table properties, and the rest of what a creation was given."""
+    formats = {_plain(name): name for name in ("keyFormat", "valueFormat")}
+    known = {_plain(name) for name in TABLE_PROPERTIES}
+    properties = parse_properties({key: value for key, value in given.items() if _plain(key) in known})
+    chosen = {formats[_plain(key)]: value for key, value in given.items() if _plain(key) in formats}
+    rest = {key: value for key, value in given.items() if _plain(key) not in known | set(formats)}
+    return chosen, properties, rest
+
+
 def _property_text(value: object, name: str) -> str:
     return property_text(name, value)
 

@@ -169,3 +169,16 @@ def _check_names(names: Collection[str], whose: str) -> None:
 def find_name(schema: pa.Schema, name: str) -> str | None:
     """Return how the schema spells a column's name, case being ignored; None if it has no such column."""
     return next((known for known in schema.names if known.lower() == name.lower()), None)
+
+
+def all_nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a canonical schema in which every column, and every part of one, may be null."""
+    return pa.schema([field.with_type(_nullable_type(field.type)).with_nullable(True) for field in schema])
+
+
+def _nullable_type(kind: pa.DataType) -> pa.DataType:
+    if kinds.is_struct(kind) and not is_variant(kind):
+        return pa.struct([field.with_type(_nullable_type(field.type)).with_nullable(True) for field in kind])
+    if kinds.is_map(kind):
+        return map_of(kind.key_type, _nullable_type(kind.item_type))
+    return list_of(_nullable_type(kind.value_type)) if kinds.is_list(kind) else kind

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from slatespark.encoding.column_types import INTEGERS, canonical_type, find_name, is_variant
+from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 
 
@@ -71,16 +72,18 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return pa.chunked_array([cast_array(chunk, field.type) for chunk in column.chunks], field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as exc:
         raise SchemaError(
-            f"Column {field.name} is {column.type} and holds a value that {field.type} does not hold: {exc}.",
+            f"Column {field.name} is {sql_type(field.with_type(column.type))} in the rows and holds a value that "
+            f"{sql_type(field)} does not hold: {exc}.",
             todo="Cast it, or filter such rows out.",
         ) from exc
 
 
 def incompatible(where: str, table: pa.DataType, incoming: pa.DataType) -> SchemaError:
     """Return the error for a column whose types have nothing to do with each other."""
+    wanted = sql_type(pa.field("", table))
     return SchemaError(
-        f"Column {where} is {table} and cannot become, or take, {incoming}.",
-        todo=f"Cast it to {table}, or give it another name.",
+        f"Column {where} is {wanted} in the table and {sql_type(pa.field('', incoming))} in the rows.",
+        todo=f"Cast it to {wanted}, or give it another name.",
     )
 
 

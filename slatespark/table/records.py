@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -22,6 +23,7 @@ COMMITS_DIR: Final = f"{ROOT}commits/"
 CLAIMS_DIR: Final = f"{ROOT}claims/"
 LEASES_DIR: Final = f"{ROOT}leases/"
 
+_WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
 LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
 
 
@@ -140,6 +142,20 @@ def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:
     expires_ms = min(now_ms + LEASE_LIFETIME_MS, MAX_MS)
     content = {"write_id": write_id, "created_ms": now_ms, "expires_ms": expires_ms}
     store.create(lease_path(write_id), _encode(content))
+
+
+def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
+    """Tell whether a job may still publish: its lease exists and has not expired."""
+    if not _WRITE_ID.fullmatch(write_id):  # from a definition, so from anybody
+        return False
+    path = lease_path(write_id)
+    try:
+        expires_ms = _decode(path, bytes(store.get(path))).get("expires_ms")
+    except FileNotFoundError:
+        return False
+    if not isinstance(expires_ms, int):
+        raise CorruptDataError(f"lease ends at {expires_ms!r}.", path=path)
+    return now_ms < expires_ms
 
 
 def delete_lease(store: ObjectStore, write_id: str) -> None:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
 
-from slatespark.errors import OptionError, SchemaError, SlateError, TableExistsError
-from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
+from slatespark.errors import OptionError, SchemaError, SlateError
+from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions, split_creation
 from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
 from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
 from slatespark.table.history.timeline import VersionFacts, list_versions
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.commit import abandon_write, commit_write, plan_write
-from slatespark.table.write.rows import check_schema
-from slatespark.table.write.sort_spill import sort_rows_of_task
-from slatespark.table.write.sst_upload import upload_sorted
+from slatespark.table.write.alteration import current_definition, delete_where, drop_columns, set_properties
+from slatespark.table.write.definition_plan import plan_creation
+from slatespark.table.write.load import create_table, load_batches
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
@@ -70,22 +69,36 @@ class SlateStore:
         return store
 
     @classmethod
-    def create(cls, path: str, *, clock: Clock | None = None, **storage: Any) -> Self:
+    def create(
+        cls,
+        path: str,
+        schema: pa.Schema | None = None,
+        keyColumns: str | Sequence[str] | None = None,
+        *,
+        clock: Clock | None = None,
+        **properties: Any,
+    ) -> Self:
         """Create an empty table at `path` and return it.
+
+        Parameters
+        ----------
+        path : local path or URL
+        schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
+        keyColumns : which of them make the key, in order
+        clock : where time comes from; the system clock by default
+        properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and what `open` takes
 
         Raises
         ------
         TableExistsError
             When a table stands there already.
+        SchemaError, OptionError, UnsupportedFormatError
+            When there can be no such table.
         """
+        formats, known, storage = split_creation(properties)
         store = cls._at(path, clock, storage)
-        options = WriteOptions.parse(store._common)
-        job = plan_write(store._stores, store._clock, operation="create")
-        try:
-            commit_write(store._stores, store._clock, job, (), options)
-        except BaseException:
-            abandon_write(store._stores, job)
-            raise
+        options = WriteOptions.parse({**store._common, **formats, "keyColumns": keyColumns})
+        create_table(store._stores, store._clock, plan_creation(schema, options, known), options)
         return store
 
     @classmethod
@@ -184,14 +197,47 @@ class SlateStore:
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = WriteOptions.parse({**self._common, **options})
         reader = _as_reader(batches)
-        check_schema(reader.schema, parsed)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        if parsed.if_exists == "error":
-            raise TableExistsError(f"{self.url} exists already.", todo="Drop ifExists, or choose another path.")
-        if parsed.if_exists == "ignore":
-            return latest_id
-        record = self._commit(reader, parsed, "overwrite" if mode == "overwrite" else "write")
-        return latest_id if record is None else record.manifest_id
+        overwrite = mode == "overwrite"
+        record = load_batches(self._stores, self._clock, reader.schema, reader, parsed, overwrite=overwrite)
+        return _version(record, latest_id)
+
+    def delete(self, condition: str, **options: Any) -> int:
+        """Delete the rows for which a condition holds, and return the version that shows it.
+
+        Parameters
+        ----------
+        condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
+        options : write options
+
+        Raises
+        ------
+        OptionError
+            When the condition cannot be understood.
+        CommitConflictError
+            When anything was committed since the rows were looked for.
+        """
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        return _version(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Key columns, formats, schema and properties, as they are now."""
+        return current_definition(self._stores)
+
+    def setProperties(self, **properties: Any) -> None:
+        """Set table properties; others stay. Raises `OptionError` for one that is unknown or cannot change."""
+        set_properties(self._stores, self._clock, properties)
+
+    def dropColumns(self, *names: str) -> None:
+        """Take columns out of the table. They cannot come back, since rows keep their values.
+
+        Raises
+        ------
+        SchemaError
+            When a column does not exist or is part of the key.
+        """
+        drop_columns(self._stores, self._clock, names)
 
     def detail(self, *, countRows: bool = False, **options: Any) -> TableFacts:
         """Return the facts of the table: definition, version, layers, files, WAL, checkpoints.
@@ -239,19 +285,12 @@ class SlateStore:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
         return verify_table(self._stores, self._clock, all_versions=all_versions)
 
-    def _commit(self, reader: pa.RecordBatchReader, options: WriteOptions, operation: str) -> CommitRecord | None:
-        job = plan_write(self._stores, self._clock, operation=operation)
-        try:
-            fold = resolve_operator(options.merge_operator)
-            pieces = sort_rows_of_task(reader, options, job.stamp(0, options), fold)
-            files = upload_sorted(self._stores.main, pieces, options, self._clock, job.planned_ms)
-            return commit_write(self._stores, self._clock, job, (files,), options)
-        except BaseException:
-            abandon_write(self._stores, job)
-            raise
-
     def _read_options(self, options: dict[str, Any]) -> ReadOptions:
         return ReadOptions.parse({**self._common, **options})
+
+
+def _version(record: CommitRecord | None, latest_id: int) -> int:
+    return latest_id if record is None else record.manifest_id
 
 
 def _as_reader(batches: Any) -> pa.RecordBatchReader:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from slatespark import SlateStore
+from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
@@ -17,6 +18,7 @@ from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.sort_spill import sort_rows_of_task
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 
@@ -57,7 +59,9 @@ class Job:
         fold = resolve_operator(self.options.merge_operator)
         for table in tables:
             stamp = self.plan.stamp(len(self.outputs), self.options)
-            pieces = sort_rows_of_task(table.to_batches(), self.options, stamp, fold)
+            encoder = plan_encoder(table.schema, RAW_CODEC, self.options)
+            buffer_bytes = self.options.write_buffer_bytes
+            pieces = sort_rows_of_task(table.to_batches(), encoder, stamp, fold, buffer_bytes=buffer_bytes)
             self.outputs.append(upload_sorted(self.stores.main, pieces, self.options, self.clock, self.plan.planned_ms))
         return self
 

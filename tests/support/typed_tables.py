@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from slatespark import SlateStore
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.definition import TableDefinition, definition_log, publish_definition
+from slatespark.table.definition import TableDefinition, definition_log, definition_path, publish_definition
 from slatespark.table.stores import TableStores, open_stores
 
 
@@ -38,6 +38,7 @@ def _column(data: Any, offsets: Any) -> pa.Array:
 def make_typed(url: str, definition: TableDefinition, *parts: pa.Table, **options: Any) -> SlateStore:
     """A table with one commit per part; an empty store at `url` is made one."""
     store = SlateStore.create(url)
+    stores_of(url).main.delete(definition_path(1))  # so far it is a raw table
     for part in parts:
         store.write(encoded(definition.codec(), part), **options)
     publish_definition(stores_of(url), 1, definition)

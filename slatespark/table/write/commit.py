@@ -17,9 +17,10 @@ from slatespark.errors import (
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.options import DEFAULT_TTL_MS, WriteOptions
+from slatespark.options import DEFAULT_TTL_MS, WriteOptions, parse_property
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import (
     CommitRecord,
@@ -30,6 +31,7 @@ from slatespark.table.records import (
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
+from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
     NONCE_BITS,
@@ -67,7 +69,7 @@ class WriteJob:
     baseline : the state planned on
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
-    default_ttl_ms : of the table, for rows whose write gives no ttl; None if they do not expire
+    definition : of the table, as this write needs it; None for a raw table without one
     """
 
     write_id: str
@@ -76,16 +78,30 @@ class WriteJob:
     baseline: Baseline
     base_seq: int
     create_ts_ms: int
-    default_ttl_ms: int | None = None
+    definition: TableDefinition | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`; a later task has the higher seq."""
-        ttl_ms = self.default_ttl_ms if options.ttl_ms == DEFAULT_TTL_MS else options.ttl_ms
+        ttl_ms = options.ttl_ms
+        if ttl_ms == DEFAULT_TTL_MS:
+            properties = {} if self.definition is None else self.definition.properties
+            ttl_ms = parse_property("defaultTtl", properties.get("defaultTtl"))
         return Stamp(self.base_seq + 1 + task, self.create_ts_ms, ttl_ms)
 
+    @property
+    def creates(self) -> bool:
+        """Whether there was no table when the write was planned."""
+        return self.baseline.manifest_id == 0
 
-def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob:
+
+def plan_write(
+    stores: TableStores, clock: Clock, *, operation: str, definition: TableDefinition | None = None
+) -> WriteJob:
     """Look at the table and fix what the tasks of a write need; leaves a lease.
+
+    Parameters
+    ----------
+    definition : of the table, as this write needs it
 
     Raises
     ------
@@ -108,8 +124,10 @@ def plan_write(stores: TableStores, clock: Clock, *, operation: str) -> WriteJob
         tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms if wal.tick_ms is not None else 0)
     _check_tick(stores, tick_ms, now_ms)
     write_id = f"{clock.random_bits(64):016x}"
+    if found is None:
+        definition = replace(definition or TableDefinition(), created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
-    return WriteJob(write_id, operation, now_ms, baseline, base_seq, max(now_ms, tick_ms))
+    return WriteJob(write_id, operation, now_ms, baseline, base_seq, max(now_ms, tick_ms), definition)
 
 
 def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
@@ -161,7 +179,7 @@ def commit_write(
     UnavailableError
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
-    if job.operation == "write" and job.baseline.manifest_id and not any(outputs):
+    if job.operation == "write" and not job.creates and not any(outputs):
         delete_lease(stores.main, job.write_id)
         return None
     commit = _Commit(stores, clock, job, options, tuple(outputs), job.base_seq, job.create_ts_ms)
@@ -205,7 +223,7 @@ class _Commit:
     def attempt(self, number: int) -> CommitRecord:
         self._refresh_ids()
         found = find_latest_manifest(self.stores)
-        if found is None and self.job.baseline.manifest_id:
+        if found is None and not self.job.creates:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
             return self._create_table()
@@ -214,8 +232,10 @@ class _Commit:
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
         _check_tick(self.stores, latest.last_l0_clock_tick, self.clock.now_ms())
+        self._check_last_seq_before_claim(latest_id, latest)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
+        self._settle_definition(latest)
         claim = claim_epochs(self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=number)
         return self._publish_claimed(claim)
 
@@ -223,6 +243,25 @@ class _Commit:
         if self.options.if_client_active == "fence":
             return
         refuse_foreign_client(self.stores, latest_id, latest, self.job.baseline, now_ms=self.clock.now_ms())
+
+    def _settle_definition(self, latest: Manifest) -> None:
+        created, merge = self.job.creates, self.options.merge_schema
+        settle_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
+
+    def _check_last_seq_before_claim(self, latest_id: int, latest: Manifest) -> None:
+        if self.options.if_last_seq is not None:
+            _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+            self._check_last_seq(max(latest.last_l0_seq, wal.last_seq))
+
+    def _check_last_seq(self, reached_seq: int) -> None:
+        """Refuse if rows were committed above what the write depends on."""
+        limit = self.options.if_last_seq
+        if limit is not None and reached_seq > limit:
+            raise CommitConflictError(
+                f"{self.stores.url}: rows up to sequence number {reached_seq} were committed, above {limit}.",
+                why="This write depends on what it read before them.",
+                todo="Read and write again.",
+            )
 
     def _refresh_ids(self) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
@@ -254,6 +293,8 @@ class _Commit:
         self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
 
     def _create_table(self) -> CommitRecord:
+        assert self.job.definition is not None  # plan_write gives every creator one
+        settle_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
@@ -267,6 +308,7 @@ class _Commit:
         drained, drained_seq, tick_ms = self._drain(base, claim)
         _check_tick(self.stores, tick_ms or 0, self.clock.now_ms())
         reached_seq = max(drained_seq, base.last_l0_seq)
+        self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
         clear_active_jobs(self.stores, claim)
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms)

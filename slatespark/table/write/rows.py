@@ -1,7 +1,8 @@
-"""Arrow batches of a raw table -> row versions as columns, with kinds and times. Refuses what the table cannot hold."""
+"""RowEncoder: Arrow batches -> row versions as columns, with kinds and times. Refuses what the table cannot hold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,12 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slatespark.encoding.exact_cast import cast_column
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
-from slatespark.options import WriteOptions
+from slatespark.table.write.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
 MAX_KEY_BYTES: Final = 65535  # what blocks of both versions can hold (spec 7.1)
+OPERATIONS: Final = ("put", "delete", "merge")
 
 _FLAGS: Final = {"put": 0, "delete": TOMBSTONE, "merge": MERGE, "upsert": 0}
 
@@ -43,115 +48,140 @@ class Stamp:
         return self.create_ts_ms + self.ttl_ms
 
 
-def check_schema(schema: pa.Schema, options: WriteOptions) -> None:
-    """Refuse a schema that is not `key BINARY, value BINARY`, plus the column of `opColumn`.
+@dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """Rows as columns, in input order, and what decides between those of one key where that is not their order."""
 
-    Raises
-    ------
-    SchemaError
-        Naming the columns found and those expected.
+    rows: RowColumns
+    ranks: Ranks | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowEncoder:
+    """How the rows of one write become rows of the table. Made by `plan_encoder`; small, the same for all tasks.
+
+    Attributes
+    ----------
+    codec : of the table
+    operation : what becomes of each row, unless `op_column` says it
+    op_column : as the rows spell it; None if not given
+    sequence_column : as the table spells it; None if not given
     """
-    wanted = {"key"} if options.operation == "delete" else {"key", "value"}
-    optional = {"value"} if options.operation == "delete" else set()
-    if options.op_column is not None:
-        wanted.add(options.op_column)
-    names = schema.names
-    if len(set(names)) != len(names) or not wanted <= set(names) <= wanted | optional:
-        raise SchemaError(
-            f"The columns are {', '.join(names) or 'none'}; a raw table takes {', '.join(sorted(wanted))}.",
-            todo="Select and rename the columns before writing.",
+
+    codec: RowCodec
+    operation: str = "upsert"
+    op_column: str | None = None
+    sequence_column: str | None = None
+
+    def encode(self, table: pa.Table, stamp: Stamp) -> EncodedRows:
+        """Return the rows of a table.
+
+        Requires: `plan_encoder` accepted its schema.
+
+        Raises
+        ------
+        SchemaError
+            On a null where none may be, a value that its column does not hold, a key that is empty or too long, or an
+            unknown operation.
+        """
+        flags = self._flags(table)
+        deleted = (flags & TOMBSTONE) != 0
+        keys, key_offsets = self._encode_keys(table)
+        values, starts, lengths = self._encode_values(table, deleted)
+        flags |= HAS_CREATE
+        expire_ts = np.zeros(len(table), np.int64)
+        if stamp.expire_ts_ms is not None:
+            flags[~deleted] |= HAS_EXPIRE
+            expire_ts[~deleted] = stamp.expire_ts_ms
+        rows = RowColumns(
+            key_bytes=keys,
+            key_offsets=key_offsets,
+            seqs=np.full(len(table), stamp.seq, np.uint64),
+            flags=flags,
+            create_ts=np.full(len(table), stamp.create_ts_ms, np.int64),
+            expire_ts=expire_ts,
+            value_bytes=values,
+            value_starts=starts,
+            value_lengths=lengths,
         )
-    for name in sorted(wanted | (optional & set(names))):
-        kind = schema.field(name).type
-        expected = "STRING" if name == options.op_column else "BINARY"
-        fits = (pa.types.is_string, pa.types.is_large_string) if expected == "STRING" else _BINARY_CHECKS
-        if not any(check(kind) for check in fits) and not (pa.types.is_null(kind) and name == "value"):
-            raise SchemaError(f"Column {name} is {kind}, expected {expected}.", todo=f"Cast it to {expected}.")
+        return EncodedRows(rows, self._ranks(table))
+
+    def _flags(self, table: pa.Table) -> NDArray[np.uint8]:
+        if self.op_column is None:
+            return np.full(len(table), _FLAGS[self.operation], np.uint8)
+        ops = table.column(self.op_column)
+        codes = pc.index_in(ops, value_set=pa.array(OPERATIONS, ops.type))
+        if codes.null_count:
+            bad = ops.filter(pc.is_null(codes))[0].as_py()
+            raise SchemaError(f"{self.op_column} is {bad!r} in some row.", todo=f"Use {', '.join(OPERATIONS)}.")
+        flags: NDArray[np.uint8] = np.array([_FLAGS[name] for name in OPERATIONS], np.uint8)[codes.to_numpy()]
+        if (flags & MERGE).any():
+            check_takes_operands(self.codec)
+        return flags
+
+    def _encode_keys(self, table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        fields = self.codec.key_fields
+        takes_nulls = self.codec.key_format == "tuple"
+        keys = _cast(table, fields)
+        _check_nulls(keys, [field for field in fields if not (takes_nulls and field.nullable)], "Key column")
+        data, offsets = self.codec.encode_keys(keys)
+        lengths = np.diff(offsets)
+        if len(lengths) and int(lengths.min()) == 0:
+            raise SchemaError("A key is empty; SlateDB has no empty keys.", todo="Filter such rows out before writing.")
+        if len(lengths) and int(lengths.max()) > MAX_KEY_BYTES:
+            raise SchemaError(f"A key has {int(lengths.max())} bytes; at most {MAX_KEY_BYTES} fit.", todo="Shorten it.")
+        return data, offsets
+
+    def _encode_values(
+        self, table: pa.Table, deleted: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """Return bytes, starts and lengths; those of deleted rows are empty, whatever their columns hold."""
+        lengths = np.zeros(len(table), np.int64)
+        if deleted.all():
+            return np.zeros(0, np.uint8), lengths, lengths
+        live = table.filter(pa.array(~deleted)) if deleted.any() else table
+        fields = self.codec.value_fields
+        values = _cast(live, fields)
+        takes_nulls = self.codec.value_format in ("avro", "json")
+        _check_nulls(values, [field for field in fields if not (takes_nulls and field.nullable)], "Column")
+        data, offsets = self.codec.encode_values(values)
+        if len(live) == len(table):
+            return data, offsets[:-1], np.diff(offsets)
+        starts = np.zeros(len(table), np.int64)
+        starts[~deleted], lengths[~deleted] = offsets[:-1], np.diff(offsets)
+        return data, starts, lengths
+
+    def _ranks(self, table: pa.Table) -> Ranks | None:
+        if self.sequence_column is None:
+            return None
+        return rank_values(_cast(table, [self.codec.schema.field(self.sequence_column)]).column(0))
 
 
-_BINARY_CHECKS: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+def check_takes_operands(codec: RowCodec) -> None:
+    """Refuse merge operands where values are not bytes; raises `InvalidRequestError`."""
+    if codec.value_format != "raw":
+        raise InvalidRequestError(
+            f"Merge operands need valueFormat=raw, the table has {codec.value_format}.",
+            todo="Upsert the rows, or use SlateTable.merge.",
+        )
 
 
-def batch_columns(table: pa.Table, options: WriteOptions, stamp: Stamp) -> RowColumns:
-    """Return the rows of a table as columns, in input order.
-
-    Requires: `check_schema` accepted its schema.
-
-    Raises
-    ------
-    SchemaError
-        On a null or empty key, an over-long key, a null value of a put or merge, or an unknown operation.
-    """
-    keys, key_offsets = _flat(table.column("key"), "key")
-    _check_keys(table.column("key"), key_offsets)
-    flags = _row_flags(table, options)
-    deleted = (flags & TOMBSTONE) != 0
-    if "value" in table.column_names and not deleted.all():
-        column = table.column("value")
-        if column.null_count and bool(pc.any(pc.and_(pc.is_null(column), pa.array(~deleted))).as_py()):
-            raise SchemaError(
-                "A value is null.", todo="Filter such rows out, or delete their keys with operation or opColumn."
-            )
-        values, value_offsets = _flat(column, "value")
-    else:
-        values, value_offsets = np.zeros(0, np.uint8), np.zeros(len(table) + 1, np.int64)
-    rows = len(table)
-    flags |= HAS_CREATE
-    expire_ts = np.zeros(rows, np.int64)
-    if stamp.expire_ts_ms is not None:
-        flags[~deleted] |= HAS_EXPIRE
-        expire_ts[~deleted] = stamp.expire_ts_ms
-    return RowColumns(
-        key_bytes=keys,
-        key_offsets=key_offsets,
-        seqs=np.full(rows, stamp.seq, np.uint64),
-        flags=flags,
-        create_ts=np.full(rows, stamp.create_ts_ms, np.int64),
-        expire_ts=expire_ts,
-        value_bytes=values,
-        value_starts=value_offsets[:-1],
-        value_lengths=np.where(deleted, 0, np.diff(value_offsets)),
-    )
+def _cast(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return columns of the table as the codec wants them; one that the rows lack is null."""
+    columns = {}
+    for field in fields:
+        name = find_name(table.schema, field.name)
+        given = pa.chunked_array([pa.nulls(len(table), field.type)]) if name is None else table.column(name)
+        columns[field.name] = cast_column(given, field)
+    if not columns:  # all columns are in the key; the rows still count
+        return table.select([])
+    return pa.table(columns)
 
 
-def _flat(column: pa.ChunkedArray, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of a binary column and (n + 1) offsets into them; without a copy where it is one chunk."""
-    kind = column.type
-    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        column = column.cast(pa.binary())
-        kind = column.type
-    try:
-        array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    except pa.ArrowInvalid as exc:
-        raise InvalidRequestError(f"Column {name}: {exc}.", todo="Lower writeBuffer below 2g.") from exc
-    if isinstance(array, pa.ChunkedArray):  # what does not fit one array's offsets
-        raise InvalidRequestError(f"Column {name} holds more than 2 GiB at once.", todo="Lower writeBuffer.")
-    width = np.int64 if pa.types.is_large_binary(kind) else np.int32
-    _, offsets, data = array.buffers()
-    if offsets is None or not len(array):
-        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
-    starts = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    return np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), starts
-
-
-def _check_keys(column: pa.ChunkedArray, offsets: NDArray[np.int64]) -> None:
-    if column.null_count:
-        raise SchemaError("A key is null.", todo="Filter such rows out before writing.")
-    lengths = np.diff(offsets)
-    if len(lengths) and int(lengths.min()) == 0:
-        raise SchemaError("A key is empty; SlateDB has no empty keys.", todo="Filter such rows out before writing.")
-    if len(lengths) and int(lengths.max()) > MAX_KEY_BYTES:
-        raise SchemaError(f"A key has {int(lengths.max())} bytes; at most {MAX_KEY_BYTES} fit.", todo="Shorten it.")
-
-
-def _row_flags(table: pa.Table, options: WriteOptions) -> NDArray[np.uint8]:
-    if options.op_column is None:
-        return np.full(len(table), _FLAGS[options.operation], np.uint8)
-    ops = table.column(options.op_column)
-    names = ["put", "delete", "merge"]
-    codes = pc.index_in(ops, value_set=pa.array(names, ops.type))
-    if codes.null_count:
-        bad = ops.filter(pc.is_null(codes))[0].as_py()
-        raise SchemaError(f"{options.op_column} is {bad!r} in some row.", todo=f"Use {', '.join(names)}.")
-    flags: NDArray[np.uint8] = np.array([_FLAGS[name] for name in names], np.uint8)[codes.to_numpy()]
-    return flags
+def _check_nulls(table: pa.Table, required: Sequence[pa.Field], what: str) -> None:
+    bad = [field.name for field in required if table.column(field.name).null_count]
+    if bad:
+        raise SchemaError(
+            f"{what} {', '.join(bad)} is null in some row, but takes no nulls.",
+            todo="Filter such rows out, or delete their keys with operation or opColumn.",
+        )

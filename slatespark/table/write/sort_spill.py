@@ -23,8 +23,7 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, new_key_mask, sort_rows, take_rows
-from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Visibility
-from slatespark.options import WriteOptions
+from slatespark.kernels.columns import HAS_CREATE, MERGE, ROW_BITS, RowColumns, Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectStore, open_scratch
 from slatespark.table.read.cursor import LayerCursor, layer_windows
@@ -32,7 +31,8 @@ from slatespark.table.read.fold import Fold, fold_rows, row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import visible_windows, window_size
 from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.rows import Stamp, batch_columns
+from slatespark.table.write.rows import RowEncoder, Stamp
+from slatespark.table.write.sequence import Ranks, order_repeats
 from slatespark.units import MIN_MS
 
 ROW_OVERHEAD_BYTES = 80  # what a row costs besides key and value: offsets, seq, times, flags, its place in the order
@@ -56,15 +56,16 @@ class SortedRows:
 
 
 def sort_rows_of_task(
-    batches: Iterable[pa.RecordBatch], options: WriteOptions, stamp: Stamp, fold: Fold | None
+    batches: Iterable[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: Fold | None, *, buffer_bytes: int
 ) -> Iterator[SortedRows]:
-    """Yield the rows of a task in key order, one version per key; the last row of a key wins.
+    """Yield the rows of a task in key order, one version per key; the last row of a key wins, or `sequenceColumn` says.
 
     Parameters
     ----------
-    batches : of the checked schema
-    options : `writeBuffer` bounds the rows held in memory; the disk used is bounded by the data of the task
+    batches : of the schema that the encoder was planned for
+    encoder : makes rows of them
     stamp : seq and times of every row
+    buffer_bytes : bounds the rows held in memory; the disk used is bounded by the data of the task
     fold : joins several operands of one key, None if not given
 
     Raises
@@ -76,40 +77,41 @@ def sort_rows_of_task(
     """
     with ExitStack() as stack:
         spills: SpillArea | None = None
-        for rows in _sorted_chunks(batches, options, stamp, fold):
-            if spills is None and rows.is_last:
-                yield SortedRows(rows.sources, rows.rows, is_scattered=True)
+        for chunk in _sorted_chunks(batches, encoder, stamp, fold, buffer_bytes):
+            if spills is None and chunk.is_last:
+                yield SortedRows(chunk.sources, chunk.rows, is_scattered=True)
                 return
             if spills is None:
                 spills = SpillArea(stack.enter_context(tempfile.TemporaryDirectory(prefix="slatespark-spill-")))
-            spills.add(rows.sources, rows.rows)
+            spills.add(chunk.sources, chunk.rows, chunk.ranks)
         if spills is not None:
-            yield from spills.merge(stamp, fold, options.write_buffer_bytes)
+            yield from spills.merge(stamp, fold, buffer_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     sources: Sequence[RowColumns]
     rows: NDArray[np.int64]
+    ranks: Ranks | None  # of these rows
     is_last: bool
 
 
 def _sorted_chunks(
-    batches: Iterable[pa.RecordBatch], options: WriteOptions, stamp: Stamp, fold: Fold | None
+    batches: Iterable[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: Fold | None, buffer_bytes: int
 ) -> Iterator[_Chunk]:
     """Collect batches up to `writeBuffer` and sort each lot."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        for piece in _pieces(batch, options.write_buffer_bytes):
+        for piece in _pieces(batch, buffer_bytes):
             size = _memory_of(piece)
-            if held and held_bytes + size > options.write_buffer_bytes:
-                yield _sort_chunk(held, options, stamp, fold, is_last=False)
+            if held and held_bytes + size > buffer_bytes:
+                yield _sort_chunk(held, encoder, stamp, fold, is_last=False)
                 held, held_bytes = [], 0
             held.append(piece)
             held_bytes += size
     if held:
-        yield _sort_chunk(held, options, stamp, fold, is_last=True)
+        yield _sort_chunk(held, encoder, stamp, fold, is_last=True)
 
 
 def _memory_of(batch: pa.RecordBatch) -> int:
@@ -125,12 +127,15 @@ def _pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[pa.RecordBatch]
 
 
 def _sort_chunk(
-    held: list[pa.RecordBatch], options: WriteOptions, stamp: Stamp, fold: Fold | None, *, is_last: bool
+    held: list[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: Fold | None, *, is_last: bool
 ) -> _Chunk:
-    columns = batch_columns(pa.Table.from_batches(held), options, stamp)
-    order = sort_rows(columns)
-    sources, rows = one_version_per_key([columns], order, fold)
-    return _Chunk(sources, rows, is_last)
+    encoded = encoder.encode(pa.Table.from_batches(held), stamp)
+    order = sort_rows(encoded.rows)
+    if encoded.ranks is None:
+        return _Chunk(*one_version_per_key([encoded.rows], order, fold), None, is_last)
+    arranged = order_repeats(new_key_mask([encoded.rows], order), encoded.ranks.take(order))
+    sources, rows = one_version_per_key([encoded.rows], order if arranged is None else order[arranged], None)
+    return _Chunk(sources, rows, encoded.ranks.take(rows), is_last)
 
 
 def one_version_per_key(
@@ -189,17 +194,22 @@ class SpillArea:
         scratch = open_scratch(folder)
         self._stores = TableStores(main=scratch, wal=scratch)
         self._files: list[SstFile] = []
+        self._ranked = False
 
     @property
     def store(self) -> ObjectStore:
         """Where the spills lie."""
         return self._stores.main
 
-    def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-        """Write one chunk; a later one is newer."""
+    def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], ranks: Ranks | None = None) -> None:
+        """Write one chunk; a later one is newer, unless ranks decide."""
         number = len(self._files) + 1
         flat = take_rows(sources, rows)
         flat.seqs[:] = number
+        if ranks is not None:  # a spill needs no create_ts: its rows are stamped again
+            self._ranked = True
+            flat.create_ts[:] = ranks.order
+            flat.flags[~ranks.there] &= np.uint8(~HAS_CREATE & 0xFF)
         builder = SstBuilder(
             block_size=SPILL_BLOCK_BYTES, compression=Compression.NONE, bloom_bits_per_key=0, created_ms=0
         )
@@ -217,10 +227,24 @@ class SpillArea:
         cursors = [LayerCursor(layer_windows(self._stores, layer, window_bytes)) for layer in layers]
         # A spill holds a key once, so all its versions are in one window; newest first, hence the reversal.
         for window, selection in visible_windows(cursors, _EVERYTHING, None):
-            sources, rows = one_version_per_key(window, selection.rows[::-1], fold)
+            ordered = selection.rows[::-1]
+            if self._ranked:
+                ordered = _by_rank(window, ordered)
+            sources, rows = one_version_per_key(window, ordered, fold)
             flat = take_rows(sources, rows[::-1])
             flat.seqs[:] = stamp.seq
+            if self._ranked:
+                flat.create_ts[:] = stamp.create_ts_ms
+                flat.flags[:] |= HAS_CREATE
             yield SortedRows([flat], np.arange(len(flat), dtype=np.int64))
+
+
+def _by_rank(sources: list[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Arrange rows of spills, oldest first within a key, by the ranks that their create_ts holds."""
+    fields = gather_fields(sources, rows)
+    ranks = Ranks(fields.create_ts, (fields.flags & HAS_CREATE) != 0)
+    arranged = order_repeats(new_key_mask(sources, rows), ranks)
+    return rows if arranged is None else rows[arranged]
 
 
 def _extent(file: SstFile) -> KeyRange:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import SchemaError
 from slatespark.format.row import Row, RowKind, columns_to_rows
-from slatespark.kernels.columns import HAS_EXPIRE
+from slatespark.kernels.columns import HAS_EXPIRE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.table.write.rows import MAX_KEY_BYTES, Stamp, batch_columns, check_schema
+from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.rows import MAX_KEY_BYTES, Stamp
 from slatespark.units import MAX_MS
 
 STAMP = Stamp(seq=7, create_ts_ms=1000, ttl_ms=None)
@@ -23,9 +25,12 @@ def options(**given: Any) -> WriteOptions:
     return WriteOptions.parse({"path": "p", **given})
 
 
+def encoded(table: pa.Table, stamp: Stamp = STAMP, **given: Any) -> RowColumns:
+    return plan_encoder(table.schema, RAW_CODEC, options(**given)).encode(table, stamp).rows
+
+
 def rows(table: pa.Table, stamp: Stamp = STAMP, **given: Any) -> list[Row]:
-    check_schema(table.schema, options(**given))
-    return columns_to_rows(batch_columns(table, options(**given), stamp))
+    return columns_to_rows(encoded(table, stamp, **given))
 
 
 def table(
@@ -80,7 +85,7 @@ def test_operations_by_row(text: pa.DataType) -> None:
     ]
     assert rows(changes, stamped, opColumn="op") == expected
     assert rows(changes.slice(1, 2), stamped, opColumn="op") == expected[1:3]
-    columns = batch_columns(changes, options(opColumn="op"), stamped)
+    columns = encoded(changes, stamped, opColumn="op")
     assert (columns.value_lengths.tolist(), (columns.flags & HAS_EXPIRE).astype(bool).tolist()) == (
         [1, 0, 1, 0],
         [True, False, True, False],
@@ -102,24 +107,23 @@ BINARY = pa.array([b"x"], pa.binary())
 @pytest.mark.parametrize(
     ("columns", "given", "message"),
     [
-        ({"key": BINARY}, {}, "columns are key; a raw table takes key, value"),
+        ({"key": BINARY}, {}, "columns are key; a raw table takes key and value, both BINARY"),
         ({}, {}, "columns are none"),
         ({"key": BINARY, "value": BINARY, "more": BINARY}, {}, "columns are key, value, more"),
-        ({"Key": BINARY, "value": BINARY}, {}, "columns are Key, value"),
-        ({"key": BINARY, "value": BINARY}, {"opColumn": "op"}, "takes key, op, value"),
+        ({"Keys": BINARY, "value": BINARY}, {}, "columns are Keys, value"),
+        ({"key": BINARY, "value": BINARY}, {"opColumn": "op"}, "there is no column op"),
         ({"key": BINARY, "value": BINARY, "op": BINARY}, {"opColumn": "op"}, "Column op is binary, expected STRING"),
-        ({"key": pa.array(["x"]), "value": BINARY}, {}, "Column key is string, expected BINARY"),
-        ({"key": pa.nulls(1), "value": BINARY}, {}, "Column key is null, expected BINARY"),
-        ({"key": BINARY, "value": pa.array([1])}, {}, "Column value is int64, expected BINARY"),
-        ({"key": BINARY, "value": pa.array([b"x"]).dictionary_encode()}, {}, "Column value is dictionary"),
-        ({"key": pa.array([None], pa.binary()), "value": BINARY}, {}, "A key is null"),
+        ({"key": pa.array(["x"]), "value": BINARY}, {}, "Column key is BINARY in the table and STRING in the rows"),
+        ({"key": pa.nulls(1), "value": BINARY}, {}, "Key column key is null in some row"),
+        ({"key": BINARY, "value": pa.array([1])}, {}, "Column value is BINARY in the table and BIGINT in the rows"),
+        ({"key": pa.array([None], pa.binary()), "value": BINARY}, {}, "Key column key is null in some row"),
         ({"key": pa.array([b""]), "value": BINARY}, {}, "A key is empty"),
         ({"key": pa.array([b"k" * (MAX_KEY_BYTES + 1)]), "value": BINARY}, {}, "A key has 65536 bytes; at most 65535"),
-        ({"key": BINARY, "value": pa.nulls(1)}, {}, "A value is null"),
-        ({"key": BINARY, "value": pa.nulls(1)}, {"operation": "merge"}, "A value is null"),
+        ({"key": BINARY, "value": pa.nulls(1)}, {}, "Column value is null in some row"),
+        ({"key": BINARY, "value": pa.nulls(1)}, {"operation": "merge"}, "Column value is null in some row"),
         ({"key": BINARY, "value": BINARY, "op": ["upsert"]}, {"opColumn": "op"}, "op is 'upsert' in some row"),
         ({"key": BINARY, "value": BINARY, "op": pa.array([None], pa.string())}, {"opColumn": "op"}, "op is None"),
-        ({"key": BINARY, "value": pa.nulls(1), "op": ["put"]}, {"opColumn": "op"}, "A value is null"),
+        ({"key": BINARY, "value": pa.nulls(1), "op": ["put"]}, {"opColumn": "op"}, "Column value is null in some row"),
     ],
 )
 def test_what_a_table_cannot_hold(columns: dict[str, Any], given: dict[str, Any], message: str) -> None:

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.format.row import Row, RowKind, columns_to_rows
 from slatespark.kernels import take_rows
-from slatespark.options import WriteOptions
 from slatespark.table.read.fold import Fold, resolve_operator
-from slatespark.table.write.rows import Stamp
+from slatespark.table.write.rows import RowEncoder, Stamp
 from slatespark.table.write.sort_spill import sort_rows_of_task
 
 Change: TypeAlias = tuple[str, bytes, bytes]
 
+ENCODER = RowEncoder(RAW_CODEC, op_column="op")
 CONCAT = resolve_operator("concat")
 
 
@@ -44,9 +45,9 @@ def batches(changed: list[Change], batch_rows: int) -> list[pa.RecordBatch]:
 def run(
     changed: list[Change], *, buffer: int, batch_rows: int = 7, fold: Fold | None = CONCAT, ttl_ms: int | None = 10
 ) -> list[Row]:
-    options = WriteOptions.parse({"path": "p", "opColumn": "op", "writeBuffer": buffer})
     rows: list[Row] = []
-    for piece in sort_rows_of_task(batches(changed, batch_rows), options, Stamp(5, 1000, ttl_ms), fold):
+    stamp = Stamp(5, 1000, ttl_ms)
+    for piece in sort_rows_of_task(batches(changed, batch_rows), ENCODER, stamp, fold, buffer_bytes=buffer):
         rows.extend(columns_to_rows(take_rows(piece.sources, piece.rows)))
     return rows
 
@@ -114,8 +115,7 @@ def test_a_batch_larger_than_the_buffer_is_cut() -> None:
 def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     changed = [("put", b"%05d" % number, b"v" * 200) for number in range(2000)]
-    options = WriteOptions.parse({"path": "p", "opColumn": "op", "writeBuffer": 30_000})
-    pieces = sort_rows_of_task(batches(changed, 100), options, Stamp(5, 1000, None), None)
+    pieces = sort_rows_of_task(batches(changed, 100), ENCODER, Stamp(5, 1000, None), None, buffer_bytes=30_000)
     assert list(tmp_path.iterdir()) == []
     for _ in range(taken):
         next(pieces)
@@ -135,7 +135,7 @@ def test_spills_are_removed_when_a_row_is_refused(tmp_path: Path, monkeypatch: p
 def test_memory_is_bounded_by_the_buffer() -> None:
     """Pieces of the merge are far smaller than all rows."""
     changed: list[Change] = [("put", b"%06d" % (number * 7919 % 60000), b"v" * 100) for number in range(60000)]
-    options = WriteOptions.parse({"path": "p", "opColumn": "op", "writeBuffer": 1 << 20})
-    sizes = [len(piece.rows) for piece in sort_rows_of_task(batches(changed, 1000), options, Stamp(5, 0, None), None)]
+    pieces = sort_rows_of_task(batches(changed, 1000), ENCODER, Stamp(5, 0, None), None, buffer_bytes=1 << 20)
+    sizes = [len(piece.rows) for piece in pieces]
     assert sum(sizes) == 60000
     assert max(sizes) < 15000

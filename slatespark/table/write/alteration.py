@@ -1,0 +1,117 @@
+"""Changes of a table that write no rows, and rows deleted by a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from slatespark.encoding.schema import find_name
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
+from slatespark.options import ReadOptions, WriteOptions, parse_properties, parse_property
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
+from slatespark.table.definition_json import refuse_later_features
+from slatespark.table.read.reader import plan_read, run_read
+from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import TableStores
+from slatespark.table.write.definition_run import evolve_definition
+from slatespark.table.write.load import load_batches
+
+_IMMUTABLE = ("history",)
+
+
+def current_definition(stores: TableStores) -> TableDefinition:
+    """Return the definition of a table that stands; that of a raw table if it has none."""
+    found = fetch_definition(stores, fetch_latest_manifest(stores)[1])
+    return TableDefinition() if found is None else found[1]
+
+
+def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) -> TableDefinition:
+    """Set properties of a table, in a new version of its definition; others stay.
+
+    Raises
+    ------
+    OptionError
+        When a property is unknown, has no such value, or cannot change.
+    """
+    properties = parse_properties(given)
+    refuse_later_features(properties)
+
+    def change(current: TableDefinition | None) -> TableDefinition:
+        known = current or TableDefinition()
+        for name in _IMMUTABLE:
+            if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
+                raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
+        return replace(known, properties={**known.properties, **properties})
+
+    return _evolve(stores, clock, change)
+
+
+def _meaning(properties: Mapping[str, str], name: str) -> object:
+    return parse_property(name, properties.get(name, "false"))
+
+
+def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> TableDefinition:
+    """Take columns out of a table; rows keep their values of them, but no read shows these again.
+
+    Raises
+    ------
+    SchemaError
+        When a column does not exist or is part of the key, or when the value is one column as it is.
+    """
+    if not names:
+        raise InvalidRequestError("No column is named.", todo="Name the columns to drop.")
+    return _evolve(stores, clock, lambda current: _without(current or TableDefinition(), names))
+
+
+def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinition:
+    if current.schema is None or current.value_format in ("raw", "utf8"):
+        raise SchemaError(
+            f"Columns of a table with valueFormat {current.value_format} cannot be dropped.",
+            todo="Write the rows to a new table.",
+        )
+    found = []
+    for name in names:
+        known = find_name(current.schema, name)
+        if known is None:
+            raise SchemaError(f"There is no column {name} among {', '.join(current.schema.names)}.")
+        if known in current.key_columns:
+            raise SchemaError(f"Column {known} is part of the key.", todo="Write the rows to a new table.")
+        found.append(known)
+    schema = pa.schema([field for field in current.schema if field.name not in found])
+    dropped = (*current.dropped_columns, *dict.fromkeys(found))
+    return replace(current, schema=schema, dropped_columns=dropped).with_schema(schema)
+
+
+def _evolve(stores: TableStores, clock: Clock, change: Any) -> TableDefinition:
+    manifest = fetch_latest_manifest(stores)[1]
+    return evolve_definition(stores, clock, manifest, change) or TableDefinition()
+
+
+def delete_where(
+    stores: TableStores, clock: Clock, condition: str, common: Mapping[str, Any], options: Mapping[str, Any]
+) -> CommitRecord | None:
+    """Delete the rows for which a condition holds; None when there are none.
+
+    Parameters
+    ----------
+    condition : in the grammar of the read option `filter`
+    common : options of reads and writes: path and storage
+    options : further write options
+
+    Raises
+    ------
+    OptionError
+        When the condition cannot be understood.
+    CommitConflictError
+        When anything was committed after the snapshot that was searched.
+    """
+    keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
+    plan = plan_read(stores, ReadOptions.parse({**common, "filter": condition, "columns": list(keys)}), clock)
+    last_seq = plan.settings.visibility.max_seq
+    write = WriteOptions.parse({**common, **options, "operation": "delete", "ifLastSeq": last_seq})
+    return load_batches(stores, clock, plan.schema, run_read(stores, plan), write)

@@ -1,0 +1,126 @@
+"""A write from Arrow batches to a commit: planned by one process, its tasks run by any, Spark or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RAW_CODEC
+from slatespark.errors import InternalError, TableExistsError
+from slatespark.options import MergeOperator, WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.records import CommitRecord
+from slatespark.table.stores import TableStores
+from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, find_latest_manifest, plan_write
+from slatespark.table.write.definition_plan import plan_definition
+from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.overlaps import merge_overlaps
+from slatespark.table.write.rows import RowEncoder
+from slatespark.table.write.sort_spill import sort_rows_of_task
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A write that was checked against its table; small and picklable.
+
+    Attributes
+    ----------
+    job : what the commit needs
+    encoder : makes rows of batches
+    options : of the write
+    """
+
+    job: WriteJob
+    encoder: RowEncoder
+    options: WriteOptions
+
+    @property
+    def merge_operator(self) -> MergeOperator | None:
+        """How operands of one key fold within a task: as the options say, else as the table does."""
+        if self.options.merge_operator is not None or self.job.definition is None:
+            return self.options.merge_operator
+        return self.job.definition.properties.get("mergeOperator")
+
+
+def plan_load(
+    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
+) -> Load | None:
+    """Check a write against its table and fix what its tasks need; None when `ifExists=ignore` says to do nothing.
+
+    Nothing is created when a check fails, and nothing but a lease when none does.
+
+    Raises
+    ------
+    TableExistsError
+        When `ifExists=error` says so.
+    SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
+        When the write does not fit the table.
+    """
+    found = find_latest_manifest(stores)
+    if options.if_exists is not None and found is not None:
+        if options.if_exists == "ignore":
+            return None
+        raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
+    resolve_operator(options.merge_operator)
+    current = None if found is None else fetch_definition(stores, found[1])
+    definition = plan_definition(None if current is None else current[1], schema, options, is_new=found is None)
+    encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
+    operation = "overwrite" if overwrite else "write"
+    return Load(plan_write(stores, clock, operation=operation, definition=definition), encoder, options)
+
+
+def run_task(
+    stores: TableStores, clock: Clock, load: Load, task: int, batches: Iterable[pa.RecordBatch]
+) -> tuple[NewFile, ...]:
+    """Upload the rows of task number `task` as sorted files, and return them in key order."""
+    stamp = load.job.stamp(task, load.options)
+    fold = resolve_operator(load.merge_operator)
+    pieces = sort_rows_of_task(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    return upload_sorted(stores.main, pieces, load.options, clock, load.job.planned_ms)
+
+
+def commit_load(
+    stores: TableStores, clock: Clock, load: Load, outputs: Sequence[tuple[NewFile, ...]]
+) -> CommitRecord | None:
+    """Publish the files of all tasks in one manifest; see `commit_write`."""
+    if load.encoder.sequence_column is not None:
+        outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options)
+    return commit_write(stores, clock, load.job, outputs, load.options)
+
+
+def load_batches(
+    stores: TableStores,
+    clock: Clock,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    options: WriteOptions,
+    *,
+    overwrite: bool = False,
+) -> CommitRecord | None:
+    """Write batches as a single task, in one commit; None when there was nothing to do."""
+    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
+    if load is None:
+        return None
+    try:
+        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, batches),))
+    except BaseException:
+        abandon_write(stores, load.job)
+        raise
+
+
+def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
+    """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
+    job = plan_write(stores, clock, operation="create", definition=definition)
+    try:
+        record = commit_write(stores, clock, job, (), options)
+    except BaseException:
+        abandon_write(stores, job)
+        raise
+    if record is None:
+        raise InternalError("A table was created without a commit.")
+    return record.manifest_id
