@@ -39,7 +39,6 @@ from slatespark.kernels.avro_program import (
     TAKE_8,
     TAKE_BOOL,
     TAKE_BYTES,
-    TAKE_DECIMAL,
     TAKE_INT8,
     TAKE_INT16,
     TAKE_INT32,
@@ -47,6 +46,7 @@ from slatespark.kernels.avro_program import (
     TAKE_NESTED,
     TAKE_TEXT,
     TAKES,
+    WRITTEN,
     AvroNode,
     EncodeProgram,
 )
@@ -90,7 +90,7 @@ def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, .
     if len(column) < count:
         raise InternalError(f"A kernel needs {count} items, got {len(column)}.")
     take = TAKES.get((node.wire, column.kind))
-    if take not in _WRITTEN:
+    if take not in WRITTEN:
         raise InternalError(f"A column of kind {column.kind} cannot be written as Avro type {node.wire}.")
     data = checked_address(column.data, np.uint8, count * ITEM_BYTES.get(column.kind, 0))
     offsets = 0 if column.offsets is None else checked_address(column.offsets, np.int64, count + 1)
@@ -100,21 +100,6 @@ def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, .
     if valid and branch == _NO_BRANCH:
         raise InternalError("A column with nulls cannot be written as an Avro type without null.")
     return take, 2 * branch, 2 * null_branch, data, offsets, valid, data + len(column.data)
-
-
-_WRITTEN: Final = {
-    TAKE_BOOL,
-    TAKE_INT8,
-    TAKE_INT16,
-    TAKE_INT32,
-    TAKE_INT64,
-    TAKE_4,
-    TAKE_8,
-    TAKE_TEXT,
-    TAKE_BYTES,
-    TAKE_DECIMAL,
-    TAKE_NESTED,
-}
 
 
 @inlined

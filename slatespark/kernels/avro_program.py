@@ -170,6 +170,9 @@ TAKES: Final = {
     **{(wire, BYTES): TAKE_NESTED for wire in (RECORD, ARRAY, MAP)},
 }
 
+# Those that writing has too.
+WRITTEN: Final = frozenset(TAKES.values()) - {INT_TO_FLOAT32, INT_TO_FLOAT64, WIDEN_FLOAT}
+
 
 def flattened(nodes: Iterable[AvroNode]) -> Iterator[tuple[AvroNode, int]]:
     """Yield the nodes, and then what they consist of, each with the position of its first child.

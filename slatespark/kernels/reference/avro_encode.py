@@ -18,10 +18,11 @@ from slatespark.kernels.avro_program import (
     NOT_NULLABLE,
     TAKES,
     TEXT,
+    WRITTEN,
     AvroNode,
     EncodeProgram,
 )
-from slatespark.kernels.flat import FLOAT32, FLOAT64, ITEM_BYTES, FlatColumn
+from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
 
 
 def encode_avro(
@@ -41,7 +42,7 @@ def encode_avro(
 def _check(column: FlatColumn, node: AvroNode, count: int) -> None:
     if len(column) < count:
         raise InternalError(f"A kernel needs {count} items, got {len(column)}.")
-    if (node.wire, column.kind) not in TAKES or (node.wire in (INT, LONG) and column.kind in (FLOAT32, FLOAT64)):
+    if TAKES.get((node.wire, column.kind)) not in WRITTEN:
         raise InternalError(f"A column of kind {column.kind} cannot be written as Avro type {node.wire}.")
     if column.valid is not None and node.null_branch == NOT_NULLABLE:
         raise InternalError("A column with nulls cannot be written as an Avro type without null.")

@@ -77,6 +77,6 @@ def datum_of(kind: pa.DataType, value: Any) -> Any:
 
 def decimal_bytes(value: Decimal, scale: int) -> bytes:
     sign, digits, exponent = value.as_tuple()
-    number = int("".join(map(str, digits))) * 10 ** (int(exponent) + scale) * (-1 if sign else 1)
+    number: int = int("".join(map(str, digits))) * 10 ** (int(exponent) + scale) * (-1 if sign else 1)
     size = next(size for size in range(1, 20) if -(1 << 8 * size - 1) <= number < 1 << 8 * size - 1)
     return number.to_bytes(size, "big", signed=True)

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 MODULES: Final = {
+    "avro_decode": ["decode_avro"],
+    "avro_encode": ["encode_avro"],
     "checksum": ["crc32_blocks"],
     "decode": ["decode_blocks"],
     "encode": ["encode_blocks"],
