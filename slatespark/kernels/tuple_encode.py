@@ -87,7 +87,7 @@ def encode_tuples(
     total = _encode(address_of(table), len(steps), count, address_of(keys), address_of(offsets))
     if total < 0:
         row, number = divmod(-1 - total, len(steps))
-        raise refuse_item(steps[number], row, columns)
+        raise refuse_item(steps, number, row, columns)
     return keys[:total], offsets
 
 

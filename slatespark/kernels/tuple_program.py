@@ -181,19 +181,22 @@ def check_columns(steps: Sequence[Step], columns: Sequence[FlatColumn]) -> int:
     return count
 
 
-def refuse_item(step: Step, row: int, columns: Sequence[FlatColumn]) -> InternalError | SchemaError:
+def refuse_item(
+    steps: Sequence[Step], number: int, row: int, columns: Sequence[FlatColumn]
+) -> InternalError | SchemaError:
     """Return the error for an item that cannot be encoded."""
+    step, where = steps[number], f"column {sum(not step.nested for step in steps[: number + 1])} of the key"
     offsets, valid = columns[step.column].offsets, columns[step.column].valid
     if valid is not None and not valid[row]:
-        return SchemaError(f"A field of a key column is null but must not be, in row {row} of the batch.")
+        return SchemaError(f"A field in {where} is null but must not be, in row {row} of the batch.")
     if offsets is not None and offsets[row + 1] < offsets[row]:
         return InternalError(f"Offsets of a key column descend at row {row}.")
     if step.kind == TEXT:
         return SchemaError(
-            f"A string of a key column is no UTF-8, in row {row} of the batch.", todo="Make the column BINARY."
+            f"A string in {where} is no UTF-8, in row {row} of the batch.", todo="Make the column BINARY."
         )
     digits = len(str(step.limit))
-    return SchemaError(f"A decimal of a key column has more than {digits} digits, in row {row} of the batch.")
+    return SchemaError(f"A decimal in {where} has more than {digits} digits, in row {row} of the batch.")
 
 
 def check_wanted(steps: Sequence[Step], wanted: NDArray[np.bool_]) -> None:

@@ -70,7 +70,7 @@ def _key(steps: Sequence[Step], columns: Sequence[FlatColumn], row: int) -> byte
             key += b"\0"
         elif is_absent(columns[step.column], row):
             if step.required:
-                raise refuse_item(step, row, columns)
+                raise refuse_item(steps, number, row, columns)
             key += bytes([NULL_CODE, ESCAPE]) if step.nested else bytes([NULL_CODE])
             number += step.parts
         elif step.kind == STRUCT:
@@ -79,7 +79,7 @@ def _key(steps: Sequence[Step], columns: Sequence[FlatColumn], row: int) -> byte
             item = item_of(columns[step.column], row)
             encoded = None if item is None else encode_item(step, item)
             if encoded is None:
-                raise refuse_item(step, row, columns)
+                raise refuse_item(steps, number, row, columns)
             key += encoded
         number += 1
     return key

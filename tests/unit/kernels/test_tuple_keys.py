@@ -219,14 +219,16 @@ def test_several_sources_and_rows_again(kernels: Any) -> None:
 
 def test_what_cannot_be_encoded(kernels: Any) -> None:
     for item in (b"\xff", b"12345678\xc3", b"\xed\xa0\x80"):
-        with pytest.raises(SchemaError, match=r"no UTF-8, in row 1 of the batch\. Make the column BINARY"):
+        with pytest.raises(
+            SchemaError, match=r"in column 1 of the key is no UTF-8, in row 1 of the batch\. Make the column BINARY"
+        ):
             kernels.encode_tuples([column(TEXT, b"fine", item)], np.array([TEXT]))
     for number in (1000, -1000, 10**38):
         with pytest.raises(SchemaError, match="more than 3 digits, in row 0"):
             kernels.encode_tuples([column(INT128, number)], np.array([program_entry(INT128, precision=3)]))
-    required = np.array([STRUCT, program_entry(INT8, required=True), END])
-    with pytest.raises(SchemaError, match="null but must not be, in row 1"):
-        kernels.encode_tuples([column(STRUCT, True, True), column(INT8, 1, None)], required)
+    required = np.array([BOOL, STRUCT, program_entry(INT8, required=True), END])
+    with pytest.raises(SchemaError, match="in column 2 of the key is null but must not be, in row 1"):
+        kernels.encode_tuples([column(BOOL, True, True), column(STRUCT, True, True), column(INT8, 1, None)], required)
 
 
 def test_callers_that_err(kernels: Any) -> None:
