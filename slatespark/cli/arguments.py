@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import pyarrow as pa
 import typer
@@ -12,12 +12,14 @@ from slatespark.cli.input_values import array_of_text
 from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import TYPE_NAMES, flat_type, sql_type
-from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions
 from slatespark.table.definition import resolve_codec
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
+
+NEGATIVE_KEYS: Final = {"ignore_unknown_options": True}  # so that -3 is a key, not an option that nobody knows
 
 TablePath: TypeAlias = Annotated[
     str,
@@ -182,9 +184,14 @@ def key_arrays(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> l
         )
     if codec.is_raw:
         return [pa.array([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
-    return [
-        array_of_text(pa.array([text]), item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)
-    ]
+    return [_key_array(text, item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)]
+
+
+def _key_array(text: str, field: pa.Field, *, as_text: bool) -> pa.Array:
+    try:
+        return array_of_text(pa.array([text]), field, as_text=as_text)
+    except SchemaError as exc:
+        raise InvalidRequestError(f"KEY: {text!r} is no {sql_type(field)}, as {field.name} is.", todo=exc.todo) from exc
 
 
 def scalar_value(scalar: pa.Scalar) -> Any:

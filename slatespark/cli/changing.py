@@ -9,6 +9,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
     AsJson,
     AsText,
     MergeSchema,
@@ -30,6 +31,7 @@ from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.wanted import Wanted
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
+from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import open_stores
 
 
@@ -78,7 +80,7 @@ def wanted_columns(codec: RowCodec, options: dict[str, Any], *, adds_columns: bo
     return Wanted(codec.schema, types, adds_columns=adds_columns, as_text=as_text)
 
 
-@app.command()
+@app.command(context_settings=NEGATIVE_KEYS)
 @failing_with(EXIT_FAILED)
 def delete(
     table: TablePath,
@@ -103,9 +105,18 @@ def delete(
     options = write_options(table, {}, option)
     store = open_store(table, storage=storage, wal_path=wal_path)
     if where is not None:
-        show_commit(store.delete(where, **options), None, as_json=as_json)
+        _delete_where(store, where, options, as_json=as_json)
         return
     codec = table_codec(open_stores(table, storage=storage_options(storage), wal_path=wal_path))
     arrays = key_arrays(key or [], codec, as_text=as_text)
     rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
-    show_commit(store.write(rows, operation="delete", **options), 1, as_json=as_json)
+    show_commit(store.write(rows, operation="delete", **options), 1, as_json=as_json, verb="Deleted")
+
+
+def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_json: bool) -> None:
+    """Delete rows by a filter; how many they were is known from the commit's record, if it could be written."""
+    before = store.detail().version
+    version = store.delete(where, **options)
+    counts = {facts.version: facts.rows.get("delete", 0) for facts in store.history(1) if facts.operation is not None}
+    rows = 0 if version == before else counts.get(version)
+    show_commit(version, rows, as_json=as_json, verb="Deleted")

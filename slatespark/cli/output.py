@@ -57,12 +57,12 @@ def print_lines(lines: Iterable[str]) -> None:
         typer.echo(line)
 
 
-def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
+def show_commit(version: int, rows: int | None, *, as_json: bool, verb: str = "Wrote") -> None:
     """Print what a change has become; `rows` is None where nobody counted them."""
     if as_json:
         typer.echo(json.dumps({"version": version, "rows": rows}))
     else:
-        typer.echo(f"Version {version}." if rows is None else f"Wrote {plural(rows, 'row')}; version {version}.")
+        typer.echo(f"Version {version}." if rows is None else f"{verb} {plural(rows, 'row')}; version {version}.")
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:

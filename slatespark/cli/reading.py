@@ -11,6 +11,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
     AsJson,
     AsText,
     Checkpoint,
@@ -76,7 +77,7 @@ def scan(
 ) -> None:
     """Print rows in key order; with --json, one JSON object a line."""
     given: dict[str, Any] = {
-        "columns": columns,
+        "columns": _with_metadata(columns, is_wanted=metadata),
         "filter": where,
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
         "startKey": start and key_bytes(start, "--start", as_text=as_text),
@@ -100,13 +101,18 @@ def scan(
     _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
 
 
+def _with_metadata(columns: str | None, *, is_wanted: bool) -> str | None:
+    """Return the columns to read: named ones are all there is, so metadata has to be named, too."""
+    return f"{columns},_seq,_op,_create_ts,_expire_ts" if columns is not None and is_wanted else columns
+
+
 def _print_rows(batches: Iterable[pa.RecordBatch], *, is_raw: bool, as_text: bool, as_json: bool) -> None:
     """Print rows; of raw tables metadata columns have plain names, in typed ones columns may be called so."""
     headings = RAW_HEADINGS if is_raw else {}
     print_lines((json_lines if as_json else text_lines)(batches, as_text=as_text, headings=headings))
 
 
-@app.command()
+@app.command(context_settings=NEGATIVE_KEYS)
 @failing_with(EXIT_FAILED)
 def get(
     table: TablePath,
@@ -125,7 +131,7 @@ def get(
 ) -> None:
     """Print the row of one key; exit code 1 if there is none."""
     given = {
-        "columns": columns,
+        "columns": _with_metadata(columns, is_wanted=metadata),
         "metadataColumns": "seq,op,create_ts,expire_ts" if metadata else None,
         "versionAsOf": version_as_of,
         "checkpoint": checkpoint,
