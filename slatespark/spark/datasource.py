@@ -76,9 +76,11 @@ def _projection_of(schema: StructType, options: ReadOptions, codec: RowCodec) ->
     projection = project(options, schema.names, codec=codec)
     for asked, field in zip(schema.fields, _spark_schema(projection).fields, strict=True):
         if asked.dataType != field.dataType:
+            kinds = asked.dataType.simpleString(), field.dataType.simpleString()
+            if kinds[0] == kinds[1]:  # what may be null is all that differs
+                kinds = asked.dataType.json(), field.dataType.json()
             raise SchemaError(
-                f"Column {asked.name} was asked for as {asked.dataType.simpleString()}, "
-                f"but is {field.dataType.simpleString()}.",
+                f"Column {asked.name} was asked for as {kinds[0]}, but is {kinds[1]}.",
                 todo="Ask for its own type and cast afterwards.",
             )
         if not asked.nullable:
