@@ -14,7 +14,7 @@ from slatespark.encoding.arrow_columns import flat_column
 from slatespark.encoding.avro_schema import avro_schema
 from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT, decode_avro_values, encode_avro_values
 from slatespark.encoding.json_value import decode_json_values, encode_json_values
-from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys
+from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
 
@@ -205,6 +205,8 @@ class RowCodec:
     ) -> CorruptDataError:
         _, key = gather_keys(sources, row)
         why = f"Its {part} is no {self.key_format if part == 'key' else self.value_format} encoding of its columns."
+        if part == "key" and self.key_format == "tuple":
+            why = f"Its key is no tuple of its columns: {key_damage(status)}."
         if part == "value" and self.value_format == "avro":
             _, value = gather_values(sources, row)
             head = value.tobytes()[: len(MARKER) + _FINGERPRINT_BYTES]
