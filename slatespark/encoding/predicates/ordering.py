@@ -155,7 +155,7 @@ def _stored(flat: int) -> pa.DataType:
 
 def _decimals(values: list[int | None], kind: pa.DataType) -> pa.Array:
     data = b"".join((item or 0).to_bytes(16, "little", signed=True) for item in values)
-    validity = np.packbits([item is not None for item in values], bitorder="little")
+    validity = np.packbits(np.array([item is not None for item in values], bool), bitorder="little")
     return pa.Array.from_buffers(kind, len(values), [pa.py_buffer(validity), pa.py_buffer(data)])
 
 

@@ -1,0 +1,160 @@
+"""Comparisons on the columns of a schema, where Spark is not needed to say what is right."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import OptionError
+from slatespark.encoding.predicates import Filter, bind_filter, parse_filter
+
+SCHEMA = pa.schema(
+    [
+        ("Tenant", pa.string()),
+        ("id", pa.int32()),
+        ("big", pa.int64()),
+        ("price", pa.decimal128(38, 2)),
+        ("half", pa.float32()),
+        ("flag", pa.bool_()),
+        ("data", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("clock", pa.time64("ns")),
+        ("wait", pa.duration("us")),
+        ("tags", pa.list_(pa.string())),
+        ("props", pa.map_(pa.string(), pa.int32())),
+        ("point", pa.struct([("x", pa.int32())])),
+        ("_seq", pa.int64()),
+    ]
+)
+
+
+def bound(text: str) -> Filter:
+    return bind_filter(parse_filter(text), SCHEMA)
+
+
+def passing(text: str, values: list[Any]) -> list[Any]:
+    """The values of the filter's one column that pass."""
+    condition = bound(text)
+    (name,) = condition.columns
+    mask = condition.mask({name: pa.array(values, SCHEMA.field(name).type, from_pandas=False)})
+    return [value for value, passes in zip(values, mask.tolist(), strict=True) if passes]
+
+
+def test_comparisons_of_one_column_become_one_condition() -> None:
+    condition = bound("id > 1 AND TENANT = 'a' AND ID < 4 AND `tenant` <> 'b'")
+    assert condition.columns == ("id", "Tenant")
+    assert condition.conditions[0].intervals == ((2, 4),)
+    assert condition.conditions[1].intervals == ((b"a", b"a\0"),)
+
+
+def test_filters_are_values_that_travel() -> None:
+    condition = bound("price IN (1, 2.5) AND at > '2026' AND tags IS NULL")
+    assert pickle.loads(pickle.dumps(condition)) == condition
+    assert not Filter()
+    assert condition
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id = 1 AND id = 2",
+        "id = NULL",
+        "id <> NULL",
+        "id < NULL",
+        "NULL >= id",
+        "id IN (NULL)",
+        "id NOT IN (1, NULL)",
+        "id BETWEEN NULL AND 5",
+        "id BETWEEN 5 AND 4",
+        "id = 1.5",
+        "id = 10000000000000000000000000000000",
+        "id > 2147483647",
+        "id IS NULL AND id IS NOT NULL",
+        "id IS NULL AND id = 1",
+        "Tenant LIKE NULL",
+        "Tenant LIKE 'a%' AND Tenant < 'a'",
+        "tags = NULL",
+    ],
+)
+def test_what_nothing_passes(text: str) -> None:
+    assert bound(text).is_impossible
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("id < 10000000000000000000000000000000", [1, None, 2**31 - 1], [1, 2**31 - 1]),
+        ("id >= -1e30BD", [-(2**31), None], [-(2**31)]),
+        ("id <> 1.5", [1, 2, None], [1, 2]),
+        ("id <=> NULL", [1, None], [None]),
+        ("id IN (1, NULL, 3)", [1, 2, 3, None], [1, 3]),
+        ("id NOT IN (1, 3)", [1, 2, 3, None], [2]),
+        ("id IN (0,1,2,3,5,7,9,11,13,15)", [-1, 0, 3, 4, 5, 15, 16, None], [0, 3, 5, 15]),
+        ("big > 9007199254740992D", [2**53, 2**53 + 1, 2**53 + 2], [2**53 + 2]),  # 2^53 + 1 is 2^53 as DOUBLE
+        ("big IN (9007199254740993, 1D)", [2**53, 2**53 + 1], [2**53, 2**53 + 1]),  # a list has one type
+        ("half = 0", [0.0, -0.0, None], [0.0, -0.0]),
+        ("half >= 'inf'", [1.0, float("inf")], [float("inf")]),
+        ("Tenant LIKE 'a%'", ["a", "ab", "b", None, "A"], ["a", "ab"]),
+        ("Tenant > 'a'", ["a", "a\0", "ä", None], ["a\0", "ä"]),
+        ("Tenant NOT IN ('a', 'b')", ["a", "b", "c", None], ["c"]),
+        ("Tenant NOT IN ('a', 'b') AND Tenant < 'c'", ["", "a", "aa", "c", None], ["", "aa"]),
+        ("Tenant IN ('a', 'b') AND Tenant >= 'b'", ["a", "b", "c"], ["b"]),
+        ("data LIKE 'a%'", [b"a\xff", b"b", None], [b"a\xff"]),
+        ("flag <> true", [True, False, None], [False]),
+        ("tags IS NULL", [["a"], None, []], [None]),
+        ("props IS NOT NULL", [[], None], [[]]),
+        ("point IS NOT NULL", [{"x": None}, None], [{"x": None}]),
+        ("wait IS NULL", [None], [None]),
+        ("clock < TIME '00:00:01'", [0, 10**9, None], [0]),
+        ("price = 0.015", [Decimal("0.01"), Decimal("0.02")], []),
+        ("price BETWEEN 0.015 AND 1e1", [Decimal("0.01"), Decimal("0.02"), Decimal(11)], [Decimal("0.02")]),
+    ],
+)
+def test_what_passes(text: str, values: list[Any], expected: list[Any]) -> None:
+    assert passing(text, values) == expected
+
+
+def test_many_wide_decimals() -> None:
+    values = [Decimal(10**35 + number) for number in range(0, 100, 2)]
+    text = f"price IN ({', '.join(map(str, values))})"
+    assert passing(text, [*values, Decimal(10**35 + 1), Decimal(-(10**35)), None]) == values
+
+
+def test_conditions_on_several_columns_all_hold() -> None:
+    condition = bound("id > 1 AND Tenant IS NULL")
+    arrays = {"id": pa.array([1, 2, 3, None], pa.int32()), "Tenant": pa.array([None, None, "a", None])}
+    assert condition.mask(arrays).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tenat = 'x'", "there is no column 'tenat' at character 1: `>>>tenat<<< = 'x'`. Did you mean Tenant?"),
+        ("id = 1 AND zzz = 1", "there is no column 'zzz' at character 12: .* Columns: Tenant, id"),
+        ("id = 'x'", "'x' is no INT for column id at character 6: `id = >>>'x'<<<`. Write a whole number."),
+        ("id = '9223372036854775808'", "is no INT for column id"),
+        ("id = true", "column id is INT and cannot be compared with a boolean"),
+        ("Tenant = 5", "column Tenant is STRING and cannot be compared with a number .* Write the literal in quotes."),
+        ("price = 'a'", "'a' is no DECIMAL(38,2) for column price"),
+        ("half = '1_0'", "is no FLOAT for column half"),
+        ("flag = 1", "column flag is BOOLEAN and cannot be compared with a number"),
+        ("day = '2026-13-01'", "'2026-13-01' is no DATE for column day .* Write it like '2026-01-31'"),
+        ("day > 5", "column day is DATE and cannot be compared with a number"),
+        ("at = 'now'", "'now' is no TIMESTAMP for column at"),
+        ("clock = '12:00'", "column clock is TIME and cannot be compared with a string"),
+        ("wait = '1'", "column wait is INTERVAL DAY TO SECOND, which has no literals here"),
+        ("tags = 'a'", "column tags is ARRAY<STRING>, which has no literals here"),
+        ("id LIKE '1%'", "LIKE needs a STRING or BINARY column, id is INT"),
+        ("id IN (1, '2')", "strings stand among other literals at character 11"),
+    ],
+)
+def test_errors_name_column_and_place(text: str, message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        bound(text)
+    found = str(error.value)
+    assert all(part in found for part in message.split(" .* ")), found

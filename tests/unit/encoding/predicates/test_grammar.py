@@ -1,0 +1,218 @@
+"""The text of filters: what it means, and errors that show the place."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from slatespark import OptionError
+from slatespark.encoding.predicates import Comparison, Literal, parse_filter
+
+
+def only(text: str) -> Comparison:
+    (comparison,) = parse_filter(text)
+    return comparison
+
+
+def value_of(literal: str) -> tuple[str, Any]:
+    found = only(f"x = {literal}").literals[0]
+    return found.kind, found.value
+
+
+def test_comparisons_are_joined_by_and() -> None:
+    found = parse_filter("tenant = 'a' AND day >= '2026-01-01' and id IN (1, 2)")
+    assert [(item.column, item.does, len(item.literals)) for item in found] == [
+        ("tenant", "=", 1),
+        ("day", ">=", 1),
+        ("id", "IN", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "does"),
+    [
+        ("x == 1", "x", "="),
+        ("x != 1", "x", "<>"),
+        ("x<=>NULL", "x", "<=>"),
+        ("1 < x", "x", ">"),
+        ("1 >= x", "x", "<="),
+        ("-1 <=> `a b`", "a b", "<=>"),
+        ("`it``s` is not null", "it`s", "IS NOT NULL"),
+        ("x is null", "x", "IS NULL"),
+        ("x not in (1)", "x", "NOT IN"),
+        ("x between 1 and 2", "x", "BETWEEN"),
+        ("x like 'a%'", "x", "LIKE prefix%"),
+        ("x like 'a'", "x", "LIKE"),
+        ("`and` = 1", "and", "="),
+        ("date = '2026-01-01'", "date", "="),
+        ("timestamp > DATE'2026-01-01'", "timestamp", ">"),
+        ("((x = 1))", "x", "="),
+        ("\n x\t=\n1 ", "x", "="),
+    ],
+)
+def test_forms(text: str, column: str, does: str) -> None:
+    found = only(text)
+    assert (found.column, found.does) == (column, does)
+
+
+def test_brackets_group_what_and_joins() -> None:
+    found = parse_filter("(a = 1 AND (b = 2)) AND ((c = 3 AND d = 4))")
+    assert [item.column for item in found] == ["a", "b", "c", "d"]
+    assert len(parse_filter("(" * 5000 + "a = 1" + ")" * 5000)) == 1
+
+
+@pytest.mark.parametrize(
+    ("literal", "kind", "value"),
+    [
+        ("12", "number", Fraction(12)),
+        ("-12", "number", Fraction(-12)),
+        ("+ 12", "number", Fraction(12)),
+        ("1.50", "number", Fraction(3, 2)),
+        (".5", "number", Fraction(1, 2)),
+        ("5.", "number", Fraction(5)),
+        ("-128Y", "number", Fraction(-128)),
+        ("-9223372036854775808", "number", Fraction(-(2**63))),
+        ("1e2BD", "number", Fraction(100)),
+        ("0e-9BD", "number", Fraction(0)),
+        ("1e2", "double", 100.0),
+        ("1D", "double", 1.0),
+        ("-1.5d", "double", -1.5),
+        ("0.1F", "double", 0.10000000149011612),
+        # halfway between two floats, a little above: a detour over double would round down to even
+        ("1.00000017881393432617187501F", "double", 1.000000238418579),
+        ("true", "boolean", True),
+        ("NULL", "null", None),
+        ("X'0aF'", "binary", b"\x00\xaf"),
+        ("x ''", "binary", b""),
+        ("DATE '1970-01-02'", "date", 1),
+        ("timestamp '1970-01-01 00:00:01'", "timestamp", 1_000_000),
+        ("TIMESTAMP '1970-01-01 01:00:00+01:00'", "timestamp", 0),
+        ("TIMESTAMP_NTZ '1970-01-01 01:00:00+01:00'", "timestamp", 3_600_000_000),
+        ("TIME '00:00:01'", "time", 1_000_000_000),
+    ],
+)
+def test_literals(literal: str, kind: str, value: Any) -> None:
+    assert value_of(literal) == (kind, value)
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("'it''s'", "it's"),
+        (r"'it\'s'", "it's"),
+        ('"say ""x"""', 'say "x"'),
+        ('"it\'s"', "it's"),
+        (r"'\''''", "''"),
+        (r"'\\''x'", "\\'x"),
+        (r"'a\tb\nc\0\Z'", "a\tb\nc\0\x1a"),
+        (r"'\u00e4\U0001F600\101'", "ä\U0001f600A"),
+        (r"'\ud83d\ude00'", "\U0001f600"),
+        (r"'\q\u12'", "qu12"),
+        (r"'\%\_'", r"\%\_"),
+        (r"r'\n'", r"\n"),
+        (r'R"it\'s"', r"it\'s"),
+        ("'two\nlines'", "two\nlines"),
+        ("'--;/* */'", "--;/* */"),
+    ],
+)
+def test_strings(literal: str, value: str) -> None:
+    assert value_of(literal) == ("string", value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "does", "text"),
+    [
+        ("'%'", "LIKE prefix%", ""),
+        ("'a%%%'", "LIKE prefix%", "a"),
+        (r"'100\%%'", "LIKE prefix%", "100%"),
+        (r"'a\\_b%'", "LIKE prefix%", "a_b"),
+        (r"r'a\\b%'", "LIKE prefix%", "a\\b"),
+        (r"'100\%'", "LIKE", "100%"),
+        ("''", "LIKE", ""),
+    ],
+)
+def test_patterns(pattern: str, does: str, text: str) -> None:
+    found = only(f"x LIKE {pattern}")
+    assert (found.does, found.literals[0].value) == (does, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id = 1 OR id = 2", "expected AND at character 8: `id = 1 >>>OR<<< id = 2`"),
+        ("id = 1 AND", "expected the name of a column at the end of the text, after `id = 1 AND`"),
+        ("", "expected the name of a column at the end of the text, after ``"),
+        ("id", "expected a comparison at the end"),
+        ("id = other", "expected a literal at character 6: `id = >>>other<<<`"),
+        ("1 = 1", "expected the name of a column at character 5"),
+        ("id + 1 = 2", "expected a comparison at character 4: `id >>>+<<< 1 = 2`"),
+        ("lower(x) = 'a'", "functions are not supported at character 6"),
+        ("a.b = 1", "parts of a struct are not supported at character 2"),
+        ("NOT x = 1", "expected the name of a column at character 1: `>>>NOT<<< x = 1`"),
+        ("x NOT LIKE 'a%'", "expected IN at character 7"),
+        ("x NOT BETWEEN 1 AND 2", "expected IN at character 7"),
+        ("x LIKE 'a%b'", "expected a pattern with one % at its end at character 8"),
+        ("x LIKE 'a_'", "expected a pattern with one % at its end"),
+        (r"x LIKE 'a\\'", "a backslash in a pattern"),
+        ("x LIKE 5", "expected a pattern in quotes at character 8"),
+        ("x IN 5", "expected ( and a list at character 6"),
+        ("x IN ()", "expected a literal at character 7"),
+        ("x IN (1 2)", "expected , or ) at character 9"),
+        ("x IS 5", "expected NULL at character 6"),
+        ("x BETWEEN 1, 2", "expected AND and the upper bound at character 12"),
+        ("(x = 1", "expected AND or ) at the end|expected ) at the end"),
+        ("x = 1)", "expected AND at character 6: `x = 1>>>)<<<`"),
+        ("x = 'a", "a string is not closed at character 5: `x = >>>'a<<<`"),
+        ("`x = 1", "a name in backticks is not closed at character 1"),
+        ("x = 1 -- why", "expected AND at character 7"),
+        ("x = 1; DROP", "unexpected ';' at character 6: `x = 1>>>;<<< DROP`"),
+        ("x = 1x", "this is no number at character 5: `x = >>>1x<<<`"),
+        ("2x = 1", "Put a name that begins with a digit into backticks"),
+        ("ä = 1", "unexpected 'ä' at character 1: .* Put a name with other letters"),
+        ("x = 128Y", "the number does not fit 8 bits at character 5"),
+        ("x = 1.5L", "L stands behind whole numbers only"),
+        ("x = 1e400", "the number does not fit a DOUBLE"),
+        ("x = 1e39F", "the number does not fit a FLOAT"),
+        ("x = 1e999999999BD", "the number has more than 38 digits"),
+        ("x = " + "9" * 39, "the number has more than 38 digits"),
+        ("x = 0." + "1" * 39, "the number has more than 38 digits"),
+        ("x = X'0g'", "'0g' is not hexadecimal at character 5: `x = >>>X'0g'<<<`"),
+        ("x = DATE '2026-02-30'", "'2026-02-30' is no date at character 5"),
+        ("x = TIMESTAMP '2026-01-01 12:00:00 Europe/Berlin'", "zones by name are not supported"),
+        ("x = TIME '25:00'", "'25:00' is no time"),
+        (r"x = '\ud83d'", "half of a surrogate pair is no character"),
+        (r"x = '\UFFFFFFFF'", "no character has this number"),
+        ("x = INTERVAL '1' DAY", "expected a literal at character 5"),
+        ("x LIKE 'a%' ESCAPE '/'", "expected AND at character 13"),
+    ],
+)
+def test_errors_show_the_place(text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=_escaped(message)):
+        parse_filter(text)
+
+
+def _escaped(message: str) -> str:
+    """A message as a pattern, in which only `.*` and `|` mean something."""
+    return re.escape(message).replace(r"\.\*", ".*").replace(r"\|", "|")
+
+
+def test_only_the_part_around_the_place_is_shown() -> None:
+    with pytest.raises(OptionError) as error:
+        parse_filter("x = 1 AND " * 1000 + "? = 1" + " AND x = 1" * 1000)
+    assert "at character 10001: `...x = 1 AND" in str(error.value)
+    assert ">>>?<<< = 1 AND" in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+def test_the_argument_is_named() -> None:
+    with pytest.raises(OptionError, match=r"^condition: expected a literal"):
+        parse_filter("x =", name="condition")
+
+
+def test_literals_know_their_place() -> None:
+    literal = only("x = DATE '1970-01-01'").literals[0]
+    assert literal == Literal("date", 0)  # the place does not count
+    assert (literal.place.start, literal.place.end) == (4, 21)  # type: ignore[union-attr]
