@@ -20,6 +20,7 @@ import pyarrow.types as kinds
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001, without a time zone on purpose
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
+_MAX_FLOAT64: Final = float(np.finfo(np.float64).max)
 
 
 def exact_value(value: Any, kind: pa.DataType) -> Any:
@@ -28,17 +29,13 @@ def exact_value(value: Any, kind: pa.DataType) -> Any:
     Raises
     ------
     TypeError, ValueError
-        When it is of another type, or would have to be changed. What does not fit in length is left to pyarrow.
+        When it is of another type, or would have to be changed.
     """
     if value is None:
         return None
     if kinds.is_struct(kind):
         return _struct(value, kind)
-    if kinds.is_floating(kind):
-        return _float(value, kind)
-    if kinds.is_timestamp(kind):
-        return _timestamp(value, kind)
-    return next((take for fits, take in _PLAIN if fits(kind)), _integer)(value)
+    return next((take for fits, take in _PLAIN if fits(kind)), _whole)(value, kind)
 
 
 def _instance(value: Any, expected: type | tuple[type, ...]) -> Any:
@@ -56,31 +53,40 @@ def _integer(value: Any) -> int:
         raise TypeError(f"it is a {type(value).__name__}") from None
 
 
-def _decimal(value: Any) -> Decimal:
-    return value if isinstance(value, Decimal) else Decimal(_integer(value))
+def _whole(value: Any, kind: pa.DataType) -> int:
+    number, limit = _integer(value), 1 << (kind.bit_width - 1)
+    if not -limit <= number < limit:
+        raise ValueError("it is out of range")
+    return number
 
 
-def _date(value: Any) -> date | int:
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    sign, digits, exponent = (value if isinstance(value, Decimal) else Decimal(_integer(value))).as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError("it is no number")  # noqa: TRY004
+    number, shift = int("".join(map(str, digits))), exponent + kind.scale
+    if number == 0:
+        return Decimal(0)
+    if len(digits) + shift > kind.precision:
+        raise ValueError(f"it has more than {kind.precision - kind.scale} digits before the point")
+    if -shift >= len(digits) or number % 10 ** max(-shift, 0):
+        raise ValueError(f"it has more than {kind.scale} digits behind the point")
+    number = number * 10**shift if shift > 0 else number // 10**-shift
+    return Decimal((sign, tuple(map(int, str(number))), -kind.scale))
+
+
+def _date(value: Any, kind: pa.DataType) -> date | int:
     if isinstance(value, datetime):
         raise TypeError("it is a datetime, not a date")
-    return value if isinstance(value, date) else _integer(value)
-
-
-_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]] = (
-    (kinds.is_boolean, lambda value: _instance(value, (bool, np.bool_))),
-    (kinds.is_string, lambda value: _instance(value, str)),
-    (kinds.is_binary, lambda value: bytes(_instance(value, (bytes, bytearray, memoryview)))),
-    (kinds.is_decimal, _decimal),
-    (kinds.is_date, _date),
-)
+    return value if isinstance(value, date) else _whole(value, kind)
 
 
 def _float(value: Any, kind: pa.DataType) -> float:
     if not isinstance(value, float | np.floating):
         number = _integer(value)
-        if int(float(number)) != number:
+        if abs(number) > _MAX_FLOAT64 or int(float(number)) != number:
             raise ValueError("a floating-point number cannot hold it exactly")
-        return float(number)
+        return _float(float(number), kind)
     wide = float(value)
     if kinds.is_float32(kind) and math.isfinite(wide) and abs(wide) > _MAX_FLOAT32:
         raise ValueError("it is too large for a FLOAT")
@@ -89,13 +95,24 @@ def _float(value: Any, kind: pa.DataType) -> float:
 
 def _timestamp(value: Any, kind: pa.DataType) -> int:
     if not isinstance(value, datetime):
-        return _integer(value)
+        return _whole(value, kind)
     if value.tzinfo is not None:
         if kind.tz is None:
             raise TypeError("it has a time zone, the column has none")
         value = value.astimezone(UTC).replace(tzinfo=None)
     microseconds: int = (value - _EPOCH) // _MICROSECOND
     return microseconds
+
+
+_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
+    (kinds.is_boolean, lambda value, _: _instance(value, (bool, np.bool_))),
+    (kinds.is_string, lambda value, _: _instance(value, str)),
+    (kinds.is_binary, lambda value, _: bytes(_instance(value, (bytes, bytearray, memoryview)))),
+    (kinds.is_floating, _float),
+    (kinds.is_decimal, _decimal),
+    (kinds.is_date, _date),
+    (kinds.is_timestamp, _timestamp),
+)
 
 
 def _struct(value: Any, kind: pa.DataType) -> dict[str, Any]:
