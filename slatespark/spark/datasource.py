@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
@@ -14,9 +14,11 @@ from slatespark.errors import OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
+from slatespark.spark.type_mapping import arrow_schema
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.definition import resolve_codec
 from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.reader import check_filter
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 
@@ -33,8 +35,9 @@ class SlateDataSource(DataSource):
         """Return the columns of a read; a missing table is noticed here."""
         with spark_errors():
             options = self._read_options()
-            projection = project(options, codec=_fetch_codec(options))
-            return _spark_schema(projection)
+            codec = _fetch_codec(options)
+            check_filter(options, codec)
+            return _spark_schema(project(options, codec=codec))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads; a schema that the user gave selects columns."""
@@ -46,7 +49,8 @@ class SlateDataSource(DataSource):
         """Return what writes."""
         with spark_errors():
             options = WriteOptions.parse(_given(self.options))
-        return SlateWriter(options, to_arrow_schema(schema), overwrite=overwrite)
+            columns = arrow_schema(schema, options.key_columns or ())
+        return SlateWriter(options, columns, overwrite=overwrite)
 
     def _read_options(self) -> ReadOptions:
         return ReadOptions.parse(_given(self.options))

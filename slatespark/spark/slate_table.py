@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql.types import StructType
 
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
-from slatespark.options import STORAGE_PREFIX, ReadOptions
+from slatespark.options import STORAGE_PREFIX, ReadOptions, parse_properties, split_creation
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frames import detail_frame, files_frame, history_frame, runs_frame
@@ -90,9 +90,9 @@ class SlateTable:
         SchemaError
             When a column has a type that no table, or no key, can hold.
         """
-        columns = arrow_schema(struct_type(schema), _names(keyColumns))
+        columns, storage = arrow_schema(struct_type(schema), _names(keyColumns)), _storage_of(properties)
         SlateStore.create(path, schema=columns, keyColumns=_names(keyColumns), **_without_prefix(properties))
-        return cls.forPath(spark, path, **_storage_of(properties))
+        return cls.forPath(spark, path, **storage)
 
     @classmethod
     def createIfNotExists(
@@ -138,7 +138,7 @@ class SlateTable:
         """
         given = _without_prefix(storage)
         store = SlateStore.open(path, **given)
-        wal_path = given.pop(_WAL_PATH, None)
+        wal_path = given.pop(_WAL_PATH, given.pop("wal_path", None))
         options = {f"{STORAGE_PREFIX}{name}": value for name, value in given.items()}
         return cls(spark, store, path, options if wal_path is None else {**options, _WAL_PATH: wal_path})
 
@@ -253,7 +253,7 @@ class SlateTable:
         OptionError
             When one is unknown, has no such value, or cannot be changed.
         """
-        self._store.setProperties(**properties)  # type: ignore[attr-defined]
+        self._store.setProperties(**properties)
 
     def detail(self) -> DataFrame:
         """Return what the table is, in one row; the columns are listed in the reference of SlateTable."""
@@ -330,8 +330,20 @@ def _names(given: Sequence[str] | str) -> list[str]:
 
 
 def _storage_of(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the arguments of `create` is about storage."""
-    return {name: value for name, value in properties.items() if name.startswith(STORAGE_PREFIX) or name == _WAL_PATH}
+    """Return what of the arguments of `create` is about storage.
+
+    Raises
+    ------
+    OptionError
+        When one is neither that nor a property.
+    """
+    rest = split_creation(properties)[2]
+    parse_properties({name: value for name, value in rest.items() if not _is_storage(name)})
+    return rest
+
+
+def _is_storage(name: str) -> bool:
+    return name.startswith(STORAGE_PREFIX) or name in (_WAL_PATH, "wal_path")
 
 
 def _without_prefix(storage: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def struct_type(schema: StructType | str) -> StructType:
     """
     if isinstance(schema, StructType):
         return schema
+    if not isinstance(schema, str):
+        raise _no_schema(schema)
     try:
         parsed: object = StructType.fromDDL(schema)
     except ParseException as exc:

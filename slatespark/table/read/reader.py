@@ -96,6 +96,11 @@ def _renewed(projection: Projection, codec: RowCodec) -> Projection:
     return renewed
 
 
+def check_filter(options: ReadOptions, codec: RowCodec) -> None:
+    """Raise the `OptionError` or `SchemaError` of a wrong option `filter` before anything is read."""
+    _bind(options, codec, ())
+
+
 def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -> Filter | None:
     """Return what rows must fulfil; None if there is no condition."""
     if options.filter is None and not pushed:

@@ -1,0 +1,311 @@
+"""SlateTable: DataFrames in and out of a typed table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import LongType, StringType, StructType
+
+from slatespark import (
+    CommitConflictError,
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateStore,
+    SlateTable,
+    TableExistsError,
+    TableNotFoundError,
+)
+from slatespark.spark.frames import DETAIL, FILES, HISTORY, RUNS
+from tests.support.cluster import run_in_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "tenant STRING, id BIGINT, name STRING, score DOUBLE"
+KEYS = ["tenant", "id"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+@pytest.fixture
+def table(spark: SparkSession, path: str) -> SlateTable:
+    return SlateTable.create(spark, path, SCHEMA, KEYS)
+
+
+def people(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(rows), SCHEMA)
+
+
+def stored(table: SlateTable, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in table.toDF(**options).collect())
+
+
+ADA, BOB, CID = ("a", 1, "Ada", 1.5), ("a", 2, "Bob", None), ("b", 1, "Cid", 0.5)
+
+
+# --- create and open ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_created_from_ddl_or_a_struct(spark: SparkSession, tmp_path: Path) -> None:
+    struct = StructType().add("id", LongType(), nullable=False).add("name", StringType())
+    for number, schema in enumerate(["id BIGINT NOT NULL, name STRING", struct]):
+        table = SlateTable.create(spark, str(tmp_path / str(number)), schema, "id", defaultTtl="7d")
+        assert table.toDF().dtypes == [("id", "bigint"), ("name", "string")]
+        assert table.toDF().count() == 0
+        assert table.detail().first()["properties"] == {"defaultTtl": "7d"}
+
+
+def test_a_table_is_created_once(spark: SparkSession, path: str) -> None:
+    assert not SlateTable.isSlateTable(path)
+    with pytest.raises(TableNotFoundError):
+        SlateTable.forPath(spark, path)
+    SlateTable.createIfNotExists(spark, path, SCHEMA, KEYS).write(people(spark, ADA))
+    assert SlateTable.isSlateTable(path)
+    with pytest.raises(TableExistsError):
+        SlateTable.create(spark, path, SCHEMA, KEYS)
+    assert stored(SlateTable.createIfNotExists(spark, path, SCHEMA, ["TENANT", "id"])) == [ADA]
+    assert stored(SlateTable.forPath(spark, path)) == [ADA]
+    with pytest.raises(InvalidRequestError, match="with key columns tenant, id instead of id"):
+        SlateTable.createIfNotExists(spark, path, SCHEMA, "id")
+
+
+@pytest.mark.parametrize(
+    ("schema", "keys", "message"),
+    [
+        ("id BIGINT, gone VOID", "id", "gone has type void.*CAST"),
+        ("id BIGINT, months INTERVAL YEAR TO MONTH", "id", "interval year to month.*INT"),
+        ("id BIGINT, s STRUCT<a: INTERVAL YEAR>", "id", "Column s.a has type"),
+        ("id STRING COLLATE UTF8_LCASE", "id", "Key column id is collated UTF8_LCASE.*lower"),
+        ("id INTERVAL DAY TO SECOND", "id", "id"),
+        ("id ARRAY<INT>", "id", "id"),
+        ("id BIGINT", "nr", "nr"),
+        ("no such schema", "id", "The schema is 'no such schema'"),
+        (7, "id", "The schema is 7"),
+    ],
+)
+def test_what_no_table_holds_is_named(spark: SparkSession, path: str, schema: Any, keys: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        SlateTable.create(spark, path, schema, keys)
+    assert not SlateTable.isSlateTable(path)
+
+
+def test_char_and_varchar_are_strings(spark: SparkSession, path: str) -> None:
+    table = SlateTable.create(spark, path, "id VARCHAR(3), c CHAR(2), a ARRAY<VARCHAR(4)>", "id")
+    assert table.toDF().dtypes == [("id", "string"), ("c", "string"), ("a", "array<string>")]
+
+
+def test_an_unknown_property_is_refused(spark: SparkSession, path: str) -> None:
+    with pytest.raises(OptionError, match="defaultTtl"):
+        SlateTable.create(spark, path, SCHEMA, KEYS, defaultTtll="7d")
+
+
+# --- write and read -------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_upserted_or_replace_the_table(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, CID, BOB, ADA))
+    assert stored(table) == [ADA, BOB, CID]
+    table.write(people(spark, ("a", 1, "Ada L.", 2.0)))
+    assert stored(table) == [("a", 1, "Ada L.", 2.0), BOB, CID]
+    table.write(people(spark, BOB), mode="overwrite")
+    assert stored(table) == [BOB]
+    with pytest.raises(OptionError, match="mode"):
+        table.write(people(spark, BOB), mode="ignore")
+
+
+def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, ADA, BOB, CID))
+    assert stored(table, columns=["name"], where="tenant = 'a' AND id > 1") == [("Bob",)]
+    assert stored(table, columns=["name"], where=F.upper("name") == "CID") == [("Cid",)]
+    assert table.alias("t").toDF().where("t.score > 1").count() == 1
+    assert table.toDF(metadataColumns="seq", columns=["_seq"]).columns == ["_seq"]
+    with pytest.raises(SchemaError, match="nme"):
+        table.toDF(columns=["nme"])
+    with pytest.raises(OptionError, match="filter"):
+        table.toDF(where="tenant = 'a' OR id = 1")
+    with pytest.raises(OptionError, match="Unknown option"):
+        table.toDF(splitt=1)
+
+
+def test_a_row_is_found_by_its_key(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, ADA, BOB))
+    assert table.get("a", 1) == {"tenant": "a", "id": 1, "name": "Ada", "score": 1.5}
+    assert table.get("z", 1) is None
+    with pytest.raises(InvalidRequestError, match="2 columns"):
+        table.get("a")
+
+
+def test_the_later_row_of_a_key_wins(spark: SparkSession, table: SlateTable) -> None:
+    rows = spark.range(4000).selectExpr(
+        "'a' AS tenant", "id % 100 AS id", "CAST(id AS STRING) AS name", "1.0D AS score"
+    )
+    table.write(rows.coalesce(1).repartition(1).union(rows.limit(0)))
+    assert [int(row.name) for row in table.toDF().orderBy("id").collect()] == list(range(3900, 4000))
+
+
+def test_sequence_column_decides_instead(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, ("a", 1, "old", 1.0), ("a", 1, "new", 3.0), ("a", 1, "mid", 2.0)), sequenceColumn="score")
+    assert stored(table) == [("a", 1, "new", 3.0)]
+
+
+def test_what_does_not_fit_is_refused_by_its_own_class(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, ADA))
+    with pytest.raises(SchemaError, match="Key column tenant is missing"):
+        table.write(people(spark, BOB).drop("tenant"))
+    with pytest.raises(SchemaError, match="score"):
+        table.write(people(spark, BOB).drop("score"))
+    with pytest.raises(SchemaError, match="score"):
+        table.write(people(spark, BOB).withColumn("score", F.lit("high")))
+    with pytest.raises(OptionError, match="Unknown option 'speed'"):
+        table.write(people(spark, BOB), speed=1)
+    with pytest.raises(InvalidRequestError, match="tenant"):
+        table.write(people(spark, BOB), keyColumns=["id"])
+    assert stored(table) == [ADA]
+
+
+def test_not_null_columns_take_no_nulls(spark: SparkSession, path: str) -> None:
+    table = SlateTable.create(spark, path, "id BIGINT NOT NULL, n INT NOT NULL", "id")
+    with pytest.raises(SchemaError, match="n"):
+        table.write(spark.sql("SELECT 1L AS id, CAST(NULL AS INT) AS n"))
+    table.write(spark.sql("SELECT 1L AS id, 7 AS n"))
+    assert table.get(1) == {"id": 1, "n": 7}
+
+
+@pytest.mark.cluster
+@pytest.mark.xdist_group("cluster")
+def test_a_load_is_one_sorted_run_without_overlap(path: str) -> None:
+    script = """
+from slatespark import SlateTable
+table = SlateTable.create(spark, arguments["path"], "tenant STRING, id BIGINT, name STRING", ["tenant", "id"])
+rows = spark.range(20000, numPartitions=4).selectExpr(
+    "concat('t', id % 7) AS tenant", "hash(id) AS h", "id", "CAST(id AS STRING) AS name"
+).orderBy("h").drop("h")
+spark.conf.set("spark.sql.adaptive.enabled", "false")
+spark.conf.set("spark.sql.shuffle.partitions", "3")
+table.write(rows)
+result = [
+    [row.layer, row.startKey.hex(), None if row.endKey is None else row.endKey.hex(), row.rows]
+    for row in table.files().collect()
+]
+"""
+    files = run_in_cluster(script, path=path)
+    assert len(files) >= 3
+    assert len({layer for layer, *_ in files}) == 1
+    assert sum(rows for *_, rows in files) == 20000
+    assert all(left[2] <= right[1] for left, right in pairwise(files))
+    keys = [
+        (row["tenant"], row["id"]) for row in SlateStore.open(path).scan(columns="tenant,id").read_all().to_pylist()
+    ]
+    assert keys == sorted((f"t{number % 7}", number) for number in range(20000))
+
+
+# --- delete ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_deleted_by_any_condition(spark: SparkSession, table: SlateTable) -> None:
+    rows = [("a" if n % 3 else "b", n, f"n{n % 5}", n / 2 if n % 4 else None) for n in range(40)]
+    table.write(people(spark, *rows))
+    table.delete("length(name) = 2 AND name LIKE '%1' OR id = 7")
+    rows = [row for row in rows if not (row[2] == "n1" or row[1] == 7)]
+    assert stored(table) == sorted(rows)
+    table.delete(F.col("score") > 15)  # null is not true
+    rows = [row for row in rows if not (row[3] is not None and row[3] > 15)]
+    assert stored(table) == sorted(rows)
+    table.alias("t").delete("t.tenant = 'b' AND t.id < 10")
+    rows = [row for row in rows if not (row[0] == "b" and row[1] < 10)]
+    assert stored(table) == sorted(rows)
+    table.delete("id = -1")
+    assert stored(table) == sorted(rows)
+    table.delete()
+    assert stored(table) == []
+
+
+def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable, monkeypatch: Any) -> None:
+    table.write(people(spark, ADA, BOB))
+    begin = SlateTable._begin_change
+
+    def begin_late(self: SlateTable) -> Any:
+        change = begin(self)
+        SlateTable.forPath(spark, self._path).write(people(spark, CID))
+        return change
+
+    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    with pytest.raises(CommitConflictError):
+        table.delete("id = 1")
+    assert stored(table) == [ADA, BOB, CID]
+
+
+def test_conditions_that_do_not_resolve_are_sparks_own_errors(spark: SparkSession, table: SlateTable) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="nr"):
+        table.delete("nr = 1")
+
+
+# --- facts ----------------------------------------------------------------------------------------------------------
+
+
+def test_facts_have_fixed_columns_also_when_there_are_none(spark: SparkSession, table: SlateTable) -> None:
+    for _ in range(2):
+        for frame, ddl in [
+            (table.detail(), DETAIL),
+            (table.history(), HISTORY),
+            (table.files(), FILES),
+            (table.runs(), RUNS),
+        ]:
+            expected = StructType.fromDDL(ddl)
+            assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in expected]
+            frame.collect()
+        table.write(people(spark, ADA))
+    assert table.history(1).count() == 1
+
+
+def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None:
+    table.setProperties(defaultTtl="90d")
+    table.write(people(spark, ADA, BOB))
+    table.delete("id = 2")
+    detail = table.detail().first()
+    assert detail["kind"] == "typed"
+    assert detail["keyColumns"] == KEYS
+    assert (detail["keyFormat"], detail["valueFormat"]) == ("tuple", "avro")
+    assert detail["properties"] == {"defaultTtl": "90d"}
+    last, *_, first = [row for row in table.history().collect() if row.operation != "claim"]
+    assert first.operation == "create"
+    assert last.rows["delete"] == 1
+    assert last.version == detail["version"]
+    assert last.timestamp.year >= 2024
+    files = table.files().collect()
+    assert sum(row.rows for row in files) == 3
+    expiry = max(row.maxExpireTs for row in files if row.maxExpireTs) - dt.datetime.now()  # noqa: DTZ005, TID251
+    assert 88 <= expiry.days <= 91
+    assert table.runs().count() == len({row.layer for row in files})
+    assert "tenant" in str(table)
+    assert "tenant" in table._repr_html_()
+
+
+# --- raw tables -----------------------------------------------------------------------------------------------------
+
+
+def test_a_raw_table_is_a_slate_table_too(spark: SparkSession, path: str) -> None:
+    SlateStore.create(path)
+    table = SlateTable.forPath(spark, path)
+    rows = spark.sql("SELECT CAST(CAST(id AS STRING) AS BINARY) AS key, X'00' AS value FROM range(10)")
+    table.write(rows)
+    table.delete("key >= X'35'")
+    table.alias("t").merge(rows.alias("s"), "t.key = s.key").whenMatchedUpdate(
+        "t.key = X'31'", {"value": "concat(s.value, X'01')"}
+    ).whenNotMatchedInsertAll("key = X'39'").execute()
+    expected = {b"0": b"\0", b"1": b"\0\1", b"2": b"\0", b"3": b"\0", b"4": b"\0", b"9": b"\0"}
+    assert {bytes(row.key): bytes(row.value) for row in table.toDF().collect()} == expected
+    assert table.get(b"9") == {"key": b"9", "value": b"\0"}
