@@ -60,7 +60,7 @@ def value_of(kind: pa.DataType) -> Convert:
         key, item = value_of(kind.key_type), _or_none(value_of(kind.item_type))
         if kind.key_type == pa.string():
             return lambda members: [(_text(name), item(value)) for name, value in _a(dict, members).items()]
-        return lambda pairs: [(key(pair["key"]), item(pair.get("value"))) for pair in _a(list, pairs)]
+        return lambda pairs: [(key(_a(dict, pair).get("key")), item(pair.get("value"))) for pair in _a(list, pairs)]
     if pa.types.is_struct(kind):
         parts = [(part.name, _or_none(value_of(part.type))) for part in kind]
         return lambda members: {name: convert(_a(dict, members).get(name)) for name, convert in parts}
