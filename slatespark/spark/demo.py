@@ -1,25 +1,24 @@
-"""The demo: a year of flights from New York in a SlateDB database, written, read, changed and checked with Spark."""
+"""The demo: a year of flights from New York in typed tables, written, read, changed and checked with Spark."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from slatespark.display.text import align_table, describe_text, verify_text
+from slatespark.display.text import align_table, verify_text
 from slatespark.errors import InternalError
-from slatespark.options import ReadOptions
-from slatespark.spark.demo_data import demo_session, flights_folder, prepare_folder, unpacked_flights
+from slatespark.spark.demo_data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
 from slatespark.table.clock import SystemClock
-from slatespark.table.describe import describe_table
-from slatespark.table.maintenance.verify_run import verify_table
-from slatespark.table.stores import open_stores
+from slatespark.table.slate_store import SlateStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from slatespark.spark.slate_table import SlateTable
 
 FLIGHT: Final = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
@@ -32,10 +31,10 @@ WEATHER: Final = (
     "wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP"
 )
 
-# Keys sort as they read, so that a day of flights, or the weather of an airport, is one range of the database.
-FLIGHT_KEY: Final = "format_string('flight/%d-%02d-%02d/%s/%s/%04d', year, month, day, origin, carrier, flight)"
-AIRPORT_KEY: Final = "concat('airport/', faa)"
-WEATHER_KEY: Final = "concat('weather/', origin, '/', date_format(time_hour, \"yyyy-MM-dd'T'HH\"))"
+# Rows are stored in the order of the key, so that a day of flights, or the weather of an airport, is one range.
+FLIGHT_KEY: Final = "year,month,day,carrier,flight,origin"
+AIRPORT_KEY: Final = "faa"
+WEATHER_KEY: Final = "origin,time_hour"
 
 WEATHER_TTL_DAYS: Final = 30
 _DAY_MS: Final = 86_400_000
@@ -53,15 +52,24 @@ JOIN airports a ON a.faa = f.dest
 JOIN weather w ON w.origin = f.origin AND w.time_hour = f.time_hour
 GROUP BY a.name ORDER BY flights DESC LIMIT 5"""
 
-UPSERT_SQL: Final = """\
-SELECT key, to_json(struct(flight.*, 'Nemo' AS storm)) AS value
-FROM (SELECT key, from_json(CAST(value AS STRING), '{schema}') AS flight FROM february)
-WHERE flight.dep_time IS NULL AND flight.month = 2 AND flight.day IN (8, 9)"""
+FOURTH_OF_JULY: Final = "year = 2013 AND month = 7 AND day = 4"
+ONE_FLIGHT: Final = (2013, 7, 4, "B6", 1, "JFK")
 
 STORM_SQL: Final = """\
-SELECT count(*) AS flights, count(get_json_object(CAST(value AS STRING), '$.storm')) AS marked FROM flights_raw"""
+SELECT *, 'Nemo' AS storm FROM flights
+WHERE month = 2 AND day IN (8, 9) AND dep_time IS NULL"""
 
-DELETE_SQL: Final = "SELECT key FROM flights_raw WHERE CAST(key AS STRING) LIKE 'flight/%/OO/%'"
+MARKED_SQL: Final = "SELECT count(*) AS flights, count(storm) AS marked FROM flights"
+
+LATE_SQL: Final = """\
+SELECT year, month, day, carrier, flight, origin, dest, arr_delay + 5 AS arr_delay
+FROM flights WHERE month = 12 AND day = 31 AND origin = 'JFK'
+UNION ALL SELECT 2013, 12, 31, 'ZZ', 1, 'JFK', 'BOS', 0"""
+
+MERGE_CODE: Final = """\
+flights.alias('f').merge(late.alias('l'), 'f.year = l.year AND f.month = l.month AND ... AND f.origin = l.origin')
+    .whenMatchedUpdate('l.arr_delay > 60', {'arr_delay': 'l.arr_delay'})
+    .whenNotMatchedInsert(values={'year': 'l.year', 'month': 'l.month', ...}).execute()"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,72 +100,102 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
         )
         yield from demo.load(flights, source)
         yield from demo.query()
-        yield from demo.change()
-        yield from demo.travel()
+        yield from demo.find()
+        yield from demo.upsert()
+        yield from demo.merge()
+        yield from demo.delete()
         yield from demo.expire()
         yield from demo.look()
     yield from _farewell(path)
 
 
 class _Demo:
-    """The steps, on one session and one table."""
+    """The steps, on one session and three tables."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
-        self._spark, self._path, self._clock = spark, str(path), SystemClock()
-        self._options = ReadOptions(path=str(path))
+        self._spark, self._folder, self._clock = spark, path, SystemClock()
 
     def load(self, flights: Path, source: Path) -> Iterator[DemoEvent]:
-        """Write the three tables into one database, under a prefix each."""
-        yield DemoEvent("step", "Write a year of flights as keys and values")
-        yield DemoEvent("code", "rows.write.format('slate').mode('append').save(path)")
-        yield self._write(self._rows(flights, FLIGHT, FLIGHT_KEY))
+        """Write the three tables."""
+        yield DemoEvent("step", "Write a year of flights: the first write makes the table, and says what its key is")
+        yield DemoEvent(
+            "code",
+            f"flights.write.format('slate').mode('append')\n    .option('keyColumns', '{FLIGHT_KEY}').save(path)",
+        )
+        yield self._write("flights", self._csv(flights, FLIGHT), keyColumns=FLIGHT_KEY)
         yield DemoEvent("step", f"Add airports, and weather that expires after {WEATHER_TTL_DAYS} days")
         yield DemoEvent(
-            "code", f"rows.write.format('slate').mode('append').option('ttl', '{WEATHER_TTL_DAYS}d').save(path)"
+            "code",
+            "weather.write.format('slate').mode('append')\n"
+            f"    .option('keyColumns', '{WEATHER_KEY}').option('ttl', '{WEATHER_TTL_DAYS}d').save(path)",
         )
-        yield self._write(self._rows(source / "airports.csv", AIRPORT, AIRPORT_KEY), compression="zstd")
-        weather = self._rows(source / "weather.csv", WEATHER, WEATHER_KEY)
-        yield self._write(weather, ttl=f"{WEATHER_TTL_DAYS}d", compression="zstd")
+        yield self._write("airports", self._csv(source / "airports.csv", AIRPORT), keyColumns=AIRPORT_KEY)
+        weather = self._csv(source / "weather.csv", WEATHER)
+        yield self._write("weather", weather, keyColumns=WEATHER_KEY, ttl=f"{WEATHER_TTL_DAYS}d", compression="zstd")
 
     def query(self) -> Iterator[DemoEvent]:
         """Read them back with SQL."""
         yield DemoEvent("step", "Query it with SQL through temporary views")
-        prefix = b"flight/".hex()
-        yield DemoEvent("code", f"spark.read.format('slate').option('keyPrefix', '{prefix}').load(path)  # flight/")
-        self._make_views()
+        yield DemoEvent("code", "SlateTable.forPath(spark, path).toDF().createOrReplaceTempView('flights')")
+        for name in TABLES:
+            self._view(name)
         yield from self._sql(CARRIERS_SQL)
-        yield DemoEvent("step", "Join flights with airports and weather, all from the one database")
+        yield DemoEvent("step", "Join flights with airports and weather")
         yield from self._sql(WEATHER_SQL)
-        yield DemoEvent("step", "Read one day: a prefix of the keys, so only the blocks that hold it")
-        day = self._read("flight/2013-07-04/")
-        yield DemoEvent(
-            "code", f"spark.read.format('slate').option('keyPrefix', '{b'flight/2013-07-04/'.hex()}').load(path)"
-        )
+
+    def find(self) -> Iterator[DemoEvent]:
+        """Read a range of keys, and a single row."""
+        table = self._table("flights")
+        yield DemoEvent("step", "Read one day: leading key columns are a range, so only blocks that hold it are read")
+        yield DemoEvent("code", f'flights.toDF(columns=["carrier", "dest"], where="{FOURTH_OF_JULY}")')
+        day = table.toDF(columns=["carrier", "dest"], where=FOURTH_OF_JULY)
         yield DemoEvent("result", f"{day.count():,} flights on the 4th of July.")
+        yield DemoEvent("step", "Look one flight up by its key, without a Spark job")
+        yield DemoEvent("code", f"flights.get{ONE_FLIGHT}")
+        row = table.get(*ONE_FLIGHT)
+        if row is None:
+            raise InternalError("A flight that was written is not found.", todo="Report this.")
+        shown = ("dest", "tailnum", "dep_delay", "arr_delay")
+        yield DemoEvent("result", ", ".join(f"{name}: {row[name]}" for name in shown))
 
-    def change(self) -> Iterator[DemoEvent]:
-        """Upsert and delete; only what changes is written."""
-        yield DemoEvent("step", "Upsert: mark the flights that the storm of February 2013 cancelled")
-        yield DemoEvent("code", UPSERT_SQL.format(schema="..."))
-        self._read("flight/2013-02-0").createOrReplaceTempView("february")  # its first nine days
-        marked = self._spark.sql(UPSERT_SQL.format(schema=FLIGHT)).selectExpr("key", "CAST(value AS BINARY) AS value")
-        yield self._write(marked)
-        self._read("flight/").createOrReplaceTempView("flights_raw")  # again, to see the commit
-        yield from self._sql(STORM_SQL)
+    def upsert(self) -> Iterator[DemoEvent]:
+        """Write some rows again, with a column that the table does not have yet."""
+        yield DemoEvent("step", "Upsert: mark the flights that the storm of February 2013 cancelled, in a new column")
+        yield DemoEvent(
+            "code",
+            f'storm = spark.sql("""{STORM_SQL}""")\n'
+            "storm.write.format('slate').mode('append').option('mergeSchema', 'true').save(path)",
+        )
+        yield self._write("flights", self._spark.sql(STORM_SQL), mergeSchema="true")
+        self._view("flights")  # again, to see the commit
+        yield from self._sql(MARKED_SQL)
+
+    def merge(self) -> Iterator[DemoEvent]:
+        """Merge rows that came in late."""
+        yield DemoEvent("step", "Merge what came in late: arrivals at JFK on New Year's Eve, and a flight nobody knew")
+        yield DemoEvent("code", f'late = spark.sql("""{LATE_SQL}""")\n{MERGE_CODE}')
+        late = self._spark.sql(LATE_SQL)
+        same_key = " AND ".join(f"f.{name} = l.{name}" for name in FLIGHT_KEY.split(","))
+        builder = self._table("flights").alias("f").merge(late.alias("l"), same_key)
+        builder = builder.whenMatchedUpdate("l.arr_delay > 60", {"arr_delay": "l.arr_delay"})
+        builder = builder.whenNotMatchedInsert(values={name: f"l.{name}" for name in late.columns})
+        yield self._change("flights", builder.execute)
+        rows = self._table("flights").history(1).collect()[0]["rows"]
+        yield DemoEvent("result", f"It wrote {rows['put']} rows.")
+
+    def delete(self) -> Iterator[DemoEvent]:
+        """Delete rows by a condition, and read the version before beside the newest."""
+        table = self._table("flights")
+        before = self._version("flights")
         yield DemoEvent("step", "Delete the flights of SkyWest (OO)")
-        write = ".write.format('slate').mode('append').option('operation', 'delete').save(path)"
-        yield DemoEvent("code", f"spark.sql({DELETE_SQL!r})\n    {write}")
-        yield self._write(self._spark.sql(DELETE_SQL), operation="delete")
-
-    def travel(self) -> Iterator[DemoEvent]:
-        """Read an older version beside the newest."""
+        yield DemoEvent("code", "flights.delete(\"carrier = 'OO'\")")
+        yield self._change("flights", lambda: table.delete("carrier = 'OO'"))
         yield DemoEvent("step", "Travel in time: the flights before and after the deletion")
-        after = self._version()
-        before = after - 2  # a commit takes two versions: the claim of the table, and the change itself
+        yield DemoEvent("code", f"flights.toDF(versionAsOf={before})")
         counts = [
-            (str(version), f"{self._read('flight/', versionAsOf=version).count():,}") for version in (before, after)
+            (str(version), f"{table.toDF(columns=['year'], versionAsOf=version).count():,}")
+            for version in (before, self._version("flights"))
         ]
-        yield DemoEvent("code", f"spark.read.format('slate').option('versionAsOf', {before}).load(path)")
         yield DemoEvent("result", align_table(["version", "flights"], counts, right={"version", "flights"}))
 
     def expire(self) -> Iterator[DemoEvent]:
@@ -165,20 +203,21 @@ class _Demo:
         yield DemoEvent("step", "Expiry: the weather today, and as a reader will see it when its time is over")
         now_ms = self._clock.now_ms()
         later_ms = now_ms + (WEATHER_TTL_DAYS + 1) * _DAY_MS
-        yield DemoEvent("code", f"spark.read.format('slate').option('now', {later_ms}).load(path)")
+        yield DemoEvent("code", f"weather.toDF(now={later_ms})")
+        weather = self._table("weather")
         counts = [
-            (name, f"{self._read('weather/', now=instant).count():,}")
+            (name, f"{weather.toDF(columns=['origin'], now=instant).count():,}")
             for name, instant in (("today", now_ms), (f"in {WEATHER_TTL_DAYS + 1} days", later_ms))
         ]
         yield DemoEvent("result", align_table(["now", "weather rows"], counts, right={"weather rows"}))
 
     def look(self) -> Iterator[DemoEvent]:
         """Describe, verify, and let the real client count."""
-        stores = open_stores(self._path, storage={})
+        table = self._table("flights")
         yield DemoEvent("step", "Look at the table")
-        yield DemoEvent("result", describe_text(describe_table(stores, self._options, self._clock, count_rows=True)))
+        yield DemoEvent("result", str(table))
         yield DemoEvent("step", "Verify it: read every byte, check every checksum and invariant")
-        report = verify_table(stores, self._clock)
+        report = table.verify()
         yield DemoEvent("result", verify_text(report))
         if report.findings:
             raise InternalError("The demo made a table that does not verify.", todo="Report this, with its output.")
@@ -186,42 +225,40 @@ class _Demo:
         if find_spec("slatedb") is None:
             yield DemoEvent("result", "Skipped: the client is not installed (pip install slatedb==0.17.0).")
             return
-        ours = self._read("").count()
-        theirs = asyncio.run(_count_with_client(Path(self._path)))
-        yield DemoEvent("result", f"Spark counts {ours:,} rows, the client {theirs:,}.")
+        ours = table.toDF(columns=["year"]).count()
+        theirs = asyncio.run(_count_with_client(self._folder / "flights"))
+        yield DemoEvent("result", f"Spark counts {ours:,} flights, the client {theirs:,}.")
         if ours != theirs:
             raise InternalError("Spark and the SlateDB client do not see the same rows.", todo="Report this.")
 
     # --- in between -------------------------------------------------------------------------------------------------
 
-    def _rows(self, source: Path, schema: str, key: str) -> DataFrame:
-        """Return a CSV file as keys and JSON values."""
-        table = self._spark.read.csv(str(source), header=True, schema=schema, nullValue="NA")
-        return table.selectExpr(f"CAST({key} AS BINARY) AS key", "CAST(to_json(struct(*)) AS BINARY) AS value")
+    def _path(self, name: str) -> str:
+        return str(self._folder / name)
 
-    def _write(self, rows: DataFrame, **options: Any) -> DemoEvent:
+    def _table(self, name: str) -> SlateTable:
+        from slatespark.spark.slate_table import SlateTable
+
+        return SlateTable.forPath(self._spark, self._path(name))
+
+    def _csv(self, source: Path, schema: str) -> DataFrame:
+        return self._spark.read.csv(str(source), header=True, schema=schema, nullValue="NA")
+
+    def _write(self, name: str, rows: DataFrame, **options: Any) -> DemoEvent:
+        writer = rows.write.format("slate").mode("append").options(**options)
+        return self._change(name, lambda: writer.save(self._path(name)))
+
+    def _change(self, name: str, action: Callable[[], None]) -> DemoEvent:
         started_ms = self._clock.now_ms()
-        rows.write.format("slate").mode("append").options(**options).save(self._path)
+        action()
         took_s = (self._clock.now_ms() - started_ms) / 1000
-        return DemoEvent("result", f"Committed as version {self._version()} in {took_s:.1f} s.")
+        return DemoEvent("result", f"Committed as version {self._version(name)} of {name} in {took_s:.1f} s.")
 
-    def _read(self, prefix: str, **options: Any) -> DataFrame:
-        return self._spark.read.format("slate").options(keyPrefix=prefix.encode().hex(), **options).load(self._path)
+    def _version(self, name: str) -> int:
+        return SlateStore.open(self._path(name)).detail().version
 
-    def _version(self) -> int:
-        return describe_table(open_stores(self._path, storage={}), self._options, self._clock).version
-
-    def _make_views(self) -> None:
-        """Make a view of each prefix, with its JSON values decoded."""
-        for name, prefix, schema in (
-            ("flights", "flight/", FLIGHT),
-            ("airports", "airport/", AIRPORT),
-            ("weather", "weather/", WEATHER),
-        ):
-            decoded = (
-                self._read(prefix).selectExpr(f"from_json(CAST(value AS STRING), '{schema}') AS row").select("row.*")
-            )
-            decoded.createOrReplaceTempView(name)
+    def _view(self, name: str) -> None:
+        self._table(name).toDF().createOrReplaceTempView(name)
 
     def _sql(self, query: str) -> Iterator[DemoEvent]:
         yield DemoEvent("code", query)
@@ -255,9 +292,9 @@ def _farewell(path: Path) -> Iterator[DemoEvent]:
     yield DemoEvent("step", "Explore it yourself")
     yield DemoEvent(
         "result",
-        f"slatespark describe {path} --rows\n"
-        f"slatespark files {path} --text\n"
-        f"slatespark scan {path} --text --prefix flight/2013-12-31/JFK --limit 5\n"
-        f"slatespark get {path} airport/JFK --text\n"
-        f"slatespark verify {path}",
+        f"slatespark describe {path}/flights --rows\n"
+        f"slatespark files {path}/flights\n"
+        f"slatespark scan {path}/weather --limit 5\n"
+        f"slatespark get {path}/airports JFK\n"
+        f"slatespark verify {path}/flights",
     )

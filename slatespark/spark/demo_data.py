@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MARKER: Final = "slatespark/demo.json"  # tells a folder that an earlier demo made, which the next one may empty
-_OWN_FOLDERS: Final = frozenset({"manifest", "wal", "compacted", "compactions", "gc", "slatespark"})
+TABLES: Final = ("flights", "airports", "weather")
+# The others are those of one database, which earlier releases left.
+_OWN_FOLDERS: Final = frozenset({*TABLES, "manifest", "wal", "compacted", "compactions", "gc", "slatespark"})
 
 
 def flights_folder() -> Path:
