@@ -6,7 +6,7 @@ bytes stored for it, so that a layer's area is about its share of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,8 @@ MAX_LANES: Final = 24
 MIN_WIDTH: Final = 1 / 250  # of a box; narrower neighbours are drawn as one
 TICKS: Final = 5
 EVEN_SHARE: Final = 0.08  # of the axis that all pieces share evenly, so that small ones can be seen
+
+_KEY_BYTES: Final = 8  # of a key that decide how far it lies from the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class _Axis:
         if any(part.end is None for part in parts):
             edges.append(None)
         index = {edge: number for number, edge in enumerate(edges)}
-        return cls(tuple(edges), _places(layers, index), index)
+        return cls(tuple(edges), _places(layers, edges, index), index)
 
     def left_of(self, part: FileFacts) -> float:
         """Return where a file begins."""
@@ -167,22 +169,38 @@ class _Axis:
         return tuple(found)
 
 
-def _places(layers: Sequence[LayerFacts], index: dict[bytes | None, int]) -> NDArray[np.float64]:
+def _places(
+    layers: Sequence[LayerFacts], edges: Sequence[bytes | None], index: Mapping[bytes | None, int]
+) -> NDArray[np.float64]:
     """Return where the edges lie; large layers first, and what lies above them follows their measure.
 
     So a gap between two files of a large run stays small, also where a small file above spans it.
     """
-    pieces = len(index) - 1
+    pieces = len(edges) - 1
     if pieces < 1:
-        return np.zeros(len(index))
+        return np.zeros(len(edges))
     weights = np.zeros(pieces)
     for layer in sorted(layers, key=lambda item: -item.stored_bytes):
         for part in layer.parts:
-            covered = weights[index[part.start] : index[part.end]]
+            start, end = index[part.start], index[part.end]
+            covered = weights[start:end]
             known = covered.sum()
-            covered += part.stored_bytes * (covered / known if known > 0 else 1 / max(1, len(covered)))
+            covered += part.stored_bytes * (covered / known if known > 0 else _distances(edges[start : end + 1]))
     total = weights.sum()
     shares = weights / total if total > 0 else np.full(pieces, 1 / pieces)
     reach = np.concatenate([[0.0], np.cumsum((1 - EVEN_SHARE) * shares + EVEN_SHARE / pieces)])
     places: NDArray[np.float64] = reach / reach[-1]
     return places
+
+
+def _distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:
+    """Return how far keys lie apart, as shares of 1: of the bytes behind their common beginning, taken as a number."""
+    if len(edges) < 3:
+        return np.ones(len(edges) - 1)
+    bounds = [(b"\xff" * _KEY_BYTES) if edge is None else edge for edge in edges]
+    pairs = enumerate(zip(bounds[0], bounds[-1], strict=False))
+    common = next((at for at, (low, high) in pairs if low != high), min(len(bounds[0]), len(bounds[-1])))
+    numbers = [int.from_bytes(key[common : common + _KEY_BYTES].ljust(_KEY_BYTES, b"\0")) for key in bounds]
+    steps = np.maximum(np.diff(np.array(numbers, np.float64)), 0.0)
+    total = steps.sum()
+    return steps / total if total > 0 else np.full(len(steps), 1 / len(steps))

@@ -1,0 +1,78 @@
+"""Pictures of layers as text: `tests/data/display/layers.txt`; and what holds for any picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.display.layer_picture import MAX_LANES, MIN_WIDTH, picture_layers
+from slatespark.display.portrait_text import layers_text
+from slatespark.table.describe import WalFacts
+from slatespark.table.describe_files import LayerFacts
+from tests.support.golden import DATA, Case, run_golden
+from tests.unit.display.portraits import FACTS, layer, portrait, typed_portrait
+
+
+def print_layers(case: Case) -> str:
+    layers = [parse_layer(number, line) for number, line in enumerate(case.lines)]
+    if many := int(case.arguments.get("many", 0)):
+        keys = [b"%05d" % at for at in range(many)]
+        layers = [layer(0, "run 0", [(key, key + b"\0", 10) for key in keys])]
+    files = int(case.arguments.get("wal", 0))
+    facts = replace(FACTS, wal=WalFacts(1, 1 + files, 5)) if files else FACTS
+    return layers_text(picture_layers(portrait(layers, facts=facts)))
+
+
+def parse_layer(number: int, line: str) -> LayerFacts:
+    name, _, files = line.partition(": ")
+    parts = [text.split() for text in files.split(", ")]
+    ends = [None if last == "-" else last.encode() + b"\0" for _, last, _ in parts]
+    return layer(
+        number, name, [(first.encode(), end, int(size)) for (first, _, size), end in zip(parts, ends, strict=True)]
+    )
+
+
+def test_layers_as_text(rewrite: bool) -> None:
+    run_golden(DATA / "display" / "layers.txt", {"layers": print_layers}, rewrite=rewrite)
+
+
+@st.composite
+def layer_lists(draw: st.DrawFn) -> list[LayerFacts]:
+    layers = []
+    for number in range(draw(st.integers(1, MAX_LANES + 3))):
+        keys = sorted(draw(st.sets(st.binary(min_size=1, max_size=3), min_size=2, max_size=12)))
+        parts = [(start, end, draw(st.integers(0, 1000))) for start, end in zip(keys[::2], keys[1::2], strict=False)]
+        layers.append(layer(number, f"run {number}", parts))
+    return layers
+
+
+@given(layer_lists())
+def test_boxes_lie_on_the_axis_in_key_order(layers: list[LayerFacts]) -> None:
+    picture = picture_layers(portrait(layers))
+    assert len(picture.lanes) + picture.omitted == len(layers)
+    for lane, facts in zip(picture.lanes, layers, strict=False):
+        places = [place for box in lane.boxes for place in (box.left, box.right)]
+        assert places == sorted(places)
+        assert places[0] >= 0
+        assert places[-1] <= 1
+        assert sum(box.files for box in lane.boxes) == facts.files
+        assert sum(box.stored_bytes for box in lane.boxes) == facts.stored_bytes
+    ticks = [tick.at for tick in picture.ticks]
+    assert (ticks[0], ticks[-1]) == (0.0, 1.0)
+    assert ticks == sorted(ticks)
+
+
+def test_a_large_table_stays_a_small_picture() -> None:
+    keys = [b"%06d" % at for at in range(20_000)]
+    large = layer(0, "run 0", [(key, key + b"\0", 10) for key in keys])
+    [lane] = picture_layers(portrait([large])).lanes
+    assert len(lane.boxes) <= 2 / MIN_WIDTH
+    assert lane.boxes[3].title.startswith(f"run 0: {lane.boxes[3].files} files")
+
+
+def test_keys_of_typed_tables_are_decoded() -> None:
+    picture = picture_layers(typed_portrait("a", "b"))
+    assert picture.lanes[0].boxes[0].title.splitlines()[1] == "tenant=a, id=1 to tenant=a, id=9"
+    assert [picture.ticks[0].name, picture.ticks[-1].name] == ["tenant=a, id=1", "tenant=b, id=9"]
