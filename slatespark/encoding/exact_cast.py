@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +12,8 @@ import pyarrow.types as kinds
 from slatespark.encoding.column_types import INTEGERS, canonical_type, find_name, is_variant
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
+
+_ANY_INTEGER: Final = pa.decimal128(19, 0)
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
@@ -103,6 +107,8 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _cast_struct(array, target)
     if kinds.is_map(target) or kinds.is_list(target):
         return _cast_list(array, target)
+    if kinds.is_integer(array.type) and kinds.is_decimal(target):
+        array = array.cast(_ANY_INTEGER)  # Arrow itself asks for as many digits as the type of the integers may have
     narrowed = array.cast(target)
     if kinds.is_floating(array.type) and kinds.is_floating(target):
         _check_floats(array, narrowed)

@@ -83,10 +83,9 @@ def schema_of_spark_json(content: dict[str, Any]) -> pa.Schema:
         When it is no such JSON, or has a type that a table cannot hold.
     """
     try:
-        schema = pa.schema(_json_fields(content))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as exc:
+        return canonical_schema(pa.schema(_json_fields(content)))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as exc:
         raise SchemaError(f"This is no Spark schema: {exc!r}.") from exc
-    return canonical_schema(schema)
 
 
 def _json_fields(content: dict[str, Any]) -> list[pa.Field]:

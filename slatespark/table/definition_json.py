@@ -68,6 +68,7 @@ def decode_definition(data: bytes) -> dict[str, Any]:
     """
     try:
         content = json.loads(data)
+        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair would only be noticed when written
     except (ValueError, RecursionError) as exc:
         raise _corrupt(f"it is no JSON: {exc}") from exc
     _check(isinstance(content, dict), "it is no JSON object")

@@ -117,6 +117,14 @@ def settle_creation(stores: TableStores, clock: Clock, planned: TableDefinition,
     )
 
 
+def check_creation(stores: TableStores, clock: Clock, planned: TableDefinition, *, merge: bool) -> None:
+    """Refuse early what `settle_creation` would refuse at the commit; raises `TableExistsError`."""
+    found = fetch_definition(stores)
+    if found is not None:
+        alive = has_lease(stores.main, found[1].created_by, clock.now_ms())
+        join_creation(found[1], planned, owner_alive=alive, merge_schema=merge)
+
+
 def _check_lease(stores: TableStores, planned: TableDefinition, now_ms: int) -> None:
     if not has_lease(stores.main, planned.created_by, now_ms):
         raise ConflictError(

@@ -17,6 +17,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, find_latest_manifest, plan_write
 from slatespark.table.write.definition_plan import plan_definition
+from slatespark.table.write.definition_run import check_creation
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.rows import RowEncoder
@@ -69,6 +70,8 @@ def plan_load(
     resolve_operator(options.merge_operator)
     current = None if found is None else fetch_definition(stores, found[1])
     definition = plan_definition(None if current is None else current[1], schema, options, is_new=found is None)
+    if found is None and definition is not None:
+        check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
     operation = "overwrite" if overwrite else "write"
     return Load(plan_write(stores, clock, operation=operation, definition=definition), encoder, options)

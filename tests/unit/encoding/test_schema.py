@@ -1,0 +1,291 @@
+"""Types of any Arrow become those of Spark, or are refused by name; schemas grow and never lose anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.encoding.column_types import (
+    SPARK_METADATA,
+    VARIANT,
+    all_nullable,
+    canonical_schema,
+    comment_metadata,
+    list_of,
+    map_of,
+)
+from slatespark.encoding.schema import is_variant, merge_schemas, schema_of_spark_json, spark_json
+from slatespark.errors import SchemaError
+
+UTC, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
+CANONICAL = [
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.decimal128(38, 0),
+    pa.decimal128(10, 10),
+    pa.string(),
+    pa.binary(),
+    pa.date32(),
+    UTC,
+    NTZ,
+    pa.duration("us"),
+    pa.time64("ns"),
+    VARIANT,
+]
+
+
+def one(kind: pa.DataType, **more: Any) -> pa.Schema:
+    return pa.schema([pa.field("c", kind, **more)])
+
+
+def nested() -> st.SearchStrategy[pa.DataType]:
+    def parts(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        flag = st.booleans()
+        fields = st.lists(st.tuples(inner, flag), min_size=1, max_size=3)
+        return st.one_of(
+            st.builds(lambda kind, null: list_of(kind, nullable=null), inner, flag),
+            st.builds(
+                lambda key, kind, null: map_of(key, kind, nullable=null), st.sampled_from(CANONICAL), inner, flag
+            ),
+            fields.map(lambda kinds: pa.struct([pa.field(f"f{n}", k, nullable=f) for n, (k, f) in enumerate(kinds)])),
+        )
+
+    return st.recursive(st.sampled_from(CANONICAL), parts, max_leaves=6)
+
+
+@given(nested(), st.booleans())
+def test_canonical_types_stay_and_come_back_from_json(kind: pa.DataType, nullable: bool) -> None:
+    schema = one(kind, nullable=nullable)
+    assert canonical_schema(schema).equals(schema)
+    found = schema_of_spark_json(json.loads(json.dumps(spark_json(schema))))
+    assert found.equals(schema)
+    assert is_variant(found.field(0).type) == is_variant(kind)
+    assert merge_schemas(schema, schema).equals(schema)
+    merged = merge_schemas(all_nullable(schema), schema)
+    assert merged.equals(all_nullable(schema))
+
+
+@pytest.mark.parametrize(
+    ("given_type", "expected"),
+    [
+        (pa.large_string(), pa.string()),
+        (pa.string_view(), pa.string()),
+        (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
+        (pa.run_end_encoded(pa.int32(), pa.int64()), pa.int64()),
+        (pa.large_binary(), pa.binary()),
+        (pa.binary_view(), pa.binary()),
+        (pa.binary(16), pa.binary()),
+        (pa.uuid(), pa.binary()),
+        (pa.json_(), pa.string()),
+        (pa.uint8(), pa.int16()),
+        (pa.uint16(), pa.int32()),
+        (pa.uint32(), pa.int64()),
+        (pa.float16(), pa.float32()),
+        (pa.date64(), pa.date32()),
+        (pa.timestamp("ns", "Europe/Berlin"), UTC),
+        (pa.timestamp("s"), NTZ),
+        (pa.duration("ns"), pa.duration("us")),
+        (pa.time32("s"), pa.time64("ns")),
+        (pa.decimal32(9, 2), pa.decimal128(9, 2)),
+        (pa.decimal256(38, 2), pa.decimal128(38, 2)),
+        (pa.large_list(pa.uint8()), list_of(pa.int16())),
+        (pa.list_view(pa.int8()), list_of(pa.int8())),
+        (pa.list_(pa.field("x", pa.int8(), nullable=False), 3), list_of(pa.int8(), nullable=False)),
+        (pa.map_(pa.large_string(), pa.date64()), map_of(pa.string(), pa.date32())),
+        (
+            pa.struct([pa.field("a", pa.date64(), nullable=False)]),
+            pa.struct([pa.field("a", pa.date32(), nullable=False)]),
+        ),
+    ],
+    ids=str,
+)
+def test_other_types_become_canonical_ones(given_type: pa.DataType, expected: pa.DataType) -> None:
+    assert canonical_schema(one(given_type)).field(0).type == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (pa.null(), "Column c is .*null.* Cast it to the type it shall have"),
+        (pa.uint64(), r"uint64, .*DECIMAL\(20,0\)"),
+        (pa.month_day_nano_interval(), "INTERVAL DAY TO SECOND"),
+        (pa.dense_union([pa.field("a", pa.int8())]), "VARIANT"),
+        (pa.decimal256(39, 0), "p up to 38"),
+        (pa.decimal128(5, -1), "s from 0 to p"),
+        (pa.list_(pa.struct([pa.field("u", pa.uint64())])), "Column c.element.u is uint64"),
+        (pa.struct([pa.field("a", pa.int8()), pa.field("A", pa.int8())]), "Struct c has the columns a and A"),
+        (pa.struct([]), "no columns"),
+    ],
+    ids=str,
+)
+def test_types_that_no_table_holds(kind: pa.DataType, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        canonical_schema(one(kind))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["a", "A"], "columns a and A"), ([""], "without a name"), ([], "no columns"), (["_KEY"], "_key has the name")],
+)
+def test_names_that_no_table_has(names: list[str], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        canonical_schema(pa.schema([pa.field(name, pa.int8()) for name in names]))
+
+
+def test_comments_stay_and_other_metadata_does_not() -> None:
+    extra = {SPARK_METADATA: b'{"comment": "who", "__CHAR_VARCHAR_TYPE_STRING": "char(3)"}', b"x": b"y"}
+    schema = canonical_schema(one(pa.string(), metadata=extra))
+    assert schema.field(0).metadata == comment_metadata("who")
+    assert spark_json(schema)["fields"][0]["metadata"] == {"comment": "who"}
+    assert schema_of_spark_json(spark_json(schema)).field(0).metadata == comment_metadata("who")
+    assert canonical_schema(one(pa.string(), metadata={SPARK_METADATA: b"{"})).field(0).metadata is None
+
+
+@pytest.mark.parametrize("name", ["char(3)", "varchar(20)", "string collate UTF8_LCASE", "interval day", "time(3)"])
+def test_further_names_of_spark_types(name: str) -> None:
+    content = {"type": "struct", "fields": [{"name": "c", "type": name, "nullable": True, "metadata": {}}]}
+    assert schema_of_spark_json(content).field(0).type in (pa.string(), pa.duration("us"), pa.time64("ns"))
+
+
+def fields(*parts: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(parts)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"type": "array"},
+        {"type": "struct", "fields": None},
+        fields({"name": "c"}),
+        fields({"name": "c", "type": "long"}),
+        fields({"name": "c", "type": "long", "nullable": 1}),
+        fields({"name": 3, "type": "long", "nullable": True}),
+        fields({"name": "c", "type": "interval year to month", "nullable": True}),
+        fields({"name": "c", "type": "geometry", "nullable": True}),
+        fields({"name": "c", "type": "decimal(50,2)", "nullable": True}),
+        fields({"name": "c", "type": "decimal(x)", "nullable": True}),
+        fields({"name": "c", "type": {"type": "map"}, "nullable": True}),
+        fields({"name": "c", "type": {"type": "array", "elementType": "long", "containsNull": "no"}, "nullable": True}),
+        fields({"name": "\ud800", "type": "long", "nullable": True}),
+        fields({"name": "c", "type": "long", "nullable": True}, {"name": "C", "type": "long", "nullable": True}),
+        [],
+    ],
+)
+def test_json_that_is_no_schema(content: Any) -> None:
+    with pytest.raises(SchemaError):
+        schema_of_spark_json(content)
+
+
+def test_json_as_deep_as_it_likes() -> None:
+    kind: Any = "long"
+    for _ in range(5000):
+        kind = {"type": "array", "elementType": kind, "containsNull": True}
+    with pytest.raises(SchemaError):
+        schema_of_spark_json(fields({"name": "c", "type": kind, "nullable": True}))
+
+
+# --- growth ---------------------------------------------------------------------------------------------------------
+
+INTS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+
+
+@pytest.mark.parametrize(
+    ("table", "incoming", "merged"),
+    [
+        *((INTS[a], INTS[b], INTS[max(a, b)]) for a in range(4) for b in range(4)),
+        (pa.int32(), pa.float64(), pa.float64()),
+        (pa.int16(), pa.float32(), pa.float32()),
+        (pa.float32(), pa.float64(), pa.float64()),
+        (pa.float64(), pa.float32(), pa.float64()),
+        (pa.float64(), pa.int64(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(12, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(12, 2), pa.decimal128(9, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(12, 2), pa.int32(), pa.decimal128(12, 2)),
+        (list_of(pa.int8()), list_of(pa.int64()), list_of(pa.int64())),
+        (map_of(pa.string(), pa.int8()), map_of(pa.string(), pa.int16()), map_of(pa.string(), pa.int16())),
+    ],
+    ids=str,
+)
+def test_types_widen(table: pa.DataType, incoming: pa.DataType, merged: pa.DataType) -> None:
+    assert merge_schemas(one(table), one(incoming)).field(0).type == merged
+
+
+@pytest.mark.parametrize(
+    ("table", "incoming", "message"),
+    [
+        (pa.int64(), pa.float64(), "Column c is BIGINT in the table and DOUBLE in the rows"),
+        (pa.string(), pa.int8(), "STRING in the table"),
+        (pa.binary(), pa.string(), "BINARY in the table"),
+        (UTC, NTZ, "TIMESTAMP in the table and TIMESTAMP_NTZ"),
+        (pa.bool_(), pa.int8(), "BOOLEAN"),
+        (VARIANT, pa.struct([pa.field("value", pa.binary(), nullable=False)]), "VARIANT"),
+        (list_of(pa.int8()), pa.int8(), "ARRAY"),
+        (map_of(pa.int8(), pa.int8()), map_of(pa.int16(), pa.int8()), "c.key"),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())]), r"c\.a is TINYINT"),
+    ],
+    ids=str,
+)
+def test_types_that_do_not_go_together(table: pa.DataType, incoming: pa.DataType, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        merge_schemas(one(table), one(incoming))
+
+
+def test_columns_and_fields_are_added_and_the_tables_spelling_stays() -> None:
+    table = pa.schema([pa.field("Id", pa.int32(), nullable=False), pa.field("s", pa.struct([("A", pa.int8())]))])
+    incoming = pa.schema(
+        [
+            pa.field("new", pa.int8(), nullable=False),
+            ("S", pa.struct([("b", pa.string()), ("a", pa.int16())])),
+            ("ID", pa.int64()),
+        ]
+    )
+    expected = pa.schema(
+        [
+            pa.field("Id", pa.int64(), nullable=False),
+            pa.field("s", pa.struct([("A", pa.int16()), ("b", pa.string())])),
+            ("new", pa.int8()),
+        ]
+    )
+    assert merge_schemas(table, incoming).equals(expected)
+    assert merge_schemas(table, incoming, relax=True).field("Id").nullable
+
+
+@pytest.mark.parametrize(
+    ("table", "incoming", "merged"),
+    [
+        (pa.int8(), pa.int64(), pa.int64()),
+        (pa.decimal128(9, 2), pa.decimal128(18, 2), pa.decimal128(18, 2)),
+        (pa.float64(), pa.float32(), pa.float64()),
+    ],
+    ids=str,
+)
+def test_keys_change_to_types_with_the_same_bytes(
+    table: pa.DataType, incoming: pa.DataType, merged: pa.DataType
+) -> None:
+    assert merge_schemas(one(table), one(incoming), key_columns=["c"]).field(0).type == merged
+
+
+@pytest.mark.parametrize(
+    ("table", "incoming"),
+    [
+        (pa.int8(), pa.float64()),
+        (pa.int8(), pa.float32()),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())])),
+    ],
+    ids=str,
+)
+def test_keys_do_not_change_otherwise(table: pa.DataType, incoming: pa.DataType) -> None:
+    assert merge_schemas(one(table), one(incoming)) is not None
+    with pytest.raises(SchemaError, match="c"):
+        merge_schemas(one(table), one(incoming), key_columns=["c"])
