@@ -1,0 +1,207 @@
+"""Merge through SlateTable: one commit, Delta's rules, and errors of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark import CommitConflictError, InvalidRequestError, SchemaError, SlateStore, SlateTable
+from slatespark.spark.merge import SlateMergeBuilder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "tenant STRING, id BIGINT, n INT NOT NULL, note STRING"
+ON = "t.tenant = s.tenant AND t.id = s.id"
+START = [("a", 1, 10, "one"), ("a", 2, 20, None), ("b", 1, 30, "three"), ("b", 2, 40, "four")]
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> SlateTable:
+    table = SlateTable.create(spark, str(tmp_path / "table"), SCHEMA, ["tenant", "id"])
+    table.write(rows_of(spark, *START))
+    return table
+
+
+def rows_of(spark: SparkSession, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:
+    return spark.createDataFrame(list(rows), schema.replace(" NOT NULL", ""))
+
+
+def merge(table: SlateTable, source: DataFrame, condition: Any = ON) -> SlateMergeBuilder:
+    return table.alias("t").merge(source.alias("s"), condition)
+
+
+def stored(table: SlateTable) -> list[tuple[Any, ...]]:
+    path = table.detail().first()["url"]
+    return [tuple(row.values()) for row in SlateStore.open(path).scan().read_all().to_pylist()]
+
+
+def versions(table: SlateTable) -> int:
+    return table.detail().first()["version"]
+
+
+def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("b", 1, 31, "III"), ("c", 9, 90, None))
+    before = versions(table)
+    merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert stored(table) == [START[0], START[1], ("b", 1, 31, "III"), START[3], ("c", 9, 90, None)]
+    assert versions(table) == before + 2  # the claim and the commit
+    assert table.history(1).first()["rows"]["put"] == 2
+
+
+def test_all_clauses_at_once(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 0, "x"), ("a", 2, 5, "y"), ("b", 1, 1, "z"), ("c", 1, 1, "new"), ("c", 2, 2, "no"))
+    (
+        merge(table, source)
+        .whenMatchedDelete(F.col("s.n") == 0)
+        .whenMatchedUpdate("s.n > 3", {"n": "t.n + s.n", "t.note": F.upper("s.note")})
+        .whenNotMatchedInsert("note <> 'no'", {"tenant": "s.tenant", "id": "id + 100", "n": "n"})
+        .whenNotMatchedBySourceUpdate(set={"NOTE": "concat(note, '!')"})
+        .execute()
+    )
+    assert stored(table) == [("a", 2, 25, "Y"), ("b", 1, 30, "three"), ("b", 2, 40, "four!"), ("c", 101, 1, None)]
+
+
+def test_rows_of_the_source_that_change_one_row_are_refused(spark: SparkSession, table: SlateTable) -> None:
+    twice = rows_of(spark, ("a", 1, 1, "p"), ("a", 1, 2, "q"))
+    before = versions(table)
+    with pytest.raises(
+        InvalidRequestError, match=r'Several rows of the source match one row.*"tenant":"a","id":1'
+    ) as info:
+        merge(table, twice).whenMatchedUpdateAll().execute()
+    assert type(info.value) is InvalidRequestError
+    with pytest.raises(InvalidRequestError, match="Several rows of the source match"):
+        merge(table, twice).whenMatchedDelete("s.n = 1").whenMatchedDelete().execute()
+    with pytest.raises(InvalidRequestError, match="Several rows of the source insert one row"):
+        merge(table, rows_of(spark, ("c", 1, 1, "p"), ("c", 1, 2, "q"))).whenNotMatchedInsertAll().execute()
+    assert versions(table) == before
+    merge(table, twice).whenMatchedUpdateAll("s.n = 2").execute()  # one of them changes it
+    assert stored(table)[0] == ("a", 1, 2, "q")
+    merge(table, twice).whenMatchedDelete().execute()  # gone in any case
+    assert stored(table) == START[1:]
+
+
+def test_an_insert_never_replaces_a_row(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 99, "x"))
+    with pytest.raises(InvalidRequestError, match=r'inserts a row that the table has.*"id":1'):
+        merge(table, source, "t.tenant = s.tenant AND t.n = s.n").whenNotMatchedInsertAll().execute()
+    assert stored(table) == START
+    replacing = merge(table, source, "t.n = s.n").whenNotMatchedInsertAll()
+    replacing.whenNotMatchedBySourceDelete("t.id = 1").execute()  # the row gives way
+    assert stored(table) == [("a", 1, 99, "x"), START[1], START[3]]
+
+
+def test_a_row_keeps_its_key(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("b", 7, 10, "x"))
+    with pytest.raises(InvalidRequestError, match="sets key column id"):
+        merge(table, source).whenMatchedUpdate(set={"id": "s.id"}).execute()
+    with pytest.raises(InvalidRequestError, match="another value in key column"):
+        merge(table, source, "t.n = s.n").whenMatchedUpdateAll().execute()
+    assert stored(table) == START
+
+
+def test_numbers_fit_their_columns_or_are_refused(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 2**40, "x"), schema="tenant STRING, id INT, n BIGINT, note STRING")
+    with pytest.raises(SchemaError, match=r"sets column n to a value that int cannot hold: 1099511627776"):
+        merge(table, source).whenMatchedUpdateAll().execute()
+    with pytest.raises(SchemaError, match=r"cannot hold: 0.5"):
+        merge(table, source).whenMatchedUpdate(set={"n": "t.n / 20.0D"}).execute()
+    with pytest.raises(SchemaError, match="sets column n, which is int, to a value of type string"):
+        merge(table, source).whenMatchedUpdate(set={"n": "s.note"}).execute()
+    with pytest.raises(SchemaError, match="n"):
+        merge(table, source).whenMatchedUpdate(set={"n": "NULL"}).execute()
+    assert stored(table) == START
+    merge(table, source).whenMatchedUpdate(set={"n": "s.n / pow(2, 38)", "note": "NULL"}).execute()
+    assert stored(table)[0] == ("a", 1, 4, None)
+
+
+def test_expressions_see_what_their_clause_may_use(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("c", 1, 0, "x"), ("c", 2, 2, "x"))
+    with pytest.raises(AnalysisException, match=r"t.`?n"):
+        merge(table, source).whenNotMatchedInsertAll("t.n = 1").execute()
+    with pytest.raises(AnalysisException, match=r"s.`?n"):
+        merge(table, source).whenNotMatchedBySourceDelete("s.n = 1").execute()
+    with pytest.raises(AnalysisException, match=r"(?i)ambiguous"):
+        merge(table, source).whenMatchedDelete("n = 1").execute()
+    # Evaluated for the rows of the clause alone: elsewhere it would divide by zero.
+    values = {"tenant": "tenant", "id": "id", "n": "2 div n"}
+    merge(table, source).whenNotMatchedInsert("n > 0", values).execute()
+    assert stored(table) == [*START, ("c", 2, 1, None)]
+
+
+def test_rows_with_null_keys(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, (None, 1, 1, "x"))
+    merge(table, source).whenNotMatchedInsertAll().execute()
+    assert stored(table) == [(None, 1, 1, "x"), *START]
+    with pytest.raises(InvalidRequestError, match=r'inserts a row that the table has.*"tenant":null'):
+        merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    merge(table, source, "t.tenant <=> s.tenant AND t.id = s.id").whenMatchedDelete().execute()
+    assert stored(table) == START
+
+
+def test_source_and_target_may_be_the_same_table(spark: SparkSession, table: SlateTable) -> None:
+    source = table.toDF().selectExpr("tenant", "id + 1 AS id", "n", "note")
+    merge(table, source).whenMatchedUpdate(set={"n": "s.n"}).whenNotMatchedInsertAll().execute()
+    assert stored(table) == [
+        ("a", 1, 10, "one"),
+        ("a", 2, 10, None),
+        ("a", 3, 20, None),
+        ("b", 1, 30, "three"),
+        ("b", 2, 30, "four"),
+        ("b", 3, 40, "four"),
+    ]
+
+
+def test_options_of_the_write(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 11, "x"))
+    merge(table, source).whenMatchedUpdateAll().execute(ttl="1d", compression="zstd")
+    rows = table.toDF(metadataColumns="expire_ts").where("_expire_ts IS NOT NULL").collect()
+    assert [row.n for row in rows] == [11]
+
+
+def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable, monkeypatch: Any) -> None:
+    begin: Callable[[SlateTable], Any] = SlateTable._begin_change
+
+    def begin_late(self: SlateTable) -> Any:
+        change = begin(self)
+        table.write(rows_of(spark, ("z", 1, 1, "late")))
+        return change
+
+    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    with pytest.raises(CommitConflictError):
+        merge(table, rows_of(spark, ("a", 1, 11, "x"))).whenMatchedUpdateAll().execute()
+    assert stored(table) == [*START, ("z", 1, 1, "late")]
+
+
+# --- what the builder refuses, without a job ------------------------------------------------------------------------
+
+
+def test_clauses_that_nothing_reaches(spark: SparkSession, table: SlateTable) -> None:
+    builder = merge(table, rows_of(spark, *START))
+    with pytest.raises(InvalidRequestError, match="has no clause"):
+        builder.execute()
+    with pytest.raises(InvalidRequestError, match="whenMatchedDelete comes after whenMatchedUpdate without"):
+        builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().whenMatchedDelete("s.n = 1")
+    with pytest.raises(InvalidRequestError, match="whenNotMatchedBySourceDelete comes after"):
+        builder.whenNotMatchedBySourceDelete().whenNotMatchedBySourceDelete()
+    with pytest.raises(InvalidRequestError, match="whenMatchedUpdate sets nothing"):
+        builder.whenMatchedUpdate("s.n = 1")
+
+
+def test_columns_that_are_not_there(spark: SparkSession, table: SlateTable) -> None:
+    builder = merge(table, rows_of(spark, *START).drop("note"))
+    with pytest.raises(SchemaError, match=r"whenMatchedUpdateAll takes every column.*note"):
+        builder.whenMatchedUpdateAll().execute()
+    with pytest.raises(SchemaError, match="sets column nope, which the table does not have"):
+        builder.whenMatchedUpdate(set={"nope": "1"}).execute()
+    with pytest.raises(SchemaError, match="sets column n twice"):
+        builder.whenMatchedUpdate(set={"n": "1", "t.N": "2"}).execute()
+    with pytest.raises(InvalidRequestError, match="no value for key column id"):
+        builder.whenNotMatchedInsert(values={"tenant": "tenant", "n": "1"}).execute()
