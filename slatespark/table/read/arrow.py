@@ -125,15 +125,6 @@ def _resolve_name(name: str, offered: Sequence[str]) -> str:
 # --- batches --------------------------------------------------------------------------------------------------------
 
 
-def selection_batches(
-    sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
-) -> Iterator[pa.RecordBatch]:
-    """Yield the selected rows as batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB."""
-    for start, end in cut_batches(sources, rows, projection):
-        part = rows[start:end]
-        yield make_batch(decode_columns(sources, part, projection.names, projection), projection)
-
-
 def make_batch(arrays: Mapping[str, pa.Array], projection: Projection) -> pa.RecordBatch:
     """Return decoded columns as a batch of the projection."""
     return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
@@ -142,7 +133,10 @@ def make_batch(arrays: Mapping[str, pa.Array], projection: Projection) -> pa.Rec
 def cut_batches(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
 ) -> Iterator[tuple[int, int]]:
-    """Yield where batches start and end; a row counts as large as it is stored, and no less than its fixed widths."""
+    """Yield where batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB start and end.
+
+    What a row counts is its columns of fixed width, and the stored key or value that holds any other column.
+    """
     of_key, of_value, fixed_bytes = projection.row_size
     if len(rows) <= MAX_BATCH_ROWS and not of_key and not of_value and len(rows) * fixed_bytes <= MAX_BATCH_BYTES:
         if len(rows):

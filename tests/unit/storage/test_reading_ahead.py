@@ -3,13 +3,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import ByteRange
-from slatespark.storage import read_ahead
+from slatespark.storage import read_ahead, run_together
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 
@@ -106,3 +107,22 @@ def test_near_stores_are_read_when_asked() -> None:
     assert b"".join(read_ahead(store, "x", SPANS)) == DATA
     assert threading.active_count() <= before
     assert list(read_ahead(store, "x", [])) == []
+
+
+def test_tasks_that_wait_run_at_the_same_time() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+    assert run_together([barrier.wait] * 3, is_remote=True) != [0, 0, 0]
+    assert run_together([partial(abs, number) for number in range(-4, 0)], is_remote=True) == [4, 3, 2, 1]
+    threads = run_together([threading.get_ident] * 3, is_remote=False)
+    assert threads == [threading.get_ident()] * 3
+    assert run_together([], is_remote=True) == []
+
+
+def test_the_first_task_that_fails_is_the_one_that_is_heard_of() -> None:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    tasks = [lambda: None, lambda: fail("first"), lambda: fail("second")]
+    for is_remote in (False, True):
+        with pytest.raises(ValueError, match="first"):
+            run_together(tasks, is_remote=is_remote)

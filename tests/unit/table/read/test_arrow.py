@@ -18,8 +18,8 @@ from slatespark.table.read.arrow import (
     Projection,
     project,
     row_dict,
-    selection_batches,
 )
+from slatespark.table.read.materialise import Materialiser
 
 ALL = Projection(("key", "value", "_key", "_seq", "_op", "_create_ts", "_expire_ts"), shows_deletes=True)
 
@@ -29,7 +29,7 @@ def packed(source: int, *positions: int) -> list[int]:
 
 
 def batches(sources: list[RowColumns], rows: list[int], projection: Projection = ALL) -> list[pa.RecordBatch]:
-    made = list(selection_batches(sources, np.array(rows, np.int64), projection))
+    made = list(Materialiser(projection, None, "", None).batches(sources, np.array(rows, np.int64)))
     for batch in made:
         batch.validate(full=True)
         assert batch.schema == projection.schema

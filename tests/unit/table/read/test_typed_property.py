@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
+from slatespark.errors import CorruptDataError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
+from slatespark.table.read.materialise import UndecodableRowsWarning
 from slatespark.table.read.reader import plan_read, run_read
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
 
@@ -152,3 +156,45 @@ def test_points_equal_ranges_equal_the_whole(case: Case) -> None:
         ranged = " AND ".join(f"{name} >= {literal(row[name])} AND {name} <= {literal(row[name])}" for name in keys)
         assert case.store.scan(filter=point).read_all().to_pylist() == [row]
         assert case.store.scan(filter=ranged).read_all().to_pylist() == [row]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(FORMATS)), st.data())
+def test_any_bytes_are_rows_or_damage(formats: tuple[str, str], data: st.DataObject) -> None:
+    """Bytes of anybody: they decode, or are named as damage; rows that decode are there without the others."""
+    schema = FORMATS[formats]
+    keys = ["s", "n"] if "n" in schema.names else ["s"]
+    definition = define(schema, keys, key_format=formats[0], value_format=formats[1])
+    url = f"memory://typed-bytes-{next(_numbers)}"
+    make_typed(url, definition)
+    row = st.fixed_dictionaries({name: VALUES[name] for name in schema.names})
+    good = data.draw(st.lists(row, min_size=1, max_size=4))
+    coded = encoded(definition.codec(), pa.Table.from_pylist(good, schema=schema)).to_pylist()
+    stored = [(one["key"], data.draw(mutations(one["value"]))) for one in coded]
+    stored += [(data.draw(mutations(one["key"])) or b"x", one["value"]) for one in coded]
+    table = pa.table({"key": [key for key, _ in stored], "value": [value for _, value in stored]})
+    write_raw(url, table)
+    store = SlateStore.open(url)
+    count = len(dict(stored))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndecodableRowsWarning)
+        found = store.scan(ignoreUndecodable=True, metadataColumns="key").read_all()
+    found.validate(full=True)
+    if len(found) == count:
+        assert store.scan(metadataColumns="key").read_all().equals(found)
+        return
+    with pytest.raises(CorruptDataError) as caught:
+        store.scan(metadataColumns="key").read_all()
+    lost = {key for key, _ in stored} - set(found["_key"].to_pylist())
+    assert any(key.hex() in str(caught.value) for key in lost)
+
+
+@st.composite
+def mutations(draw: st.DrawFn, content: bytes) -> bytes:
+    """The same bytes, some of them changed, cut off or added; or any."""
+    if draw(st.booleans()):
+        return content
+    changed = bytearray(content)
+    for at in draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=3)):
+        changed[at : at + 1] = draw(st.binary(max_size=2))
+    return bytes(changed[: draw(st.integers(0, len(changed)))]) + draw(st.binary(max_size=3))
