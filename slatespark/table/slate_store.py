@@ -75,7 +75,7 @@ class SlateStore:
         schema: pa.Schema | None = None,
         keyColumns: str | Sequence[str] | None = None,
         *,
-        clock: Clock | None = None,
+        clock: Clock | str | None = None,
         **properties: Any,
     ) -> Self:
         """Create an empty table at `path` and return it.
@@ -85,7 +85,7 @@ class SlateStore:
         path : local path or URL
         schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
         keyColumns : which of them make the key, in order
-        clock : where time comes from; the system clock by default
+        clock : where time comes from, the system clock by default; or the table property of that name
         properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and what `open` takes
 
         Raises
@@ -95,6 +95,8 @@ class SlateStore:
         SchemaError, OptionError, UnsupportedFormatError
             When there can be no such table.
         """
+        if isinstance(clock, str):
+            properties, clock = {**properties, "clock": clock}, None
         formats, known, storage = split_creation(properties)
         store = cls._at(path, clock, storage)
         options = WriteOptions.parse({**store._common, **formats, "keyColumns": keyColumns})
