@@ -19,7 +19,7 @@ from slatespark.encoding.avro_resolution import Resolution, avro_node, resolve, 
 from slatespark.encoding.avro_schema import fingerprint
 from slatespark.encoding.nested_decode import decode_nested
 from slatespark.encoding.nested_encode import encode_nested
-from slatespark.errors import InternalError, SchemaError
+from slatespark.errors import InternalError, InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_avro, encode_avro
 from slatespark.kernels.avro_program import FINE, MALFORMED, MARKER, UNKNOWN_FINGERPRINT, EncodeProgram
 from slatespark.kernels.flat import FlatColumn
@@ -58,7 +58,12 @@ def encode_avro_values(
     described = [field["type"] for field in schema["fields"]]
     nodes = tuple(avro_node(kind) for kind in described)
     columns = [_column(array, item, kind) for array, item, kind in zip(arrays, fields, described, strict=True)]
-    return encode_avro(columns, EncodeProgram(fingerprint(schema), nodes), count)
+    try:
+        return encode_avro(columns, EncodeProgram(fingerprint(schema), nodes), count)
+    except InvalidRequestError:
+        for array, item in zip(arrays, fields, strict=True):
+            _check_text(array, item)
+        raise
 
 
 def decode_avro_values(
@@ -129,18 +134,20 @@ def _column(array: pa.Array | pa.ChunkedArray, item: pa.Field, described: Any) -
     kind, _ = without_null(described)
     if flat_kind(item.type) is None:
         return encode_nested(array, kind, item.name)
-    if item.type == pa.string():
-        _check_text(array, item.name)
     return _micros(flat_column(array), item.name) if item.type == _TIME else flat_column(array)
 
 
-def _check_text(array: pa.Array | pa.ChunkedArray, name: str) -> None:
+def _check_text(array: pa.Array | pa.ChunkedArray, item: pa.Field) -> None:
     """Refuse what Spark lets into a string: it could never be read again."""
+    if item.type != pa.string():
+        return
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as exc:
         raise SchemaError(
-            f"Column {name} holds text that is no UTF-8.", why=f"{exc}.", todo="Make it BINARY, or repair the text."
+            f"Column {item.name} holds text that is no UTF-8.",
+            why=f"{exc}.",
+            todo="Make it BINARY, or repair the text.",
         ) from exc
 
 

@@ -148,6 +148,8 @@ def _take_of(kind: pa.DataType) -> Take | None:
         return lambda pairs: [(_taken(key, pair["key"]), _taken(item, pair["value"])) for pair in pairs]
     if pa.types.is_struct(kind):
         parts = [(part.name, avro_name(part.name), _take_of(part.type)) for part in kind]
+        if all(name == escaped and take is None for name, escaped, take in parts):
+            return None
         return lambda record: {name: _taken(take, record[escaped]) for name, escaped, take in parts}
     if pa.types.is_decimal128(kind):
         return lambda data: _decimal(data, kind)

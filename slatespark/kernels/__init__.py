@@ -336,6 +336,7 @@ def encode_avro(
     Raises
     ------
     InternalError : a column that does not fit its node
+    InvalidRequestError : text that is no UTF-8
     """
     values: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("avro_encode").encode_avro(
         columns, program, count

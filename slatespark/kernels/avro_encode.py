@@ -23,6 +23,7 @@ from slatespark.kernels._native import (
     store64,
 )
 from slatespark.kernels._sources import address_of, checked_address
+from slatespark.kernels._utf8 import copy_text
 from slatespark.kernels._varint import leading_zeros, write_long
 from slatespark.kernels.avro_program import (
     ARRAY,
@@ -49,6 +50,7 @@ from slatespark.kernels.avro_program import (
     WRITTEN,
     AvroNode,
     EncodeProgram,
+    refuse_text,
 )
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
 
@@ -83,6 +85,8 @@ def encode_avro(
     fingerprint = program.fingerprint - (program.fingerprint >> 63 << 64)
     told = address_of(lines), len(columns), fingerprint, count
     used = _encode(*told, address_of(values), address_of(offsets))
+    if used < 0:
+        raise refuse_text()
     return values[:used], offsets
 
 
@@ -104,13 +108,19 @@ def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, .
 
 @inlined
 def _put_bytes(at: int, column: int, number: int, take: int) -> int:
-    """Write bytes, with their length in front unless they are a field with parts; return where they end."""
+    """Write bytes, with their length in front unless they are a field with parts; return where they end.
+
+    0 where they should be text and are no UTF-8.
+    """
     offset_at = load64(column + _OFFSETS) + 8 * number
     offset = load64(offset_at)
     size = load64(offset_at + 8) - offset
     if take != TAKE_NESTED:
         at = write_long(at, size)
-    copy_wide(at, load64(column + _DATA) + offset, size, load64(column + _DATA_END))
+    source = load64(column + _DATA) + offset
+    if take == TAKE_TEXT:
+        return at + size if copy_text(at, source, size, load64(column + _DATA_END)) else 0
+    copy_wide(at, source, size, load64(column + _DATA_END))
     return at + size
 
 
@@ -134,7 +144,7 @@ def _put_decimal(at: int, item: int) -> int:
 
 @inlined
 def _put(at: int, column: int, number: int) -> int:
-    """Write one value that is there; return where it ends."""
+    """Write one value that is there; return where it ends, or 0 where it must not be written."""
     take = load64(column + _TAKE)
     if take in (TAKE_TEXT, TAKE_BYTES, TAKE_NESTED):
         return _put_bytes(at, column, number, take)
@@ -161,7 +171,7 @@ def _put(at: int, column: int, number: int) -> int:
 
 @Kernel
 def _encode(columns: int, column_count: int, fingerprint: int, count: int, values: int, offsets: int) -> int:
-    """Write all rows one behind the other, and where each starts; return how many bytes they have.
+    """Write all rows one behind the other, and where each starts; return how many bytes they have, -1 for bad text.
 
     Requires: `values` has room for all, and SLACK bytes.
     """
@@ -185,6 +195,8 @@ def _encode(columns: int, column_count: int, fingerprint: int, count: int, value
                 store8(at, branch)
                 at += 1
             at = _put(at, column, number)
+            if at == 0:
+                return -1
             column += _COLUMN_BYTES
     store64(offsets + 8 * count, at - values)
     return at - values

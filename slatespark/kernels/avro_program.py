@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from slatespark.errors import InvalidRequestError
 from slatespark.kernels.flat import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, INT128
 
 # Avro single-object encoding: these two bytes, 8 bytes of fingerprint little-endian, the body. On disk, do not change.
@@ -172,6 +173,11 @@ TAKES: Final = {
 
 # Those that writing has too.
 WRITTEN: Final = frozenset(TAKES.values()) - {INT_TO_FLOAT32, INT_TO_FLOAT64, WIDEN_FLOAT}
+
+
+def refuse_text() -> InvalidRequestError:
+    """Return the error for text that is none."""
+    return InvalidRequestError("A column holds text that is no UTF-8.", todo="Make it BINARY, or repair the text.")
 
 
 def flattened(nodes: Iterable[AvroNode]) -> Iterator[tuple[AvroNode, int]]:

@@ -144,7 +144,8 @@ def flat_columns(draw: st.DrawFn, count: int) -> tuple[FlatColumn, AvroNode]:
     if node.null_branch >= 0 and draw(st.booleans()):
         valid = np.array(draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)), np.uint8)
     if kind == BYTES:
-        items = draw(st.lists(st.binary(max_size=200), min_size=count, max_size=count))
+        item = st.text(max_size=70).map(str.encode) if wire == TEXT else st.binary(max_size=200)
+        items = draw(st.lists(item, min_size=count, max_size=count))
         start = draw(st.integers(0, 3))  # as of a slice
         offsets = np.cumsum([start, *map(len, items)], dtype=np.int64)
         return FlatColumn(BYTES, np.frombuffer(b"xxx"[:start] + b"".join(items), np.uint8), offsets, valid), node

@@ -300,8 +300,10 @@ def test_json_round_trip(table: tuple[list[Any], list[list[Any]]]) -> None:
     found, status = decode_json_values(*rows_of(values), fields=fields, wanted=[item.name for item in fields])
     assert not status.any()
     nullable = [item.with_nullable(True) for item in fields]
-    again = cut(encode_avro_values(list(found.values()), nullable, avro_schema(nullable)))
-    assert again == encoded(nullable, columns)
+    schema = avro_schema(nullable)
+    again = cut(encode_avro_values(list(found.values()), nullable, schema))
+    for one, other in zip(again, encoded(nullable, columns), strict=True):  # JSON has one NaN
+        assert repr(read_with_fastavro(one, schema)) == repr(read_with_fastavro(other, schema))
 
 
 @given(

@@ -21,6 +21,7 @@ from slatespark.kernels.avro_program import (
     WRITTEN,
     AvroNode,
     EncodeProgram,
+    refuse_text,
 )
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
 
@@ -59,6 +60,8 @@ def _field(column: FlatColumn, node: AvroNode, row: int) -> bytes:
 def _value(column: FlatColumn, wire: int, row: int) -> bytes:
     if column.offsets is not None:
         item = column.data[column.offsets[row] : column.offsets[row + 1]].tobytes()
+        if wire == TEXT and not is_text(item):
+            raise refuse_text()
         return _long(len(item)) + item if wire in (DATA, TEXT) else item
     width = ITEM_BYTES[column.kind]
     item = column.data[row * width : (row + 1) * width].tobytes()
@@ -69,6 +72,15 @@ def _value(column: FlatColumn, wire: int, row: int) -> bytes:
         size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # with a bit for the sign
         return _long(size) + number.to_bytes(size, "big", signed=True)
     return item
+
+
+def is_text(data: bytes) -> bool:
+    """Tell whether bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _long(number: int) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slatespark.errors import InternalError
+from slatespark.errors import InternalError, InvalidRequestError
 from slatespark.kernels.avro_program import (
     ARRAY,
     BOOLEAN,
@@ -250,6 +250,10 @@ def test_text_is_utf8(kernels: Any, bad: str, before: int, after: int) -> None:
         data.decode()
     assert one(kernels, TEXT, BYTES, zigzag(len(data)) + data) == MALFORMED
     assert one(kernels, DATA, BYTES, zigzag(len(data)) + data) == data
+    column = FlatColumn(BYTES, np.frombuffer(data, np.uint8), np.array([0, len(data)]))
+    with pytest.raises(InvalidRequestError, match="no UTF-8"):
+        kernels.encode_avro([column], EncodeProgram(FINGERPRINT, (AvroNode(TEXT),)), 1)
+    kernels.encode_avro([column], EncodeProgram(FINGERPRINT, (AvroNode(DATA),)), 1)
     good = b"a" * before + "é€😀\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\0".encode() + b"b" * after
     assert one(kernels, TEXT, BYTES, zigzag(len(good)) + good) == good
 
