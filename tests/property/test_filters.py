@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -15,11 +16,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slatespark.encoding.predicates import Comparison, KeyPlan, Literal, bind_filter, plan_keys
+from slatespark.encoding.predicates import Comparison, Filter, KeyPlan, Literal, bind_filter, parse_filter, plan_keys
 from slatespark.encoding.predicates import grammar as does
 from slatespark.encoding.predicates import key_plan as planning
 from slatespark.encoding.predicates import literals as kinds
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import OptionError
+from tests.support.random_filters import SCHEMA, Dice, random_filter
 
 TYPES = {
     "flag": pa.bool_(),
@@ -236,3 +239,36 @@ def test_arrays_may_begin_within_their_buffers(values: list[int | None], start: 
     condition = bind_filter([not_negative], pa.schema([("x", pa.int32())]))
     array = pa.array(values, pa.int32())[start:]
     assert condition.mask({"x": array}).tolist() == [value is not None and value >= 0 for value in values[start:]]
+
+
+# --- any text ---------------------------------------------------------------------------------------------------------
+
+WORDS = "text number AND IN NOT LIKE BETWEEN IS NULL DATE TIMESTAMP <=> <> 1 .5 1e999 1e9999BD 'a%' '2026' X'0' r' '\\"
+PIECES = st.sampled_from([*WORDS.split(), "`Mixed Case`", "9" * 50, *"=,()'`\"-"])
+
+
+@st.composite
+def damaged_filters(draw: st.DrawFn) -> str:
+    """A filter that Spark takes, in which something was put, cut or changed."""
+    text = random_filter(Dice(draw(st.integers(0, 10_000))))
+    start = draw(st.integers(0, len(text)))
+    end = min(len(text), start + draw(st.integers(0, 3)))
+    return text[:start] + draw(st.one_of(PIECES, st.text(max_size=3))) + text[end:]
+
+
+@given(st.one_of(st.text(), st.lists(PIECES, max_size=12).map(" ".join), damaged_filters()))
+@settings(deadline=None, max_examples=1500)
+def test_any_text_is_a_filter_or_an_error_that_shows_the_place(text: str) -> None:
+    codec = RowCodec(SCHEMA, ("text", "number"), "tuple", "avro")
+    found = outcome(text)
+    if isinstance(found, OptionError):
+        assert re.search("at character [0-9]+: `|at the end of the text, after `", str(found))
+    else:
+        check_plan(plan_keys(found, codec))
+
+
+def outcome(text: str) -> Filter | OptionError:
+    try:
+        return bind_filter(parse_filter(text), SCHEMA)
+    except OptionError as error:
+        return error

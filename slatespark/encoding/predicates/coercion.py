@@ -38,7 +38,13 @@ from slatespark.encoding.predicates.literals import (
     Literal,
     describe_literal,
 )
-from slatespark.encoding.predicates.ordering import first_double_at_least, float_ordinal, has_bytes, universe
+from slatespark.encoding.predicates.ordering import (
+    first_double_at_least,
+    float_ordinal,
+    has_bytes,
+    is_float32,
+    universe,
+)
 from slatespark.encoding.predicates.place import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import OptionError
@@ -144,7 +150,7 @@ def _exact_span(value: Fraction, kind: pa.DataType) -> Interval:
 
 
 def _double_span(value: float, kind: pa.DataType) -> Interval:
-    if pa.types.is_float64(kind):
+    if pa.types.is_float64(kind) or (pa.types.is_float32(kind) and is_float32(value)):
         ordinal = float_ordinal(value, kind)
         return ordinal, ordinal + 1
     return first_double_at_least(value, kind), first_double_at_least(value, kind, above=True)

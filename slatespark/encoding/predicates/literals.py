@@ -56,6 +56,8 @@ def number_literal(text: str, *, negative: bool, place: Place) -> Literal:
     OptionError
         When it does not fit the type that its suffix or form names.
     """
+    if text.isdigit() and len(text) <= MAX_DIGITS:  # what long lists are made of
+        return Literal(NUMBER, Fraction(-int(text) if negative else int(text)), place)
     match = _NUMBER.fullmatch(text.lower())
     assert match is not None  # the token has this form
     suffix = match["suffix"] or ""

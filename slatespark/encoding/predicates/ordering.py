@@ -73,6 +73,12 @@ def float_ordinal(value: float, kind: pa.DataType) -> int:
     return bits if bits >= 0 else -(bits & np.iinfo(as_bits).max)
 
 
+def is_float32(value: float) -> bool:
+    """Tell whether a FLOAT holds the number exactly."""
+    with np.errstate(over="ignore"):
+        return math.isnan(value) or float(np.float32(value)) == value
+
+
 def as_double(ordinal: int, kind: pa.DataType) -> float:
     """Return the value of an ordinal as Spark casts it to DOUBLE: to the nearest; requires a type of numbers."""
     flat = flat_kind(kind)
