@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, parse_properties, split_creation
+from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frames import detail_frame, files_frame, history_frame, runs_frame
@@ -224,7 +226,9 @@ class SlateTable:
             When anything was committed to the table after the rows were read.
         """
         with own_errors():
-            change = self._begin_change()
+            # Only a filter more: Spark still decides, so that text means here what it means everywhere in Spark.
+            narrowed = {"filter": condition} if is_filter(condition, self._codec().schema, self._spark) else {}
+            change = self._begin_change(narrowed)
             rows = change.rows if condition is None else change.rows.where(expression(condition))
             keys = rows.select(*[quoted(name) for name in change.key_columns])
             self._write_change(change, keys, **{**writeOptions, "operation": "delete"})
@@ -292,10 +296,10 @@ class SlateTable:
 
     # --- in between ---------------------------------------------------------------------------------------------------
 
-    def _begin_change(self) -> Change:
+    def _begin_change(self, narrowed: Mapping[str, Any] | None = None) -> Change:
         """Return what a change depends on; the number is taken first, so that no commit in between goes unseen."""
         last_seq = resolve_snapshot(self._stores(), self._read_options(), SystemClock()).max_seq
-        rows = self._load({})
+        rows = self._load(narrowed or {})
         keys = tuple(resolve_columns(self._key_columns(), rows.columns))
         return Change(rows if self.name is None else rows.alias(self.name), last_seq, keys)
 
@@ -314,8 +318,11 @@ class SlateTable:
         return {name: _text(name, value) for name, value in {**self._options, **options}.items() if value is not None}
 
     def _key_columns(self) -> tuple[str, ...]:
+        return self._codec().key_columns
+
+    def _codec(self) -> RowCodec:
         stores = self._stores()
-        return resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
+        return resolve_codec(stores, fetch_latest_manifest(stores)[1])
 
     def _stores(self) -> TableStores:
         options = self._read_options()

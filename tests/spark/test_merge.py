@@ -14,7 +14,7 @@ from slatespark import CommitConflictError, InvalidRequestError, SchemaError, Sl
 from slatespark.spark.merge import SlateMergeBuilder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -38,13 +38,18 @@ def merge(table: SlateTable, source: DataFrame, condition: Any = ON) -> SlateMer
     return table.alias("t").merge(source.alias("s"), condition)
 
 
+def only(frame: DataFrame) -> Row:
+    [row] = frame.collect()
+    return row
+
+
 def stored(table: SlateTable) -> list[tuple[Any, ...]]:
-    path = table.detail().first()["url"]
+    path = only(table.detail())["url"]
     return [tuple(row.values()) for row in SlateStore.open(path).scan().read_all().to_pylist()]
 
 
 def versions(table: SlateTable) -> int:
-    return table.detail().first()["version"]
+    return int(only(table.detail())["version"])
 
 
 def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable) -> None:
@@ -53,7 +58,7 @@ def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable
     merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert stored(table) == [START[0], START[1], ("b", 1, 31, "III"), START[3], ("c", 9, 90, None)]
     assert versions(table) == before + 2  # the claim and the commit
-    assert table.history(1).first()["rows"]["put"] == 2
+    assert only(table.history(1))["rows"]["put"] == 2
 
 
 def test_all_clauses_at_once(spark: SparkSession, table: SlateTable) -> None:

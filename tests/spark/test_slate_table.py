@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import LongType, StringType, StructType
@@ -21,11 +22,12 @@ from slatespark import (
     TableExistsError,
     TableNotFoundError,
 )
+from slatespark.spark.conditions import is_filter
 from slatespark.spark.frames import DETAIL, FILES, HISTORY, RUNS
 from tests.support.cluster import run_in_cluster
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -47,6 +49,11 @@ def people(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
     return spark.createDataFrame(list(rows), SCHEMA)
 
 
+def only(frame: DataFrame) -> Row:
+    [row] = frame.collect()
+    return row
+
+
 def stored(table: SlateTable, **options: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in table.toDF(**options).collect())
 
@@ -59,11 +66,12 @@ ADA, BOB, CID = ("a", 1, "Ada", 1.5), ("a", 2, "Bob", None), ("b", 1, "Cid", 0.5
 
 def test_a_table_is_created_from_ddl_or_a_struct(spark: SparkSession, tmp_path: Path) -> None:
     struct = StructType().add("id", LongType(), nullable=False).add("name", StringType())
-    for number, schema in enumerate(["id BIGINT NOT NULL, name STRING", struct]):
+    schemas: list[str | StructType] = ["id BIGINT NOT NULL, name STRING", struct]
+    for number, schema in enumerate(schemas):
         table = SlateTable.create(spark, str(tmp_path / str(number)), schema, "id", defaultTtl="7d")
         assert table.toDF().dtypes == [("id", "bigint"), ("name", "string")]
         assert table.toDF().count() == 0
-        assert table.detail().first()["properties"] == {"defaultTtl": "7d"}
+        assert only(table.detail())["properties"] == {"defaultTtl": "7d"}
 
 
 def test_a_table_is_created_once(spark: SparkSession, path: str) -> None:
@@ -235,8 +243,8 @@ def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable
     table.write(people(spark, ADA, BOB))
     begin = SlateTable._begin_change
 
-    def begin_late(self: SlateTable) -> Any:
-        change = begin(self)
+    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+        change = begin(self, *narrowed)
         SlateTable.forPath(spark, self._path).write(people(spark, CID))
         return change
 
@@ -244,6 +252,21 @@ def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable
     with pytest.raises(CommitConflictError):
         table.delete("id = 1")
     assert stored(table) == [ADA, BOB, CID]
+
+
+def test_a_condition_is_a_filter_where_both_mean_the_same(spark: SparkSession) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())])
+    assert is_filter("id < 7 AND name LIKE 'a%'", schema, spark)
+    assert is_filter("at < '2026-01-01'", schema, spark)
+    assert not is_filter("length(name) = 2", schema, spark)
+    assert not is_filter("t.id < 7", schema, spark)
+    assert not is_filter(F.col("id") < 7, schema, spark)
+    berlin = spark.newSession()
+    berlin.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    assert is_filter("id < 7", schema, berlin)
+    assert not is_filter("at < '2026-01-01'", schema, berlin)
+    berlin.conf.set("spark.sql.ansi.enabled", "false")
+    assert not is_filter("id < 7", schema, berlin)
 
 
 def test_conditions_that_do_not_resolve_are_sparks_own_errors(spark: SparkSession, table: SlateTable) -> None:
@@ -265,6 +288,7 @@ def test_facts_have_fixed_columns_also_when_there_are_none(spark: SparkSession, 
             (table.runs(), RUNS),
         ]:
             expected = StructType.fromDDL(ddl)
+            assert isinstance(expected, StructType)
             assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in expected]
             frame.collect()
         table.write(people(spark, ADA))
@@ -275,7 +299,7 @@ def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None
     table.setProperties(defaultTtl="90d")
     table.write(people(spark, ADA, BOB))
     table.delete("id = 2")
-    detail = table.detail().first()
+    detail = only(table.detail())
     assert detail["kind"] == "typed"
     assert detail["keyColumns"] == KEYS
     assert (detail["keyFormat"], detail["valueFormat"]) == ("tuple", "avro")
