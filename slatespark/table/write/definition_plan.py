@@ -240,7 +240,7 @@ def join_creation(
 def join_created(
     current: TableDefinition | None, planned: TableDefinition | None, *, merge_schema: bool
 ) -> TableDefinition | None:
-    """Return the definition of a table that two creators made; the second one joins the first.
+    """Return the definition of a table that two creators made; the second one joins the first, who goes on as before.
 
     Raises
     ------
@@ -249,6 +249,7 @@ def join_created(
     """
     here, ours = current or TableDefinition(), planned or TableDefinition()
     same = here.schema == ours.schema and (current is None or here.properties == ours.properties)
+    same = same or (ours.created_by != "" and here.created_by == ours.created_by)
     if not here.same_keys(ours) or not (same or (merge_schema and here.is_typed)):
         raise TableExistsError(
             "Another job created this table meanwhile, with other columns or properties.",

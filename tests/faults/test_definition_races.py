@@ -1,0 +1,345 @@
+"""Two jobs that create, or change, one table at once; crashes between definition and manifest; damaged definitions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.errors import (
+    CommitConflictError,
+    ConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+    UnavailableError,
+)
+from slatespark.options import WriteOptions
+from slatespark.storage.local_store import LocalStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock
+from slatespark.table.definition import DEFINITION_DIR, definition_path, fetch_definition
+from slatespark.table.records import LEASE_LIFETIME_MS, LEASES_DIR
+from slatespark.table.write.load import Load, commit_load, plan_load, run_task
+from tests.faults.jobs import stores_of
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+
+class TypedJob:
+    """A typed write in its phases: planned when made, then `commit`."""
+
+    def __init__(self, store: ObjectStore, rows: pa.Table, clock: Clock, **options: Any) -> None:
+        self.stores, self.clock = stores_of(store), clock
+        parsed = WriteOptions.parse({"path": store.url, **options})
+        load = plan_load(self.stores, clock, rows.schema, parsed)
+        assert load is not None
+        self.load: Load = load
+        self.files = run_task(self.stores, clock, load, 0, rows.to_batches())
+
+    def commit(self) -> None:
+        commit_load(self.stores, self.clock, self.load, (self.files,))
+
+
+def people(**columns: list[Any]) -> pa.Table:
+    return pa.table(columns)
+
+
+def rows_in(store: ObjectStore) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        SlateStore(stores_of(store), FakeClock(), {"path": store.url}).scan().read_all().to_pylist()
+    )
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FailingStore:
+    return FailingStore(LocalStore(tmp_path / "table"))
+
+
+def definitions(store: ObjectStore) -> int:
+    return len(store.list(DEFINITION_DIR))
+
+
+# --- creation -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_created_by_a_check_that_fails(store: FailingStore) -> None:
+    for rows, options in [
+        (people(a=[1]), {"keyColumns": "b"}),
+        (people(a=[1]), {}),
+        (people(a=[1], u=pa.array([1], pa.uint64())), {"keyColumns": "a"}),
+        (people(a=[[1]], b=[2]), {"keyColumns": "a"}),
+        (people(a=["x"], b=["y"], c=["z"]), {"keyColumns": "a", "valueFormat": "utf8"}),
+        (people(a=["x"], b=["y"]), {"keyColumns": "a,b", "keyFormat": "utf8"}),
+        (people(a=[1]), {"keyColumns": "a", "defaultTtl": "7d", "operation": "merge"}),
+    ]:
+        with pytest.raises(InvalidRequestError):
+            TypedJob(store, rows, FakeClock(), **options)
+    assert store.matching("create") == []
+    assert store.matching("put") == []
+
+
+def test_a_job_that_fails_leaves_no_table_and_no_definition(store: FailingStore) -> None:
+    TypedJob(store, people(a=[1], b=[1]), FakeClock(), keyColumns="a")
+    assert definitions(store) == 0
+    TypedJob(store, people(x=["k"], y=[1]), FakeClock(seed=2), keyColumns="x").commit()
+    assert rows_in(store) == [{"x": "k", "y": 1}]
+
+
+def test_the_same_creation_twice(store: FailingStore) -> None:
+    first = TypedJob(store, people(a=[1], b=["x"]), FakeClock(), keyColumns="a")
+    second = TypedJob(store, people(a=[2], b=["y"]), FakeClock(seed=2), keyColumns="A")
+    second.commit()
+    first.commit()
+    assert rows_in(store) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert definitions(store) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (people(a=[2], b=["y"]), {"keyColumns": "b"}),
+        (people(a=[2], b=["y"]), {"keyColumns": "a", "valueFormat": "json"}),
+        (people(a=[2], c=["y"]), {"keyColumns": "a"}),
+        (people(a=[2], b=["y"]), {"keyColumns": "a", "defaultTtl": "1h"}),
+        (people(key=[b"k"], value=[b"v"]), {}),
+    ],
+)
+@pytest.mark.parametrize("moment", ["after manifest 1", "before manifest 1"])
+def test_another_creation_of_the_same_table_is_refused(
+    store: FailingStore, rows: pa.Table, options: dict[str, Any], moment: str
+) -> None:
+    """Whoever puts definition 1 first wins, whatever happens between that and its manifest."""
+    clock = FakeClock()
+    loser = TypedJob(store, rows, FakeClock(seed=2), **options)
+    winner = TypedJob(store, people(a=[1], b=["x"]), clock, keyColumns="a")
+    failures: list[type[Exception]] = []
+
+    def lose() -> None:
+        with pytest.raises(TableExistsError) as caught:
+            loser.commit()
+        failures.append(caught.type)
+
+    if moment == "before manifest 1":
+        store.run(lose, "create", "manifest/*1.manifest")
+    winner.commit()
+    if moment == "after manifest 1":
+        lose()
+    assert failures == [TableExistsError]
+    assert rows_in(store) == [{"a": 1, "b": "x"}]
+
+
+def test_creations_that_differ_in_columns_join_if_told_so(store: FailingStore) -> None:
+    joiner = TypedJob(store, people(a=[2], c=[0.5]), FakeClock(seed=2), keyColumns="a", mergeSchema=True)
+    first = TypedJob(store, people(a=[1], b=["x"]), FakeClock(), keyColumns="a")
+    store.run(joiner.commit, "create", "manifest/*1.manifest")
+    first.commit()
+    assert rows_in(store) == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": 0.5}]
+    assert definitions(store) == 2
+
+
+def crash_after_definition(store: FailingStore, clock: Clock) -> None:
+    """What a process leaves that dies right before manifest 1: its definition and its lease."""
+    job = TypedJob(store, people(a=[1], b=["x"]), clock, keyColumns="a")
+    store.fail("create", "manifest/*", times=100)
+    with pytest.raises(UnavailableError):
+        job.commit()
+    store.cues.clear()
+    assert definitions(store) == 1
+
+
+def test_a_definition_without_a_manifest_is_no_table(store: FailingStore) -> None:
+    crash_after_definition(store, FakeClock())
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(store.url)
+
+
+def test_a_creator_that_crashed_binds_key_columns_and_no_others(store: FailingStore) -> None:
+    clock = FakeClock()
+    crash_after_definition(store, clock)
+    with pytest.raises(TableExistsError, match="Another job is creating this table"):
+        TypedJob(store, people(b=["k"], c=[1]), clock, keyColumns="b")
+    with pytest.raises(TableExistsError, match="other columns"):
+        TypedJob(store, people(a=[1], c=[1]), clock, keyColumns="a")
+    clock.advance(LEASE_LIFETIME_MS)
+    with pytest.raises(
+        TableExistsError, match=r"left its definition behind.*It has key columns a.*remove it with vacuum"
+    ):
+        TypedJob(store, people(b=["k"], c=[1]), clock, keyColumns="b")
+    TypedJob(store, people(a=[1], c=[1]), clock, keyColumns="a").commit()
+    assert rows_in(store) == [{"a": 1, "c": 1}]
+
+
+def test_a_creator_whose_lease_ended_gives_up(store: FailingStore) -> None:
+    clock = FakeClock()
+    slow = TypedJob(store, people(a=[1], b=["x"]), clock, keyColumns="a")
+    clock.advance(LEASE_LIFETIME_MS)
+    with pytest.raises(ConflictError, match="its lease ended"):
+        slow.commit()
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(store.url)
+
+
+def test_a_creator_whose_lease_was_removed_gives_up_right_before_manifest_1(store: FailingStore) -> None:
+    job = TypedJob(store, people(a=[1]), FakeClock(), keyColumns="a")
+    [lease] = store.list(LEASES_DIR)
+    store.run(lambda: store.inner.delete(lease.path), "create", definition_path(1))
+    with pytest.raises(ConflictError, match="its lease ended"):
+        job.commit()
+
+
+def test_threads_that_create_at_once(tmp_path: Path) -> None:
+    """All with one key: every row is there. With different keys: one wins, the others are told."""
+    barrier = threading.Barrier(4)
+
+    def create(place: Path, rows: pa.Table, keys: str) -> Exception | None:
+        job = TypedJob(
+            LocalStore(place), rows, FakeClock(seed=hash((str(place), keys, str(rows))) % 2**32), keyColumns=keys
+        )
+        barrier.wait()
+        try:
+            job.commit()
+        except TableExistsError as exc:
+            return exc
+        return None
+
+    same, different = tmp_path / "same", tmp_path / "different"
+    with ThreadPoolExecutor(4) as threads:
+        done = [threads.submit(create, same, people(a=[n], b=[n]), "a") for n in range(4)]
+        assert [item.result() for item in done] == [None] * 4
+    assert rows_in(LocalStore(same)) == [{"a": n, "b": n} for n in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        done = [threads.submit(create, different, people(a=[n], b=[n]), "ab"[n % 2]) for n in range(4)]
+        failures = [item.result() for item in done]
+    found = fetch_definition(stores_of(LocalStore(different)))
+    assert found is not None
+    [key] = found[1].key_columns
+    assert [failure is None for failure in failures] == [("ab"[n % 2] == key) for n in range(4)]
+    assert rows_in(LocalStore(different)) == [{"a": n, "b": n} for n in range(4) if "ab"[n % 2] == key]
+
+
+# --- evolution ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(store: FailingStore) -> FailingStore:
+    TypedJob(store, people(k=[1], v=pa.array([1], pa.int32())), FakeClock(), keyColumns="k").commit()
+    return store
+
+
+def evolver(store: ObjectStore, seed: int, rows: pa.Table) -> TypedJob:
+    return TypedJob(store, rows, FakeClock(seed=seed), mergeSchema=True)
+
+
+def test_two_that_evolve_at_once_merge(table: FailingStore) -> None:
+    wider = evolver(table, 2, people(k=[2], v=[2**40], x=["wider"]))
+    other = evolver(table, 3, people(k=[3], y=[b"other"]))
+    table.run(other.commit, "create", definition_path(2))
+    wider.commit()
+    assert rows_in(table) == [
+        {"k": 1, "v": 1, "y": None, "x": None},
+        {"k": 2, "v": 2**40, "y": None, "x": "wider"},
+        {"k": 3, "v": None, "y": b"other", "x": None},
+    ]
+    assert definitions(table) == 3
+
+
+def test_two_that_evolve_differently_one_is_told(table: FailingStore) -> None:
+    numbers, texts = evolver(table, 2, people(k=[2], x=[1])), evolver(table, 3, people(k=[3], x=["text"]))
+    table.run(texts.commit, "create", definition_path(2))
+    with pytest.raises(SchemaError, match="Column x is STRING in the table and BIGINT in the rows"):
+        numbers.commit()
+    assert rows_in(table) == [{"k": 1, "v": 1, "x": None}, {"k": 3, "v": None, "x": "text"}]
+
+
+def test_a_column_dropped_meanwhile_stays_dropped(table: FailingStore) -> None:
+    job = TypedJob(table, people(k=[2], v=pa.array([2], pa.int32())), FakeClock(seed=2))
+    SlateStore(stores_of(table), FakeClock(seed=3), {"path": table.url}).dropColumns("v")
+    job.commit()
+    assert rows_in(table) == [{"k": 1}, {"k": 2}]
+
+
+def test_properties_set_meanwhile_stay(table: FailingStore) -> None:
+    job = evolver(table, 2, people(k=[2], x=[1]))
+    other = SlateStore(stores_of(table), FakeClock(seed=3), {"path": table.url})
+    table.run(lambda: other.setProperties(retention="7d"), "create", definition_path(2))
+    job.commit()
+    assert other.definition.properties == {"retention": "7d"}
+    assert other.definition.codec().schema.names == ["k", "v", "x"]
+
+
+def test_a_crash_between_definition_and_manifest_harms_nobody(table: FailingStore) -> None:
+    before = rows_in(table)
+    job = evolver(table, 2, people(k=[2], v=[2**40], x=["lost"]))
+    table.fail("create", "manifest/*", times=100)
+    with pytest.raises(UnavailableError):
+        job.commit()
+    table.cues.clear()
+    assert rows_in(table) == [{**row, "x": None} for row in before]
+    TypedJob(table, people(k=[2], v=[3], x=["again"]), FakeClock(seed=5)).commit()
+    assert rows_in(table)[1:] == [{"k": 2, "v": 3, "x": "again"}]
+
+
+def test_a_table_made_anew_under_a_write_is_noticed(table: FailingStore) -> None:
+    job = TypedJob(table, people(k=[2], v=pa.array([2], pa.int32())), FakeClock(seed=2))
+    table.delete(definition_path(1))
+    with pytest.raises(ConflictError, match="removed and created anew"):
+        job.commit()
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store: SlateStore.open(store.url).scan().read_all(),
+        lambda store: SlateStore.open(store.url).get(1),
+        lambda store: SlateStore.open(store.url).write(people(k=[1], v=[1])),
+        lambda store: SlateStore.open(store.url).setProperties(retention="1d"),
+        lambda store: SlateStore.open(store.url).delete("k = 1"),
+    ],
+    ids=["scan", "get", "write", "setProperties", "delete"],
+)
+def test_a_damaged_definition_stops_everything(table: FailingStore, act: Callable[[ObjectStore], object]) -> None:
+    table.put(definition_path(1), [b'{"formatVersion": 1'])
+    listed = [meta.path for meta in table.list("manifest/")]
+    with pytest.raises(CorruptDataError, match=r"slatespark/table/0+1\.json: the table's definition is damaged"):
+        act(table)
+    assert [meta.path for meta in table.list("manifest/")] == listed
+
+
+# --- ifLastSeq ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_committed_above_what_was_read_stop_the_commit(table: FailingStore) -> None:
+    def job(seed: int, last_seq: int, value: int) -> TypedJob:
+        rows = people(k=[1], v=pa.array([value], pa.int32()))
+        return TypedJob(table, rows, FakeClock(seed=seed), ifLastSeq=last_seq)
+
+    stale = job(2, 1, 7)
+    job(3, 1, 8).commit()
+    manifests = len(table.list("manifest/"))
+    with pytest.raises(CommitConflictError, match="rows up to sequence number 2 were committed, above 1"):
+        stale.commit()
+    assert len(table.list("manifest/")) == manifests, "it is noticed before the claim"
+    job(4, 2, 9).commit()
+    assert rows_in(table) == [{"k": 1, "v": 9}]
+
+
+def test_rows_committed_during_the_claim_stop_the_commit(table: FailingStore) -> None:
+    other = TypedJob(table, people(k=[5], v=pa.array([5], pa.int32())), FakeClock(seed=3))
+    stale = TypedJob(table, people(k=[1], v=pa.array([7], pa.int32())), FakeClock(seed=2), ifLastSeq=1)
+    table.run(other.commit, "create", "manifest/*")
+    with pytest.raises(CommitConflictError, match="above 1"):
+        stale.commit()
+    assert rows_in(table) == [{"k": 1, "v": 1}, {"k": 5, "v": 5}]
