@@ -115,7 +115,7 @@ def decode_avro(
     named = address_of(table), len(sources), address_of(rows), count
     told = address_of(writers), len(program.writers), address_of(column_lines), len(columns)
     _decode(*named, *told, address_of(stack), address_of(status))
-    return [_used(column) for column in columns], status
+    return [_give_back(column) for column in columns], status
 
 
 def _new_column(kind: int, count: int, total: int) -> FlatColumn:
@@ -137,10 +137,11 @@ def _column_line(column: FlatColumn) -> tuple[int, ...]:
     return ITEM_BYTES.get(column.kind, 0), address_of(column.data), offsets, valid
 
 
-def _used(column: FlatColumn) -> FlatColumn:
-    if column.offsets is None:
-        return column
-    return FlatColumn(column.kind, column.data[: int(column.offsets[-1])], column.offsets, column.valid)
+def _give_back(column: FlatColumn) -> FlatColumn:
+    """Return the column without the room that its bytes did not need; that stays where it is and copies nothing."""
+    if column.offsets is not None:
+        column.data.resize(int(column.offsets[-1]), refcheck=False)
+    return column
 
 
 def _writer_lines(program: DecodeProgram, columns: int) -> list[NDArray[np.int64]]:
