@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -59,11 +60,13 @@ def put(
     options = write_options(table, {"mergeSchema": merge_schema or None}, option)
     codec = table_codec(open_stores(table, storage=storage_options(storage), wal_path=wal_path))
     wanted = wanted_columns(codec, options, adds_columns=merge_schema, as_text=as_text)
-    with progress_bar() as progress:
-        rows = CountedRows(
-            read_files([file], FileFormat.JSON, wanted, progress) if file is not None else _rows(objects or [], wanted)
-        )
-        version = open_store(table, storage=storage, wal_path=wal_path).write(rows.reader(), **options)
+    store = open_store(table, storage=storage, wal_path=wal_path)
+    with progress_bar() as progress, ExitStack() as stack:
+        given = _rows(objects or [], wanted)
+        if file is not None:
+            given = stack.enter_context(read_files([file], FileFormat.JSON, wanted, progress))
+        rows = CountedRows(given)
+        version = store.write(rows.reader(), **options)
     show_commit(version, rows.count, as_json=as_json)
 
 

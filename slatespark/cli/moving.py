@@ -100,8 +100,8 @@ def import_rows(
     file_format = format_of(files[0], file_format)
     wanted = _wanted(table, options, column_types(types), storage=storage, wal_path=wal_path)
     wanted = replace(wanted, adds_columns=merge_schema, as_text=as_text, null_text=null)
-    with progress_bar() as progress:
-        rows = CountedRows(read_files(files, file_format, wanted, progress))
+    with progress_bar() as progress, read_files(files, file_format, wanted, progress) as given:
+        rows = CountedRows(given)
         reader = rows.reader()
         store, options = _store(table, reader.schema, options, storage=storage, wal_path=wal_path)
         version = store.write(reader, mode="overwrite" if overwrite else "append", **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -28,20 +28,22 @@ SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new 
 _CSV_BLOCK_BYTES: Final = 4 << 20
 
 
+@contextmanager
 def read_files(
     files: Sequence[str], file_format: FileFormat, wanted: Wanted, progress: ProgressListener | None
-) -> pa.RecordBatchReader:
-    """Return the rows of files as one reader.
+) -> Iterator[pa.RecordBatchReader]:
+    """Open files for as long as the block runs; yields their rows as one reader.
 
     Raises
     ------
     InvalidRequestError
         Naming the file, at the call or while batches are taken: it is not there, is no such file, or has other columns.
     """
-    meter = _Meter(files, progress)
-    readers = (_read_file(file, file_format, wanted, meter) for file in files)
-    first = next(readers)
-    return pa.RecordBatchReader.from_batches(first.schema, _chained(first, chain([first], readers), files))
+    with ExitStack() as stack:
+        meter = _Meter(files, progress)
+        readers = (_read_file(file, file_format, wanted, meter, stack) for file in files)
+        first = next(readers)
+        yield pa.RecordBatchReader.from_batches(first.schema, _chained(first, chain([first], readers), files))
 
 
 class CountedRows:
@@ -116,10 +118,10 @@ def _size(file: str) -> int:
         raise _unreadable(file, exc) from exc
 
 
-def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter) -> _FileRows:
+def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
     read = {FileFormat.PARQUET: _read_parquet, FileFormat.CSV: _read_csv, FileFormat.JSON: _read_json}[file_format]
     try:
-        return read(file, wanted, meter)
+        return read(file, wanted, meter, stack)
     except (pa.ArrowInvalid, OSError) as exc:
         raise _unreadable(file, exc) from exc
 
@@ -127,10 +129,10 @@ def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
+def _read_parquet(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
     if file == STANDARD_INPUT:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
-    source = pq.ParquetFile(file)
+    source = stack.enter_context(pq.ParquetFile(file))
     schema = source.schema_arrow
     for name in schema.names:
         wanted.type_of(name)  # refuses what the table lacks
@@ -138,12 +140,11 @@ def _read_parquet(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
         schema = pa.schema([_as_bytes(item, wanted) for item in schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with source:
-            rows = 0
-            for batch in source.iter_batches(PARQUET_ROWS):
-                rows += batch.num_rows
-                meter.show(_size(file) * rows // max(1, source.metadata.num_rows))
-                yield batch.cast(schema) if wanted.as_text else batch
+        rows = 0
+        for batch in source.iter_batches(PARQUET_ROWS):
+            rows += batch.num_rows
+            meter.show(_size(file) * rows // max(1, source.metadata.num_rows))
+            yield batch.cast(schema) if wanted.as_text else batch
         meter.finish(file)
 
     return _FileRows(schema, batches())
@@ -158,37 +159,37 @@ def _as_bytes(item: pa.Field, wanted: Wanted) -> pa.Field:
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
-    stack = ExitStack()
+def _read_csv(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
     raw = _open(file, stack)
     codec = compression_of(file)
-    stream = pa.CompressedInputStream(raw, codec) if codec else raw
+    stream = raw if codec is None else stack.enter_context(pa.CompressedInputStream(raw, codec))
     known = [*(wanted.schema.names if wanted.schema is not None else ()), *wanted.types]
-    source = pa_csv.open_csv(
-        stream,
-        read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-        convert_options=pa_csv.ConvertOptions(
-            column_types={name: pa.string() for name in known},
-            null_values=["", *([wanted.null_text] if wanted.null_text is not None else [])],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            timestamp_parsers=[pa_csv.ISO8601],
-        ),
+    source = stack.enter_context(
+        pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types={name: pa.string() for name in known},
+                null_values=["", *([wanted.null_text] if wanted.null_text is not None else [])],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                timestamp_parsers=[pa_csv.ISO8601],
+            ),
+        )
     )
     schema = pa.schema([pa.field(item.name, wanted.type_of(item.name) or item.type) for item in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
         first_row = 1
-        with stack:
-            for batch in source:
-                meter.show(_position(raw))
-                arrays = [
-                    array_of_text(column, item, as_text=wanted.as_text, first_row=first_row)
-                    for column, item in zip(batch.columns, schema, strict=True)
-                ]
-                first_row += batch.num_rows
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for batch in source:
+            meter.show(_position(raw))
+            arrays = [
+                array_of_text(column, item, as_text=wanted.as_text, first_row=first_row)
+                for column, item in zip(batch.columns, schema, strict=True)
+            ]
+            first_row += batch.num_rows
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         meter.finish(file)
 
     return _FileRows(schema, batches())
@@ -205,21 +206,21 @@ def _position(stream: BinaryIO) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------------------------
 
 
-def _read_json(file: str, wanted: Wanted, meter: _Meter) -> _FileRows:
-    stack = ExitStack()
+def _read_json(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
     raw = _open(file, stack)
     codec = compression_of(file)
-    stream = io.BufferedReader(pa.CompressedInputStream(raw, codec)) if codec else raw
+    stream = raw
+    if codec is not None:
+        stream = stack.enter_context(io.BufferedReader(pa.CompressedInputStream(raw, codec)))
     is_exact = wanted.schema is None or has_decimals(wanted.schema, wanted.types)
     chunks = read_chunks(stream, file, Decimal if is_exact else float)
     first = list(_first_chunks(chunks))
     schema = schema_of_objects([item for chunk in first for _, item in chunk], wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with stack:
-            for chunk in chain(first, chunks):
-                meter.show(_position(raw))
-                yield batch_of_objects(chunk, schema, wanted, f"{file}: line ")
+        for chunk in chain(first, chunks):
+            meter.show(_position(raw))
+            yield batch_of_objects(chunk, schema, wanted, f"{file}: line ")
         meter.finish(file)
 
     return _FileRows(schema, batches())

@@ -1,0 +1,264 @@
+"""Files in and out: what was exported and is imported again is the same table."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slatespark import SlateStore
+from slatespark.cli import read_files
+from tests.unit.cli.shell import answer, done, refused, rows, run
+
+SCHEMA = pa.schema(
+    [
+        ("tenant", pa.string()),
+        ("id", pa.int64()),
+        ("flag", pa.bool_()),
+        ("ratio", pa.float64()),
+        ("small", pa.float32()),
+        ("amount", pa.decimal128(20, 3)),
+        ("name", pa.string()),
+        ("data", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("took", pa.duration("us")),
+        ("clock", pa.time64("ns")),
+        ("tags", pa.list_(pa.string())),
+        ("sizes", pa.map_(pa.string(), pa.int32())),
+        ("place", pa.struct([("x", pa.float64()), ("names", pa.list_(pa.binary()))])),
+    ]
+)
+FULL: dict[str, object] = {
+    "tenant": 'say "hi", ok\n',
+    "id": -(2**63),
+    "flag": True,
+    "ratio": 0.1,
+    "small": 0.5,
+    "amount": Decimal("12345678901234567.891"),
+    "name": "",
+    "data": b"\x00\xff",
+    "day": dt.date(1, 1, 1),
+    "at": dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
+    "local": dt.datetime(2026, 1, 31, 12, 0, 0, 5),  # noqa: DTZ001  # a timestamp without time zone
+    "took": dt.timedelta(days=-3, microseconds=1),
+    "clock": dt.time(23, 59, 59, 999999),
+    "tags": ["", None, "null"],
+    "sizes": [("a", 1), ("b", None)],
+    "place": {"x": None, "names": [b"", None]},
+}
+EMPTY: dict[str, object] = {**dict.fromkeys(SCHEMA.names), "tenant": "", "id": 0}
+ODD: dict[str, object] = {
+    **EMPTY,
+    "id": 7,
+    "ratio": float("nan"),
+    "small": float("-inf"),
+    "tags": [],
+    "name": "NULL",
+    "data": b"",
+}
+FORMATS = ["rows.parquet", "rows.csv", "rows.jsonl", "rows.csv.gz", "rows.jsonl.zst", "rows.ndjson"]
+
+
+def typed(path: Path, *content: dict[str, object]) -> Path:
+    store = SlateStore.create(str(path), schema=SCHEMA, keyColumns=["tenant", "id"])
+    if content:
+        store.write(pa.Table.from_pylist(list(content), SCHEMA))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return typed(tmp_path / "t", FULL, EMPTY, ODD)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_exported_can_be_imported(table: Path, tmp_path: Path, name: str) -> None:
+    exported = answer("export", table, tmp_path / name)
+    assert exported == {
+        "version": 3,
+        "rows": 3,
+        "file": str(tmp_path / name),
+        "bytes": (tmp_path / name).stat().st_size,
+    }
+    copy = typed(tmp_path / "copy")
+    assert answer("import", copy, tmp_path / name) == {"version": 3, "rows": 3}
+    assert rows(copy) == rows(table)
+    assert str(SlateStore.open(str(copy)).scan().read_all()) == str(SlateStore.open(str(table)).scan().read_all())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("text", [[], ["--text"]])
+def test_raw_tables_too(tmp_path: Path, name: str, text: list[str]) -> None:
+    store = SlateStore.create(str(tmp_path / "raw"))
+    content = {"key": [b"a", 'ü\n"'.encode(), b"z"], "value": [b"", b"x,y", b"1"]}
+    store.write(pa.table(content, schema=pa.schema([("key", pa.binary()), ("value", pa.binary())])))
+    done("export", tmp_path / "raw", tmp_path / name, *text)
+    done("import", tmp_path / "copy", tmp_path / name, *text)  # creates it
+    assert rows(tmp_path / "copy") == rows(tmp_path / "raw")
+
+
+# --- export ---------------------------------------------------------------------------------------------------------
+
+
+def test_export_takes_columns_and_a_filter(table: Path, tmp_path: Path) -> None:
+    done("export", table, tmp_path / "part.csv", "--columns", "id,name", "--where", "id >= 0")
+    assert (tmp_path / "part.csv").read_text() == '"id","name"\n0,\n7,"NULL"\n'
+
+
+def test_export_keeps_what_is_there(table: Path, tmp_path: Path) -> None:
+    target = tmp_path / "rows.json"
+    target.write_text("precious")
+    refused("InvalidRequestError", "export", table, target)
+    assert target.read_text() == "precious"
+    done("export", table, target, "--overwrite", "--columns", "id")
+    assert [json.loads(line)["id"] for line in target.read_text().splitlines()] == [0, 7, FULL["id"]]
+
+
+def test_a_failed_export_leaves_nothing(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "raw"))
+    store.write(pa.table({"key": [b"a", b"\xff"], "value": [b"1", b"2"]}))
+    assert "ff" in refused("InvalidRequestError", "export", tmp_path / "raw", tmp_path / "x.csv", "--text")
+    refused("InvalidRequestError", "export", tmp_path / "raw", tmp_path / "no" / "x.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_the_format_is_named_or_known(table: Path, tmp_path: Path) -> None:
+    refused("OptionError", "export", table, tmp_path / "rows.xls")
+    done("export", table, tmp_path / "rows.xls", "--format", "csv", "--columns", "id")
+    assert (tmp_path / "rows.xls").read_text().startswith('"id"\n')
+    assert run("export", table, tmp_path / "rows.xls", "--format", "xls").exit_code == 2
+
+
+def test_exported_parquet_has_the_columns_of_the_table(table: Path, tmp_path: Path) -> None:
+    done("export", table, tmp_path / "rows.parquet")
+    assert pq.read_schema(tmp_path / "rows.parquet").remove_metadata() == SCHEMA
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    for name in FORMATS:
+        done("export", typed(tmp_path / f"t-{name}"), tmp_path / name)
+        assert answer("import", typed(tmp_path / f"copy-{name}"), tmp_path / name)["rows"] == 0
+
+
+def test_older_versions(table: Path, tmp_path: Path) -> None:
+    done("delete", table, "--where", "id = 7")
+    done("export", table, tmp_path / "old.jsonl", "--version-as-of", "3", "--columns", "id")
+    done("export", table, tmp_path / "new.jsonl", "--columns", "id")
+    assert [len((tmp_path / name).read_text().splitlines()) for name in ("old.jsonl", "new.jsonl")] == [3, 2]
+
+
+# --- import ---------------------------------------------------------------------------------------------------------
+
+
+def test_import_creates_a_typed_table(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("tenant,id,amount,seen\na,1,1.50,2026-01-31T12:00:00Z\nb,2,NA,\n")
+    done(
+        *("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "tenant,id", "--null", "NA"),
+        *("--type", "amount=decimal(10,2)", "--type", "seen=timestamp", "--option", "defaultTtl=7d"),
+    )
+    assert rows(tmp_path / "t") == [
+        {"tenant": "a", "id": 1, "amount": "1.50", "seen": "2026-01-31T12:00:00.000Z"},
+        {"tenant": "b", "id": 2, "amount": None, "seen": None},
+    ]
+    definition = answer("describe", tmp_path / "t")["definition"]
+    assert [column["type"] for column in definition["columns"]] == ["STRING", "BIGINT", "DECIMAL(10,2)", "TIMESTAMP"]
+    assert "defaultTtl" in definition["properties"]
+
+
+def test_import_creates_with_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"name": "a", "n": 1}\n{"name": "b", "more": {"x": [1.5]}}\n')
+    arguments = ["--key-columns", "name", "--key-format", "utf8", "--value-format", "json"]
+    done("import", tmp_path / "t", tmp_path / "in.jsonl", *arguments)
+    assert rows(tmp_path / "t") == [
+        {"name": "a", "n": 1, "more": None},
+        {"name": "b", "n": None, "more": {"x": [1.5]}},
+    ]
+    assert SlateStore.open(str(tmp_path / "t")).definition.key_format == "utf8"
+
+
+def test_several_files_are_one_commit(table: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        row = {**EMPTY, "id": number + 100}
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(row))
+    files = sorted(tmp_path.glob("*.jsonl"))
+    assert answer("import", table, *files) == {"version": 5, "rows": 3}
+    assert [row["id"] for row in rows(table, "--where", "id >= 100")] == [100, 101, 102]
+
+
+def test_import_overwrites_when_told_to(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({**EMPTY, "id": 5}))
+    done("import", table, tmp_path / "in.jsonl", "--overwrite")
+    assert [row["id"] for row in rows(table)] == [5]
+
+
+def test_import_from_standard_input(table: Path) -> None:
+    line = json.dumps({**EMPTY, "id": 5})
+    assert answer("import", table, "-", "--format", "json", stdin=line)["rows"] == 1
+    refused("OptionError", "import", table, "-", stdin=line)
+    refused("InvalidRequestError", "import", table, "-", "--format", "parquet", stdin=line)
+
+
+def test_columns_that_the_table_lacks(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("tenant,id,extra\na,1,5\n")
+    refused("SchemaError", "import", table, tmp_path / "in.csv")
+    done("import", table, tmp_path / "in.csv", "--merge-schema")
+    assert rows(table, "--where", "extra = 5", "--columns", "tenant,name") == [{"tenant": "a", "name": None}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "says"),
+    [
+        ("in.csv", b"tenant,id,name\na,x,y\n", "SchemaError", "Row 1, column id"),
+        ("in.csv", b"tenant,id\na,1,2,3\n", "InvalidRequestError", "in.csv"),
+        ("in.csv", b"", "InvalidRequestError", "in.csv"),
+        ("in.csv", b"tenant,id\n\xff,1\n", "InvalidRequestError", "in.csv"),
+        ("in.csv.gz", b"no gzip", "InvalidRequestError", "in.csv.gz"),
+        ("in.jsonl", b'{"tenant": "a"}\n', "SchemaError", "line 1 has no member"),
+        ("in.jsonl", b"\n{]\n", "InvalidRequestError", "line 2 is no JSON"),
+        ("in.jsonl", b'"text"', "InvalidRequestError", "line 1 is no JSON object"),
+        ("in.jsonl", b"\xff\xfe", "InvalidRequestError", "line 1 is no JSON"),
+        ("in.parquet", b"no parquet at all", "InvalidRequestError", "in.parquet"),
+        ("in.parquet", b"", "InvalidRequestError", "in.parquet"),
+    ],
+)
+def test_bad_files(table: Path, tmp_path: Path, name: str, content: bytes, error: str, says: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert says in refused(error, "import", table, tmp_path / name)
+    assert len(answer("history", table)) == 3
+
+
+def test_bad_files_create_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("tenant,id\na,x\n")
+    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id", "--type", "id=bigint")
+    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "nothing")
+    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv")
+    refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "nothing.csv")
+    refused("OptionError", "import", tmp_path / "t", tmp_path / "in.csv", "--type", "id=number")
+    assert not (tmp_path / "t").exists()
+
+
+def test_different_files_are_not_mixed(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id,n\n1,1\n")
+    (tmp_path / "2.csv").write_text("id,m\n1,1\n")
+    refused("SchemaError", "import", tmp_path / "t", tmp_path / "1.csv", tmp_path / "2.csv", "--key-columns", "id")
+
+
+def test_long_files_come_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_files, "_CSV_BLOCK_BYTES", 1 << 14)
+    count = 30_000
+    with gzip.open(tmp_path / "in.jsonl.gz", "wt") as file:
+        file.writelines(f'{{"id": {number}, "n": {number % 7}.5}}\n' for number in range(count))
+    done("import", tmp_path / "t", tmp_path / "in.jsonl.gz", "--key-columns", "id")
+    done("export", tmp_path / "t", tmp_path / "out.csv")
+    done("import", tmp_path / "copy", tmp_path / "out.csv", "--key-columns", "id")
+    last = answer("get", tmp_path / "copy", str(count - 1))
+    assert last == {"id": count - 1, "n": (count - 1) % 7 + 0.5}
+    assert SlateStore.open(str(tmp_path / "copy")).scan(columns=["id"]).read_all().num_rows == count

@@ -1,0 +1,218 @@
+"""Typed tables in the shell: columns, filters, keys as arguments, rows as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from tests.unit.cli.shell import answer, done, refused, rows, run
+
+SCHEMA = pa.schema(
+    [
+        ("tenant", pa.string()),
+        ("id", pa.int64()),
+        ("amount", pa.decimal128(10, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+        ("data", pa.binary()),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+ROWS = [
+    {"tenant": "a", "id": -3, "amount": Decimal("1.10"), "at": NOON, "data": b"\xff", "tags": ["x"]},
+    {"tenant": "a", "id": 1, "amount": None, "at": None, "data": None, "tags": None},
+    {"tenant": "b", "id": 2, "amount": Decimal("-7"), "at": NOON, "data": b"hi", "tags": []},
+]
+FIRST = {"tenant": "a", "id": -3, "amount": "1.10", "at": "2026-01-31T12:00:00.000Z", "data": "ff", "tags": ["x"]}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    store = SlateStore.create(str(tmp_path / "t"), schema=SCHEMA, keyColumns=["tenant", "id"])
+    store.write(pa.Table.from_pylist(ROWS, SCHEMA))
+    return tmp_path / "t"
+
+
+def ids(*arguments: str | Path) -> list[object]:
+    return [row["id"] for row in rows(*arguments)]
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_scan_prints_columns(table: Path) -> None:
+    assert rows(table)[0] == FIRST
+    assert done("scan", table, "--columns", "id,amount,data", "--text").splitlines() == [
+        "id  amount  data",
+        "-3  1.10    0xff",
+        "1   -       -",
+        "2   -7.00   hi",
+    ]
+    assert rows(table, "--columns", "tags", "--limit", "1") == [{"tags": ["x"]}]
+
+
+def test_scan_filters(table: Path) -> None:
+    assert ids(table, "--where", "tenant = 'a' AND id > 0") == [1]
+    assert ids(table, "--where", "amount < 0", "--desc") == [2]
+    assert "nant" in refused("OptionError", "scan", table, "--where", "tenannt = 'a'")
+    refused("OptionError", "scan", table, "--where", "tenant =")
+    refused("SchemaError", "scan", table, "--columns", "nothing")
+    refused("OptionError", "scan", table, "--prefix", "00")
+
+
+def test_metadata_keeps_its_names(table: Path) -> None:
+    [row] = rows(table, "--columns", "id", "--metadata", "--limit", "1")
+    assert list(row) == ["id", "_seq", "_op", "_create_ts", "_expire_ts"]
+    assert (row["_seq"], row["_op"], row["_expire_ts"]) == (1, "put", None)
+
+
+def test_get_takes_a_value_for_each_key_column(table: Path) -> None:
+    assert answer("get", table, "a", "-3") == FIRST
+    assert answer("get", table, "a", "1", "--columns", "id") == {"id": 1}
+    result = run("get", table, "a", "2", "--json")
+    assert (result.exit_code, result.stdout) == (1, "null\n")
+    assert "tenant STRING, id BIGINT" in refused("InvalidRequestError", "get", table, "a")
+    assert "'x' is no BIGINT" in refused("InvalidRequestError", "get", table, "a", "x")
+
+
+def test_describe_tells_the_definition(table: Path) -> None:
+    definition = answer("describe", table)["definition"]
+    assert definition["key_columns"] == ["tenant", "id"]
+    assert definition["columns"][2] == {"name": "amount", "type": "DECIMAL(10,2)", "nullable": True, "key": None}
+    assert "key columns       tenant, id (tuple)" in done("describe", table)
+
+
+def test_history(table: Path) -> None:
+    found = answer("history", table)
+    assert [version["operation"] for version in found] == ["write", "claim", "create"]
+    assert found[0]["rows"]["put"] == 3
+    assert len(done("history", table, "--limit", "1").splitlines()) == 2
+    assert run("history", table, "--limit", "0").exit_code == 2
+
+
+# --- put ------------------------------------------------------------------------------------------------------------
+
+
+def test_put_takes_what_scan_prints(table: Path) -> None:
+    before = rows(table)
+    changed = [{**row, "tenant": "z"} for row in before]
+    assert answer("put", table, *map(json.dumps, changed))["rows"] == 3
+    assert rows(table) == before + changed
+
+
+def test_put_replaces(table: Path) -> None:
+    row = {**FIRST, "amount": 2.5, "at": "2026-01-31T13:00:00+01:00", "data": None, "tags": []}
+    assert done("put", table, json.dumps(row)) == "Wrote 1 row; version 5.\n"
+    assert answer("get", table, "a", "-3") == {**row, "amount": "2.50", "at": "2026-01-31T12:00:00.000Z"}
+
+
+def test_put_from_a_file_and_from_standard_input(table: Path, tmp_path: Path) -> None:
+    lines = "".join(f"{json.dumps({**FIRST, 'id': number})}\n\n" for number in range(10, 15))
+    (tmp_path / "rows.jsonl").write_text(lines)
+    assert answer("put", table, "--file", tmp_path / "rows.jsonl") == {"version": 5, "rows": 5}
+    assert answer("put", table, "--file", "-", stdin=lines.replace('"a"', '"c"')) == {"version": 7, "rows": 5}
+    assert ids(table, "--where", "tenant = 'c'") == [10, 11, 12, 13, 14]
+
+
+def test_put_does_not_lose_what_is_not_said(table: Path) -> None:
+    short = json.dumps({"tenant": "a", "id": 1, "amount": "5"})
+    assert "has no member 'at'" in refused("SchemaError", "put", table, short)
+    done("put", table, short, "--merge-schema")
+    assert answer("get", table, "a", "1")["at"] is None
+
+
+def test_put_adds_columns_when_told_to(table: Path) -> None:
+    row = json.dumps({**FIRST, "note": "new"})
+    assert "no column 'note'" in refused("SchemaError", "put", table, row)
+    done("put", table, row, "--merge-schema")
+    assert [row["note"] for row in rows(table)] == ["new", None, None]
+
+
+def test_put_with_options(table: Path) -> None:
+    done("put", table, json.dumps(FIRST), "--option", "ttl=1h")
+    assert answer("get", table, "a", "-3", "--metadata")["_expire_ts"] is not None
+    row = {**FIRST, "op": "delete"}
+    done("put", table, json.dumps(row), "--option", "opColumn=op")
+    assert ids(table) == [1, 2]
+    assert "ttl" in refused("OptionError", "put", table, json.dumps(FIRST), "--option", "tttl=1h")
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ("{", "InvalidRequestError"),
+        ("[]", "InvalidRequestError"),
+        ("7" * 5000, "InvalidRequestError"),
+        ("[" * 100_000, "InvalidRequestError"),
+        (json.dumps({**FIRST, "id": "1"}), "SchemaError"),
+        (json.dumps({**FIRST, "id": 2**63}), "SchemaError"),
+        (json.dumps({**FIRST, "amount": "1.234"}), "SchemaError"),
+        (json.dumps({**FIRST, "at": "noon"}), "SchemaError"),
+        (json.dumps({**FIRST, "data": "xy"}), "SchemaError"),
+        (json.dumps({**FIRST, "tags": "x"}), "SchemaError"),
+        (json.dumps({**FIRST, "tags": [1]}), "SchemaError"),
+    ],
+)
+def test_put_refuses(table: Path, row: str, error: str) -> None:
+    refused(error, "put", table, row)
+    assert len(answer("history", table)) == 3
+
+
+def test_put_takes_rows_in_one_way(table: Path) -> None:
+    refused("OptionError", "put", table)
+    refused("OptionError", "put", table, "{}", "--file", "x")
+    refused("InvalidRequestError", "put", table, "--file", "nothing.jsonl")
+
+
+# --- delete ---------------------------------------------------------------------------------------------------------
+
+
+def test_delete_by_key(table: Path) -> None:
+    assert done("delete", table, "a", "-3") == "Deleted 1 row; version 5.\n"
+    assert ids(table) == [1, 2]
+    assert [row["id"] for row in rows(table, "--include-deleted")] == [-3, 1, 2]
+
+
+def test_delete_by_filter(table: Path) -> None:
+    assert answer("delete", table, "--where", "tenant = 'a'") == {"version": 5, "rows": 2}
+    assert ids(table) == [2]
+    assert answer("delete", table, "--where", "tenant = 'a'") == {"version": 5, "rows": 0}
+
+
+def test_delete_takes_one_of_both(table: Path) -> None:
+    refused("OptionError", "delete", table)
+    refused("OptionError", "delete", table, "a", "1", "--where", "id = 1")
+    refused("InvalidRequestError", "delete", table, "a")
+    refused("OptionError", "delete", table, "--where", "nonsense")
+    assert len(rows(table)) == 3
+
+
+# --- raw tables -----------------------------------------------------------------------------------------------------
+
+
+def test_raw_rows(tmp_path: Path) -> None:
+    table = tmp_path / "raw"
+    SlateStore.create(str(table))
+    done("put", table, '{"key": "ff00", "value": ""}')
+    done("put", table, '{"key": "a", "value": "é"}', '{"key": {"hex": "ff01"}, "value": "x"}', "--text")
+    assert rows(table) == [
+        {"key": "61", "value": "c3a9"},
+        {"key": "ff00", "value": ""},
+        {"key": "ff01", "value": "78"},
+    ]
+    done("delete", table, "a", "--text")
+    done("delete", table, "--where", "key >= X'ff01'")
+    assert rows(table) == [{"key": "ff00", "value": ""}]
+
+
+def test_no_table(tmp_path: Path) -> None:
+    refused("TableNotFoundError", "put", tmp_path, "{}")
+    refused("TableNotFoundError", "delete", tmp_path, "00")
+    refused("TableNotFoundError", "history", tmp_path)
+    assert list(tmp_path.iterdir()) == []
