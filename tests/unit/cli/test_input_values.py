@@ -1,0 +1,140 @@
+"""JSON and text -> Arrow: the way back from what is printed, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark import SchemaError
+from slatespark.cli.input_values import array_of_json, array_of_text
+from slatespark.display.values import json_values
+
+LONG = st.integers(-(2**63) + 1, 2**63 - 1)
+TYPES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.int64(), LONG),
+    (pa.bool_(), st.booleans()),
+    (pa.float64(), st.floats(allow_nan=False)),
+    (pa.float32(), st.floats(width=32, allow_nan=False)),
+    (pa.decimal128(38, 10), st.decimals(-(10**27), 10**27, places=10)),
+    (pa.string(), st.text()),
+    (pa.binary(), st.binary()),
+    (pa.date32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.timestamp("us", "UTC"), LONG),
+    (pa.timestamp("us"), LONG),
+    (pa.duration("us"), LONG),
+    (pa.time64("ns"), st.integers(0, 86_400 * 10**9 - 1)),
+    (pa.list_(pa.timestamp("us", "UTC")), st.lists(st.none() | LONG)),
+    (pa.map_(pa.string(), pa.binary()), st.dictionaries(st.text(), st.binary()).map(lambda items: list(items.items()))),
+    (pa.map_(pa.int32(), pa.float64()), st.just([(1, 0.5), (2, None)])),
+    (pa.struct([("a", pa.int8()), ("b", pa.string())]), st.fixed_dictionaries({"a": st.none(), "b": st.text()})),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), TYPES, ids=[str(kind) for kind, _ in TYPES])
+def test_what_is_printed_comes_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+    field = pa.field("c", kind)
+
+    @given(st.lists(st.none() | values))
+    def check(items: list[Any]) -> None:
+        array = pa.array(items, kind)
+        shown = json_values(array)
+        assert array_of_json(json.loads(json.dumps(shown, allow_nan=False)), field, as_text=False).equals(array)
+        cells = [item if item is None or isinstance(item, str) else json.dumps(item) for item in shown]
+        assert array_of_text(pa.array(cells, pa.string()), field, as_text=False).equals(array)
+
+    check()
+
+
+def test_what_is_no_number_comes_back() -> None:
+    values = ["NaN", "Infinity", "-Infinity", 1]
+    for kind in (pa.float32(), pa.float64()):
+        array = array_of_json(values, pa.field("c", kind), as_text=False)
+        assert json_values(array) == values
+
+
+def test_bytes_among_text() -> None:
+    field = pa.field("c", pa.binary())
+    values = ["é", {"hex": "ff"}, None]
+    array = array_of_json(values, field, as_text=True)
+    assert array.to_pylist() == ["é".encode(), b"\xff", None]
+    assert json_values(array, as_text=True) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "us"),
+    [
+        ("2026-01-31", pa.timestamp("us", "UTC"), 1_769_817_600_000_000),
+        ("2026-01-31 12:00", pa.timestamp("us", "UTC"), 1_769_860_800_000_000),
+        ("2026-01-31T12:00:00.5+02:00", pa.timestamp("us", "UTC"), 1_769_853_600_500_000),
+        ("2026-01-31T12:00:00", pa.timestamp("us"), 1_769_860_800_000_000),
+        ("P1DT1H1M1.5S", pa.duration("us"), 90_061_500_000),
+        ("-PT1S", pa.duration("us"), -1_000_000),
+    ],
+)
+def test_other_ways_to_write_times(text: str, kind: pa.DataType, us: int) -> None:
+    for array in (
+        array_of_json([text], pa.field("c", kind), as_text=False),
+        array_of_text(pa.array([text]), pa.field("c", kind), as_text=False),
+    ):
+        assert array.cast(pa.int64()).to_pylist() == [us]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (5, pa.string()),
+        ("1", pa.int64()),
+        (True, pa.int64()),
+        (1.0, pa.int64()),
+        (128, pa.int8()),
+        (2**63, pa.int64()),
+        (1, pa.bool_()),
+        ("1", pa.float64()),
+        ("1.234", pa.decimal128(10, 2)),
+        ("123456789", pa.decimal128(10, 2)),
+        ("NaN", pa.decimal128(10, 2)),
+        ("1e999999999", pa.decimal128(10, 2)),
+        (True, pa.decimal128(10, 2)),
+        ("0x", pa.binary()),
+        (b"", pa.binary()),
+        ("2026-02-30", pa.date32()),
+        ("2026-01-31T00:00:00", pa.date32()),
+        (0, pa.date32()),
+        ("2026-01-31T12:00:00Z", pa.timestamp("us")),
+        ("999999-01-01", pa.timestamp("us")),
+        ("P", pa.duration("us")),
+        ("24:00:00", pa.time64("ns")),
+        ({}, pa.list_(pa.int8())),
+        ([], pa.struct([("a", pa.int8())])),
+        ({"b": 1}, pa.struct([("a", pa.int8())])),
+        ([1], pa.map_(pa.string(), pa.int8())),
+        ({"a": "b"}, pa.map_(pa.string(), pa.int8())),
+    ],
+)
+def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
+    field = pa.field("price", kind)
+    with pytest.raises(SchemaError, match="Row 12, column price: "):
+        array_of_json([None, None, value, None], field, as_text=False, first_row=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("x", pa.int64()),
+        ("1.5", pa.int64()),
+        ("", pa.int64()),
+        ("9" * 5000, pa.int64()),
+        ("yes", pa.bool_()),
+        ("[1", pa.list_(pa.int8())),
+        ("2026-01-31T12:00:00Z", pa.timestamp("us")),
+    ],
+)
+def test_text_that_does_not_fit_is_named(text: str, kind: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match="Row 2, column price: "):
+        array_of_text(pa.array([None, text], pa.string()), pa.field("price", kind), as_text=False)
