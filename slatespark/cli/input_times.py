@@ -13,7 +13,7 @@ _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
 _DAY_US: Final = 86_400_000_000
 
-_FAR: Final = re.compile(r"([+-]?\d{4,7})(-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?)", re.ASCII)
+_FAR: Final = re.compile(r"([+-]?\d{3,7})(-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?)", re.ASCII)
 _DURATION: Final = re.compile(
     r"(-)?P(?:(\d{1,9})D)?(?:T(?:(\d{1,12})H)?(?:(\d{1,12})M)?(?:(\d{1,15})(?:\.(\d{1,6}))?S)?)?",
     re.ASCII | re.IGNORECASE,
