@@ -71,6 +71,16 @@ def read_manifest(location: Location, manifest_id: int | None = None) -> Any:
     return _admin(location, lambda admin: admin.read_manifest(manifest_id))
 
 
+def clone_database(source: Location, path: str) -> None:
+    """Make a clone of a whole database, at another path of the same object store."""
+    spec = uniffi.CloneSourceSpec(path=source.path, checkpoint=None, projection_range=None)
+
+    async def build(admin: Any) -> None:
+        await admin.create_clone_builder_from_source(spec).build()
+
+    run_once(build(uniffi.AdminBuilder(path, source.object_store()).build()))
+
+
 def seq_for_time(location: Location, time_s: int, *, round_up: bool = False) -> int | None:
     """Look a time up in the client's sequence tracker."""
     seq: int | None = _admin(location, lambda admin: admin.get_sequence_for_timestamp(time_s, round_up))
