@@ -70,7 +70,7 @@ def cut_tokens(text: str, *, name: str = "filter") -> Iterator[Token]:
         if kind == "string":
             yield Token(STRING, _unescape(found, place), place)
         elif kind == "raw":
-            yield Token(STRING, found[2:-1], place)
+            yield Token(STRING, _checked(found[2:-1], place), place)
         elif kind == "quoted":
             yield Token(QUOTED, found[1:-1].replace("``", "`"), place)
         elif kind != "space":
@@ -96,8 +96,13 @@ def _unescape(quoted: str, place: Place) -> str:
     # Doubled quotes first would see the second half of `\''` wrongly, so one pass does both.
     pattern = re.compile(f"{re.escape(quote * 2)}|{_ESCAPE.pattern}", re.DOTALL)
     body = pattern.sub(lambda match: quote if match[0] == quote * 2 else _escaped(match, place), quoted[1:-1])
-    try:  # escapes may spell the two halves of a surrogate pair
-        return body.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    return _checked(body, place)
+
+
+def _checked(text: str, place: Place) -> str:
+    """Return text that UTF-8 can hold; escapes may spell the two halves of a surrogate pair."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise filter_error("half of a surrogate pair is no character", place) from None
 

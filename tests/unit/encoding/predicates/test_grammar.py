@@ -183,6 +183,8 @@ def test_patterns(pattern: str, does: str, text: str) -> None:
         ("x = DATE '2026-02-30'", "'2026-02-30' is no date at character 5"),
         ("x = TIMESTAMP '2026-01-01 12:00:00 Europe/Berlin'", "zones by name are not supported"),
         ("x = TIME '25:00'", "'25:00' is no time"),
+        ("x = r'\ud83d'", "half of a surrogate pair is no character"),
+        ("x = '\ud83d'", "half of a surrogate pair is no character"),
         (r"x = '\ud83d'", "half of a surrogate pair is no character"),
         (r"x = '\UFFFFFFFF'", "no character has this number"),
         ("x = INTERVAL '1' DAY", "expected a literal at character 5"),
