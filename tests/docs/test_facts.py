@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slatespark.encoding.predicates.key_plan import MAX_POINTS, MAX_RANGES
+from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.format.sst import MIN_FILTER_KEYS
 from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
 from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
@@ -45,6 +47,11 @@ FACTS = {
     ],
     "docs/how-to/bulk-load.md": [f"{MAX_KEY_BYTES:,} bytes", f"below {MIN_FILTER_KEYS:,} rows"],
     "docs/how-to/use-s3.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
+    "docs/reference/filter.md": [
+        f"More than {MAX_RANGES:,} ranges",
+        f"More than {MAX_POINTS:,} look-ups",
+        f"at most {MAX_DIGITS} digits",
+    ],
     "docs/reference/slate-store.md": [
         f"at most {MAX_BATCH_ROWS:,} rows, and {MAX_BATCH_BYTES // MIB} MiB",
         f"{DESCENDING_SPLIT_BYTES // MIB} MiB unless given",

@@ -119,7 +119,10 @@ def _bytes_inside(array: pa.Array, intervals: Intervals, whole: tuple[bytes, Non
 
 def _bytes_in_intervals(array: pa.Array, intervals: Intervals) -> Mask:
     parts = []
-    if points := [start for start, end in intervals if is_single((start, end))]:
+    points = [start for start, end in intervals if is_single((start, end))]
+    if len(points) == 1:
+        parts.append(pc.equal(array, pa.scalar(points[0], pa.binary())))
+    elif points:
         parts.append(pc.is_in(array, value_set=pa.array(points, pa.binary())))
     for start, end in intervals:
         if is_single((start, end)):
