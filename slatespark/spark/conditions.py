@@ -18,13 +18,16 @@ _UTC: Final = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
 def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool:
     """Tell whether a condition is text that means the same as the option `filter`: every row it selects passes that.
 
-    The two differ where Spark is told to: in another time zone than UTC, and without ANSI mode.
+    The two differ where Spark is told to: in another time zone than UTC, without ANSI mode, and by settings that change
+    what double quotes and backslashes mean.
 
     Parameters
     ----------
     schema : the columns that may be named
     """
     if not isinstance(condition, str) or str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+        return False
+    if '"' in condition or "\\" in condition:
         return False
     try:
         columns = bind_filter(parse_filter(condition), schema).columns
