@@ -21,6 +21,7 @@ from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_LANES: Final = 24
 MIN_WIDTH: Final = 1 / 250  # of a box; narrower neighbours are drawn as one
+MAX_BOXES: Final = 2000  # about, in all lanes: each is an element of a page
 TICKS: Final = 5
 EVEN_SHARE: Final = 0.08  # of the axis that all pieces share evenly, so that small ones can be seen
 
@@ -85,10 +86,10 @@ def _lane(layer: LayerFacts, axis: _Axis, names: KeyNames) -> Lane:
 
 
 def _groups(parts: Sequence[FileFacts], axis: _Axis) -> Iterable[list[FileFacts]]:
-    """Yield neighbours that together are wide enough to be seen."""
+    """Yield neighbours that together are wide enough to be seen and few enough to be drawn."""
     group: list[FileFacts] = []
     for part in parts:
-        if group and axis.right_of(part) - axis.left_of(group[0]) > MIN_WIDTH:
+        if group and axis.right_of(part) - axis.left_of(group[0]) > axis.min_width:
             yield group
             group = []
         group.append(part)
@@ -127,11 +128,13 @@ class _Axis:
     edges : keys at which a file begins or ends, ascending; None, the open end, is the last
     places : of the edges, ascending from 0 to 1
     index : edge -> its number
+    min_width : of what is drawn on it
     """
 
     edges: tuple[bytes | None, ...]
     places: NDArray[np.float64]
     index: dict[bytes | None, int]
+    min_width: float
 
     @classmethod
     def of(cls, layers: Sequence[LayerFacts]) -> _Axis:
@@ -142,7 +145,8 @@ class _Axis:
         if any(part.end is None for part in parts):
             edges.append(None)
         index = {edge: number for number, edge in enumerate(edges)}
-        return cls(tuple(edges), _places(layers, edges, index), index)
+        min_width = max(MIN_WIDTH, 2 * len(layers) / MAX_BOXES)  # two neighbours are wider than it together
+        return cls(tuple(edges), _places(layers, edges, index), index, min_width)
 
     def left_of(self, part: FileFacts) -> float:
         """Return where a file begins."""

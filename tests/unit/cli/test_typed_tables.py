@@ -216,3 +216,35 @@ def test_no_table(tmp_path: Path) -> None:
     refused("TableNotFoundError", "delete", tmp_path, "00")
     refused("TableNotFoundError", "history", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- keys of every type ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (pa.date32(), ["0001-01-01", "2026-01-31"]),
+        (pa.timestamp("us", "UTC"), ["1969-12-31T23:59:59.999999Z", "2026-01-31T12:00:00.000Z"]),
+        (pa.timestamp("us"), ["2026-01-31T12:00:00.000"]),
+        (pa.decimal128(30, 5), ["-123456789012345.00001", "1.00000"]),
+        (pa.bool_(), ["false", "true"]),
+        (pa.binary(), ["", "00ff"]),
+        (pa.float64(), ["-Infinity", "-0.5", "1e+300", "NaN"]),
+        (pa.float32(), ["0.1"]),
+        (pa.int8(), ["-128", "7"]),
+        (pa.struct([("a", pa.int8()), ("b", pa.date32())]), ['{"a": null, "b": null}', '{"a": 1, "b": "2026-01-31"}']),
+    ],
+    ids=str,
+)
+def test_keys_of_every_type(tmp_path: Path, kind: pa.DataType, keys: list[str]) -> None:
+    table = tmp_path / "t"
+    SlateStore.create(str(table), schema=pa.schema([("k", kind), ("v", pa.int64())]), keyColumns=["k"])
+    as_json = not (pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_binary(kind))
+    values = [json.loads(key) if as_json and key not in ("NaN", "-Infinity") else key for key in keys]
+    done("put", table, *(json.dumps({"k": value, "v": at}) for at, value in enumerate(values)))
+    for at, (key, value) in enumerate(zip(keys, values, strict=True)):
+        assert answer("get", table, key) == {"k": value, "v": at}
+    assert [row["v"] for row in rows(table)] == list(range(len(keys)))
+    done("delete", table, keys[0])
+    assert [row["v"] for row in rows(table)] == list(range(1, len(keys)))
