@@ -148,7 +148,7 @@ class TableFacts:
     external : other databases that own files of this one
     versions : manifest ids that exist, ascending
     rows : only where they were asked for
-    definition : None for a table that has none, so a raw one without properties
+    definition : None for a raw table without properties
     """
 
     url: str
@@ -238,7 +238,7 @@ def _table_facts(
         external=_external(manifest),
         jobs=_jobs(stores),
         versions=tuple(log.numbers()),
-        definition=None if definition is None or definition[1] == TableDefinition() else _definition(*definition),
+        definition=None if definition is None else _definition(*definition),
     )
 
 
@@ -250,7 +250,10 @@ def _find_definition(stores: TableStores, manifest: Manifest) -> tuple[int, Tabl
         return None
 
 
-def _definition(version: int, definition: TableDefinition) -> DefinitionFacts:
+def _definition(version: int, definition: TableDefinition) -> DefinitionFacts | None:
+    """Return what a definition says; None if that is nothing."""
+    if not definition.is_typed and not definition.properties:
+        return None
     keys = definition.key_columns
     return DefinitionFacts(
         version=version,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +10,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.describe import RowFacts, TableFacts, describe_table
+from slatespark.table.describe import ColumnFacts, RowFacts, TableFacts, describe_table
 from slatespark.table.describe_files import FileFacts, list_files
 from slatespark.table.records import COMMITS_DIR
 from slatespark.table.stores import open_stores
@@ -81,3 +83,48 @@ def test_commit_records_tell_more_of_files_and_do_no_harm_when_damaged(tmp_path:
         record.write_text("{")
     [file] = files(tmp_path / "t")
     assert (file.rows, file.min_seq) == (None, None)
+
+
+# --- definitions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_typed_table(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.list_(pa.string()))])
+    store = SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["id"], defaultTtl="7d")
+    facts = store.detail()
+    assert facts.kind == "typed"
+    assert facts.definition is not None
+    assert (facts.definition.key_columns, facts.definition.key_format) == (("id",), "tuple")
+    assert facts.definition.columns == (
+        ColumnFacts("id", "BIGINT", False, 0),
+        ColumnFacts("tags", "ARRAY<STRING>", True, None),
+    )
+    assert "defaultTtl" in facts.definition.properties
+
+
+def test_a_raw_table_has_a_definition_when_it_says_something(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    assert (store.detail().kind, store.detail().definition) == ("raw", None)
+    store.setProperties(defaultTtl="7d")
+    definition = store.detail().definition
+    assert definition is not None
+    assert (definition.columns, definition.key_columns) == ((), ())
+    assert "defaultTtl" in str(store)
+
+
+def test_layers(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    store.write(pa.table({"key": [b"a", b"m"], "value": [b"1", b"2"]}))
+    store.write(pa.table({"key": [b"c"], "value": [b"3"]}))
+    newer, older = store.runs()
+    assert (newer.number, newer.name, newer.files, newer.start, newer.end) == (0, "run 1", 1, b"c", b"c\0")
+    assert (older.number, older.start, older.end) == (1, b"a", b"m\0")
+    assert [part.id for part in older.parts] == [store.files()[1].id]
+    assert store.runs(versionAsOf=3) == (replace(older, number=0),)
+
+
+def test_a_clone_without_its_parent(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "clone" / "child", tmp_path / "child")
+    store = SlateStore.open(str(tmp_path / "child"))
+    assert store.detail().kind == "unknown"
+    assert "kind  " in str(store)
