@@ -136,9 +136,14 @@ def cut_batches(
     """Yield where batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB start and end.
 
     What a row counts is its columns of fixed width, and the stored key or value that holds any other column.
+
+    Requires: no row comes twice.
     """
     of_key, of_value, fixed_bytes = projection.row_size
-    if len(rows) <= MAX_BATCH_ROWS and not of_key and not of_value and len(rows) * fixed_bytes <= MAX_BATCH_BYTES:
+    bound = len(rows) * fixed_bytes
+    bound += sum(int(source.key_offsets[-1]) for source in sources) if of_key else 0
+    bound += sum(int(source.value_lengths.sum()) for source in sources) if of_value else 0
+    if len(rows) <= MAX_BATCH_ROWS and bound <= MAX_BATCH_BYTES:  # as a rule; to add up each row takes a while
         if len(rows):
             yield 0, len(rows)
         return

@@ -28,7 +28,7 @@ from slatespark.table.stores import TableStores
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
 
-MAX_WINDOW_BYTES = 2 << 20  # measured best: smaller ones pay their fixed costs too often, larger ones miss the caches
+MAX_WINDOW_BYTES = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES = 64 << 10
 
 
