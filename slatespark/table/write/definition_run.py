@@ -9,8 +9,10 @@ from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.definition import TableDefinition, fetch_definition, publish_definition
 from slatespark.table.records import has_lease
+from slatespark.table.snapshot import manifest_log
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_plan import join_created, join_creation, join_growth
+from slatespark.table.write.protocol import RaceLostError
 
 MAX_ATTEMPTS = 20
 
@@ -92,6 +94,8 @@ def settle_creation(stores: TableStores, clock: Clock, planned: TableDefinition,
 
     Raises
     ------
+    RaceLostError
+        When somebody else has created the table by now.
     TableExistsError
         When somebody else creates another table at the place, or left its definition behind.
     ConflictError
@@ -104,6 +108,8 @@ def settle_creation(stores: TableStores, clock: Clock, planned: TableDefinition,
         if found is not None:
             number, current = found
             owner_alive = has_lease(stores.main, current.created_by, now_ms)
+            if not owner_alive and _is_created(stores):
+                raise RaceLostError("another job created the table, and took its lease away")
             wanted = join_creation(current, planned, owner_alive=owner_alive, merge_schema=merge)
             if wanted == current:
                 _check_lease(stores, planned, now_ms)
@@ -118,11 +124,18 @@ def settle_creation(stores: TableStores, clock: Clock, planned: TableDefinition,
 
 
 def check_creation(stores: TableStores, clock: Clock, planned: TableDefinition, *, merge: bool) -> None:
-    """Refuse early what `settle_creation` would refuse at the commit; raises `TableExistsError`."""
+    """Refuse early what `settle_creation` would refuse at the commit; raises as that does."""
     found = fetch_definition(stores)
     if found is not None:
         alive = has_lease(stores.main, found[1].created_by, clock.now_ms())
+        if not alive and _is_created(stores):
+            raise RaceLostError("another job created the table, and took its lease away")
         join_creation(found[1], planned, owner_alive=alive, merge_schema=merge)
+
+
+def _is_created(stores: TableStores) -> bool:
+    """Tell whether there is a manifest, which comes before the end of its creator's lease."""
+    return manifest_log(stores).latest() is not None
 
 
 def _check_lease(stores: TableStores, planned: TableDefinition, now_ms: int) -> None:

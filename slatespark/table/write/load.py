@@ -8,18 +8,26 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import InternalError, TableExistsError
+from slatespark.errors import CommitConflictError, InternalError, TableExistsError
 from slatespark.options import MergeOperator, WriteOptions
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, back_off
 from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, find_latest_manifest, plan_write
+from slatespark.table.write.commit import (
+    MAX_ATTEMPTS,
+    WriteJob,
+    abandon_write,
+    commit_write,
+    find_latest_manifest,
+    plan_write,
+)
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.definition_run import check_creation
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.overlaps import merge_overlaps
+from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sort_spill import sort_rows_of_task
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
@@ -62,6 +70,17 @@ def plan_load(
     SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
         When the write does not fit the table.
     """
+    for attempt in range(MAX_ATTEMPTS):
+        try:
+            return _plan_once(stores, clock, schema, options, overwrite=overwrite)
+        except RaceLostError:
+            back_off(clock, attempt)
+    raise CommitConflictError(f"{stores.url}: others create and remove this table all the time.", todo="Write again.")
+
+
+def _plan_once(
+    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool
+) -> Load | None:
     found = find_latest_manifest(stores)
     if options.if_exists is not None and found is not None:
         if options.if_exists == "ignore":
@@ -73,8 +92,11 @@ def plan_load(
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
-    operation = "overwrite" if overwrite else "write"
-    return Load(plan_write(stores, clock, operation=operation, definition=definition), encoder, options)
+    job = plan_write(stores, clock, operation="overwrite" if overwrite else "write", definition=definition)
+    if job.creates != (found is None):  # then the checks above were of something else
+        abandon_write(stores, job)
+        raise RaceLostError("the table was created while the write was planned")
+    return Load(job, encoder, options)
 
 
 def run_task(
