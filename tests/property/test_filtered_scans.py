@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -47,14 +49,46 @@ def make_table(path: str, dice: Dice, key_columns: str) -> SlateStore:
 def test_filters_of_every_kind(tmp_path: Path, key_columns: str) -> None:
     dice = Dice(sum(key_columns.encode()))
     store = make_table(str(tmp_path / "table"), dice, key_columns)
-    whole = store.scan().read_all()
+    check(store, [random_filter(dice) for _ in range(FILTERS)], columns="row")
+
+
+@pytest.mark.parametrize(
+    "options", [{"readVersions": "all"}, {"includeDeleted": True}, {"includeExpired": True}], ids=str
+)
+def test_rows_that_are_usually_hidden(tmp_path: Path, options: dict[str, Any]) -> None:
+    dice = Dice(7)
+    store = make_table(str(tmp_path / "table"), dice, "text,day,row")
+    check(
+        store,
+        [random_metadata_filter(dice) for _ in range(FILTERS)],
+        columns="_key,_seq,_op",
+        metadataColumns="key,seq,op,create_ts,expire_ts",
+        **options,
+    )
+
+
+def random_metadata_filter(dice: Dice) -> str:
+    parts = [
+        "_op = 'delete'",
+        "_op <> 'merge'",
+        "_seq > 1",
+        "_seq IN (1, 3)",
+        "_expire_ts IS NULL",
+        "_create_ts < '2020'",
+    ]
+    parts += ["_key >= X'0261'", "_key LIKE ''", "_create_ts IS NOT NULL", "text IS NULL", "day >= '1970-01-01'"]
+    return f"{dice.choice(parts)} AND {dice.choice([*parts, random_filter(dice)])}"
+
+
+def check(store: SlateStore, filters: Sequence[str], *, columns: str, **options: Any) -> None:
+    whole = store.scan(**options).read_all()
     assert len(whole)
     wrong = []
-    for _ in range(FILTERS):
-        text = random_filter(dice)
+    for text in filters:
         condition = bind_filter(parse_filter(text), whole.schema)
         mask = condition.mask({name: whole[name].combine_chunks() for name in condition.columns})
-        expected = whole["row"].filter(pa.array(mask)).to_pylist()
-        if store.scan(filter=text, columns="row").read_all()["row"].to_pylist() != expected:
+        expected = whole.select(columns.split(",")).filter(pa.array(mask))
+        found = store.scan(filter=text, columns=columns, **options).read_all()
+        if found.to_pylist() != expected.to_pylist():
             wrong.append(text)
     assert not wrong
