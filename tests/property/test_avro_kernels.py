@@ -37,7 +37,7 @@ FINGERPRINTS = [0, 1, 2**64 - 1]
 branches = st.sampled_from([-1, 0, 1])
 parts = st.sampled_from([BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATA, TEXT, DECIMAL])
 nodes = st.recursive(
-    st.builds(AvroNode, parts, branches),
+    st.builds(AvroNode, parts, branches, st.just(())),
     lambda inner: st.one_of(
         st.builds(AvroNode, st.sampled_from([ARRAY, MAP]), branches, st.tuples(inner)),
         st.builds(AvroNode, st.just(RECORD), branches, st.lists(inner, min_size=1, max_size=3).map(tuple)),
