@@ -1,0 +1,269 @@
+"""Columns of typed writes: found by name, cast exactly, and refused by name where they do not fit."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableExistsError
+from slatespark.options import WriteOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.stores import open_stores
+from slatespark.table.write.load import load_batches
+
+_numbers = count()
+
+SCHEMA = pa.schema(
+    [
+        pa.field("Tenant", pa.string(), nullable=False),
+        pa.field("id", pa.int32()),
+        pa.field("v", pa.float64()),
+        pa.field("n", pa.int16(), nullable=False),
+    ]
+)
+
+
+def url() -> str:
+    return f"memory://typed-rows-{next(_numbers)}"
+
+
+def make(schema: pa.Schema = SCHEMA, keys: str = "tenant,ID", **more: Any) -> SlateStore:
+    return SlateStore.create(url(), schema, keys, **more)
+
+
+def rows(store: SlateStore, **options: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = store.scan(**options).read_all().to_pylist()
+    return found
+
+
+def row(**changes: Any) -> pa.Table:
+    """One row that fits; a change to `...` takes the column away."""
+    columns = {"Tenant": "a", "id": 1, "v": 0.5, "n": 3, **changes}
+    return pa.table(
+        {
+            name: [value] if not isinstance(value, pa.Array) else value
+            for name, value in columns.items()
+            if value is not ...
+        }
+    )
+
+
+def test_columns_in_any_order_and_case() -> None:
+    store = make()
+    store.write(pa.table({"N": [1, 2], "V": [None, 2.0], "ID": [None, 7], "TENANT": ["b", "a"]}))
+    expected = [{"Tenant": "a", "id": 7, "v": 2.0, "n": 2}, {"Tenant": "b", "id": None, "v": None, "n": 1}]
+    assert rows(store) == expected
+    assert store.get("b", None) == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (row(v=...), {}, "lack the table's column v. Add it, or set mergeSchema"),
+        (row(v=..., n=...), {}, "lack the table's column v, n"),
+        (row(id=...), {"mergeSchema": True}, "lack the table's key column id"),
+        (row(id=...), {"operation": "delete"}, "lack the table's key column id"),
+        (row(x=1), {}, "no column x"),
+        (row(tenants="a"), {}, r"no column tenants \(did you mean Tenant\?\)"),
+        (row(x=1), {"operation": "delete"}, "no column x"),
+        (row(V=1), {}, "one is there twice"),
+        (row(n=None), {}, "Column n is null in some row"),
+        (row(Tenant=None), {}, "Key column Tenant is null in some row"),
+        (row(n=...), {"mergeSchema": True}, "Column n is null in some row"),
+        (row(Tenant=None), {"operation": "delete"}, "Key column Tenant is null"),
+        (row(n=40000), {}, "Column n is BIGINT in the rows and holds a value that SMALLINT does not hold"),
+        (row(v="1"), {}, "Column v is DOUBLE in the table and STRING in the rows"),
+        (row(v="1"), {"mergeSchema": True}, "Column v is DOUBLE in the table and STRING in the rows"),
+        (row(x=pa.nulls(1)), {"mergeSchema": True}, "Column x is .*Cast it to the type it shall have"),
+        (row(x=pa.array([1], pa.uint64())), {"mergeSchema": True}, "Column x is uint64"),
+        (row(_key=b"x"), {"mergeSchema": True}, "_key has the name of a metadata column"),
+        (row(op="put"), {"opColumn": "ops"}, r"no column ops \(did you mean op\?\)"),
+        (row(op="replace"), {"opColumn": "OP"}, "op is 'replace' in some row"),
+        (row(op=pa.array([None], pa.string())), {"opColumn": "op"}, "op is None"),
+        (row(op=1), {"opColumn": "op"}, "Column op is int64, expected STRING"),
+        (row(Tenant="x" * 70000), {}, "A key has 7"),
+        (row(), {"keyColumns": "id,tenant"}, "keyColumns is id,tenant, but the table has the key columns Tenant,id"),
+        (row(), {"keyColumns": "tenant"}, "keyColumns is tenant, but"),
+    ],
+)
+def test_what_does_not_fit(table: pa.Table, options: dict[str, Any], message: str) -> None:
+    store = make()
+    with pytest.raises(SchemaError, match=message):
+        store.write(table, **options)
+    assert rows(store) == []
+    assert store.definition.codec().schema.equals(SCHEMA)
+
+
+def test_merge_operands_need_raw_values() -> None:
+    store = make()
+    for table, options in [(row(), {"operation": "merge"}), (row(op="merge"), {"opColumn": "op"})]:
+        with pytest.raises(InvalidRequestError, match="Merge operands need valueFormat=raw, the table has avro"):
+            store.write(table, **options)
+    counters = make(pa.schema([("k", pa.string()), ("n", pa.binary())]), "k", valueFormat="raw", mergeOperator="sum")
+    one, two = ((number).to_bytes(8, "little") for number in (1, 2))
+    counters.write(pa.table({"k": ["a", "a"], "n": [one, one]}), operation="merge")
+    assert rows(counters, mergeOperator="sum") == [{"k": "a", "n": two}]
+
+
+def test_deletes_ignore_their_values() -> None:
+    store = make()
+    store.write(pa.concat_tables([row(), row(id=2), row(id=3)]))
+    store.write(pa.table({"id": [1], "tenant": ["a"]}), operation="delete")
+    changes = pa.table({"tenant": ["a", "a"], "id": [2, 4], "v": [None, 4.0], "n": [None, 4], "op": ["delete", "put"]})
+    store.write(changes, opColumn="Op")
+    assert [(item["id"], item["n"]) for item in rows(store)] == [(3, 3), (4, 4)]
+    store.write(pa.table({"tenant": ["a", "a"], "id": [3, 4], "op": ["delete"] * 2}), opColumn="op", mergeSchema=True)
+    assert rows(store) == []
+
+
+def test_added_columns_and_wider_types() -> None:
+    store = make()
+    store.write(row())
+    store.write(row(id=2**40, v=..., x="new", y=pa.array([[1]], pa.list_(pa.int8()))), mergeSchema=True)
+    assert rows(store) == [
+        {"Tenant": "a", "id": 1, "v": 0.5, "n": 3, "x": None, "y": None},
+        {"Tenant": "a", "id": 2**40, "v": None, "n": 3, "x": "new", "y": [1]},
+    ]
+    assert store.definition.codec().schema.field("n").nullable is False
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "formats"),
+    [
+        (pa.string(), pa.string(), {"keyFormat": "utf8", "valueFormat": "utf8"}),
+        (pa.binary(), pa.binary(), {"keyFormat": "raw", "valueFormat": "raw"}),
+        (pa.string(), pa.binary(), {"keyFormat": "utf8", "valueFormat": "raw"}),
+        (pa.string(), pa.int64(), {"keyFormat": "utf8", "valueFormat": "avro"}),
+        (pa.int64(), pa.string(), {"valueFormat": "utf8"}),
+        (pa.int64(), pa.int64(), {"valueFormat": "json"}),
+    ],
+    ids=str,
+)
+def test_formats(key: pa.DataType, value: pa.DataType, formats: dict[str, str]) -> None:
+    samples: dict[pa.DataType, list[Any]] = {
+        pa.string(): ["ä", "b"],
+        pa.binary(): [b"\0", b"\xff"],
+        pa.int64(): [-1, 1],
+    }
+    store = make(pa.schema([("k", key), ("v", value)]), "k", **formats)
+    table = pa.table({"k": pa.array(sorted(samples[key]), key), "v": pa.array(samples[value], value)})
+    store.write(table)
+    assert rows(store) == table.to_pylist()
+    for name in ("k", "v"):
+        bare = (formats.get("keyFormat") if name == "k" else formats.get("valueFormat")) in ("raw", "utf8")
+        nulls = table.set_column(table.column_names.index(name), name, pa.nulls(2, table.schema.field(name).type))
+        if bare:
+            with pytest.raises(SchemaError, match=f"olumn {name} is null"):
+                store.write(nulls)
+    if formats["valueFormat"] in ("raw", "utf8"):
+        with pytest.raises(SchemaError, match="takes one value column"):
+            store.write(table.append_column("w", table.column("v")), mergeSchema=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "keys", "formats", "message"),
+    [
+        (
+            [("a", pa.int8()), ("b", pa.int8())],
+            "a",
+            {"keyFormat": "utf8"},
+            "keyFormat=utf8 takes one key column of type STRING, got a TINYINT",
+        ),
+        ([("a", pa.string()), ("b", pa.string())], "a,b", {"keyFormat": "utf8"}, "takes one key column"),
+        (
+            [("a", pa.string()), ("b", pa.string())],
+            "a",
+            {"valueFormat": "raw"},
+            "valueFormat=raw takes one value column of type BINARY, got b STRING",
+        ),
+        ([("a", pa.string())], "a", {"valueFormat": "utf8"}, "got none"),
+        ([("a", pa.list_(pa.int8()))], "a", {}, "Key column a is ARRAY<TINYINT>, which a key cannot hold"),
+        ([("a", pa.duration("us"))], "a", {}, "Key column a"),
+        ([("a", pa.string())], "b", {}, "Key column b is missing among a"),
+        ([("a", pa.string()), ("A", pa.string())], "a", {}, "columns a and A"),
+        ([("_seq", pa.string())], "_seq", {}, "metadata column"),
+    ],
+)
+def test_tables_that_cannot_be(schema: list[Any], keys: str, formats: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        make(pa.schema(schema), keys, **formats)
+
+
+def test_creations_that_are_no_sense() -> None:
+    with pytest.raises(OptionError, match="keyColumns is given, but no schema"):
+        SlateStore.create(url(), keyColumns="a")
+    with pytest.raises(OptionError, match="A table without key columns is raw, not json"):
+        SlateStore.create(url(), valueFormat="json")
+    with pytest.raises(OptionError, match="Choose one of tuple"):
+        make(keyFormat="avro")
+
+
+# --- writes that create ---------------------------------------------------------------------------------------------
+
+
+def load(place: str, table: pa.Table, *, overwrite: bool = False, **options: Any) -> None:
+    parsed = WriteOptions.parse({"path": place, **options})
+    stores = open_stores(place, storage={})
+    load_batches(stores, SystemClock(), table.schema, table.to_batches(), parsed, overwrite=overwrite)
+
+
+def test_a_write_creates_a_table_of_nullable_columns() -> None:
+    place, nested = url(), pa.struct([pa.field("x", pa.int8(), nullable=False)])
+    table = pa.table(
+        {"K": ["a"], "v": pa.array([{"x": 1}], nested)},
+        schema=pa.schema([pa.field("K", pa.string(), nullable=False), ("v", nested)]),
+    )
+    load(place, table, keyColumns="k", defaultTtl="7d")
+    definition = SlateStore.open(place).definition
+    assert definition.key_columns == ("K",)
+    assert definition.codec().schema.equals(pa.schema([("K", pa.string()), ("v", pa.struct([("x", pa.int8())]))]))
+    assert definition.properties == {"defaultTtl": "7d"}
+
+
+def test_overwrite_keeps_keys_formats_and_properties() -> None:
+    store = make(valueFormat="json", defaultTtl="1h")
+    store.write(row())
+    store.write(row(id=2), mode="overwrite")
+    assert [item["id"] for item in rows(store)] == [2]
+    assert (store.definition.value_format, store.definition.properties) == ("json", {"defaultTtl": "1h"})
+    for options, message in [
+        ({"valueFormat": "avro"}, "valueFormat is avro, but the table has json"),
+        ({"keyColumns": "id"}, "keyColumns is id, but"),
+    ]:
+        with pytest.raises(InvalidRequestError, match=message):
+            store.write(row(), mode="overwrite", **options)
+
+
+def test_properties_of_a_table_that_stands_must_agree() -> None:
+    store = make(defaultTtl="1h")
+    store.write(row(), defaultTtl="60m")
+    for options in ({"defaultTtl": "2h"}, {"retention": "7d"}):
+        with pytest.raises(OptionError, match="Use setProperties"):
+            store.write(row(), **options)
+    with pytest.raises(SchemaError, match="it is a raw table of key and value"):
+        SlateStore.create(url()).write(row(), keyColumns="id")
+
+
+def test_the_ttl_of_a_row() -> None:
+    store = make(defaultTtl="1h")
+    for number, options in enumerate([{}, {"ttl": "default"}, {"ttl": "none"}, {"ttl": "2h"}]):
+        store.write(row(id=number), **options)
+    lives = [
+        None if item["_expire_ts"] is None else (item["_expire_ts"] - item["_create_ts"]).total_seconds() / 3600
+        for item in rows(store, metadataColumns="create_ts,expire_ts")
+    ]
+    assert lives == [1, 1, None, 2]
+
+
+def test_if_exists_and_an_empty_write_that_creates() -> None:
+    place = url()
+    load(place, row().slice(0, 0), keyColumns="id")
+    assert rows(SlateStore.open(place)) == []
+    load(place, row(), ifExists="ignore", keyColumns="tenant")
+    with pytest.raises(TableExistsError):
+        load(place, row(), ifExists="error", keyColumns="id")
+    assert rows(SlateStore.open(place)) == []
