@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.spark.failures import own_errors
+from slatespark.spark.merge_needs import find_unmatched_nulls, needed_columns
 from slatespark.spark.merge_rows import (
     BY_SOURCE,
     MATCHED,
@@ -100,10 +101,12 @@ class SlateMergeBuilder:
         table = self._table
         with own_errors():
             change = table._begin_change()
-            columns = tuple(change.rows.columns)
-            clauses = tuple(_resolve(clause, columns, change.key_columns, table.name) for clause in self._clauses)
-            sides = MergeSides(change.rows, self._source, table.name, columns, change.key_columns)
-            changed = merge_rows(sides, self._condition, clauses)
+            types = {field.name: field.dataType for field in change.rows.schema.fields}
+            clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)
+            sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
+            unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
+            sides = replace(sides, target=table.toDF(columns=needed_columns(sides, self._condition, clauses)))
+            changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
             table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
 
     # --- in between ---------------------------------------------------------------------------------------------------

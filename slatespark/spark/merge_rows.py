@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import DataType
 
 from slatespark.errors import SchemaError
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
@@ -68,21 +70,33 @@ class MergeSides:
 
     Attributes
     ----------
-    target : all columns of the table, under its alias if it has one
-    columns, key_columns : names of the table's columns
+    target : those columns of the table that the merge needs, under its alias if it has one
+    types : all columns of the table, in order
+    key_columns : names of those that make the key
     """
 
     target: DataFrame
     source: DataFrame
     alias: str | None
-    columns: tuple[str, ...]
+    types: Mapping[str, DataType]
     key_columns: tuple[str, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the table, in order."""
+        return tuple(self.types)
 
-def merge_rows(sides: MergeSides, condition: Expression, clauses: Clauses) -> DataFrame:
+
+def merge_rows(
+    sides: MergeSides, condition: Expression, clauses: Clauses, unmatched_nulls: Sequence[str] | None = None
+) -> DataFrame:
     """Return the rows to write: the table's columns and `OP_COLUMN`, sorted for the load.
 
     The job that runs it fails with the text of an `InvalidRequestError` where the merge is not allowed.
+
+    Parameters
+    ----------
+    unmatched_nulls : see `find_unmatched_nulls`
 
     Raises
     ------
@@ -91,12 +105,14 @@ def merge_rows(sides: MergeSides, condition: Expression, clauses: Clauses) -> Da
     """
     source = sides.source.withColumn(_IN_SOURCE, F.lit(True))
     target = sides.target.withColumn(_IN_TARGET, F.lit(True))
-    joined = source.join(target, expression(condition), _join_kind(clauses))
+    joined = source.join(target, expression(condition), _join_kind(clauses, unmatched_nulls))
     scope = _Scope(joined.withColumn(_CHOICE, F.lit(None).cast("int")), sides).begin()
     scope = scope.judge(MATCHED, clauses, F.col(_IN_SOURCE) & F.col(_IN_TARGET))
     scope = scope.leave_target().judge(NOT_MATCHED, clauses, F.col(_IN_TARGET).isNull())
     scope = scope.leave_source().judge(BY_SOURCE, clauses, F.col(_IN_SOURCE).isNull())
-    return _settle_keys(_with_operation(scope.frame, sides, clauses), sides, clauses)
+    rows = _with_operation(scope.frame, sides, clauses)
+    stays = F.col(OP_COLUMN) == _KEEP
+    return _settle_keys(rows.where(~stays | _in_the_way(clauses, unmatched_nulls)), sides, clauses)
 
 
 def expression(given: Expression) -> Column:
@@ -104,11 +120,22 @@ def expression(given: Expression) -> Column:
     return F.expr(given) if isinstance(given, str) else given
 
 
-def _join_kind(clauses: Clauses) -> str:
+def _join_kind(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> str:
     kinds = {clause.kind for clause in clauses}
-    if NOT_MATCHED in kinds:
-        return "full"  # rows that stay are needed too: none may be inserted over
-    return "right" if BY_SOURCE in kinds else "inner"
+    if NOT_MATCHED not in kinds:
+        return "right" if BY_SOURCE in kinds else "inner"
+    rows_that_stay = unmatched_nulls is None or len(unmatched_nulls) > 0  # none may be inserted over
+    return "full" if BY_SOURCE in kinds or rows_that_stay else "left"
+
+
+def _in_the_way(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Column:
+    """Return which rows that stay an insert could meet."""
+    if all(clause.kind != NOT_MATCHED for clause in clauses):
+        return F.lit(False)
+    if unmatched_nulls is None:
+        return F.lit(True)
+    nulls = [F.col(quoted(name)).isNull() for name in unmatched_nulls]
+    return reduce(Column.__or__, nulls, F.lit(False))
 
 
 # --- which clause applies, and what it makes of the row -------------------------------------------------------------
@@ -126,10 +153,9 @@ class _Scope:
 
     def begin(self) -> _Scope:
         sides = self.sides
-        kinds = {field.name: field.dataType for field in sides.target.schema.fields}
         start = {
-            _result(place): self._of_target(name) if name in sides.key_columns else F.lit(None).cast(kinds[name])
-            for place, name in enumerate(sides.columns)
+            _result(place): self._of_target(name) if name in sides.key_columns else F.lit(None).cast(kind)
+            for place, (name, kind) in enumerate(sides.types.items())
         }
         return _Scope(self.frame.withColumns(start), sides)
 
@@ -153,13 +179,13 @@ class _Scope:
         """Take the target's columns out of scope; the source's stay, with the qualifier that they have."""
         sides = self.sides
         source = [sides.source[quoted(name)] for name in sides.source.columns]
-        hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.columns)]
+        hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.target.columns)]
         return _Scope(self.frame.select(*source, *hidden, *self._own()), sides)
 
     def leave_source(self) -> _Scope:
         """Take the source's columns out of scope, and the target's into it again."""
         sides = self.sides
-        target = [F.col(_hidden(place)).alias(name) for place, name in enumerate(sides.columns)]
+        target = [F.col(_hidden(place)).alias(name) for place, name in enumerate(sides.target.columns)]
         frame = self.frame.select(*target, *self._own())
         return _Scope(frame if sides.alias is None else frame.alias(sides.alias), sides)
 
@@ -184,20 +210,18 @@ class _Scope:
         if clause.action == "insert":
             return values
         for name in sides.columns:
+            if name in values and name not in sides.key_columns:
+                continue
             kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
-            if name in sides.key_columns:
-                values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
-            else:
-                values.setdefault(name, kept)
+            values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
         return values
 
     def _fit(self, assigned: Mapping[str, Column], clause: MergeClause) -> dict[str, Column]:
         """Return the values with the types of their columns."""
         named = [value.alias(f"c{place}") for place, value in enumerate(assigned.values())]
         found = self.frame.select(*named).schema.fields
-        kinds = {field.name: field.dataType for field in self.sides.target.schema.fields}
         return {
-            name: fit_type(value, field.dataType, kinds[name], where=f"{clause.name} sets column {name}")
+            name: fit_type(value, field.dataType, self.sides.types[name], where=f"{clause.name} sets column {name}")
             for (name, value), field in zip(assigned.items(), found, strict=True)
         }
 
@@ -256,9 +280,7 @@ def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> Da
         .when(F.col(_IN_TARGET), F.lit(_KEEP))
     )
     names = [F.col(_result(place)).alias(name) for place, name in enumerate(sides.columns)]
-    rows = frame.select(*names, operation.alias(OP_COLUMN), F.col(_CHOICE)).where(F.col(OP_COLUMN).isNotNull())
-    inserts = any(clause.kind == NOT_MATCHED for clause in clauses)
-    return rows if inserts else rows.where(F.col(OP_COLUMN) != _KEEP)
+    return frame.select(*names, operation.alias(OP_COLUMN), F.col(_CHOICE)).where(F.col(OP_COLUMN).isNotNull())
 
 
 def _settle_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:

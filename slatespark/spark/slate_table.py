@@ -172,12 +172,15 @@ class SlateTable:
         OptionError, SchemaError
             When an option, the filter or a column's name is wrong.
         """
-        if where is None or isinstance(where, str):
-            rows = self._load({**readOptions, "columns": columns, "filter": where})
-        else:
-            rows = self._load(readOptions).where(where)
-            if columns is not None:
-                rows = rows.select(*[quoted(name) for name in columns])
+        by_spark = None if isinstance(where, str) else where
+        listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
+        rows = self._load(
+            {**readOptions, "columns": None if listed else columns, "filter": where if by_spark is None else None}
+        )
+        if by_spark is not None:
+            rows = rows.where(by_spark)
+        if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
+            rows = rows.select(*[quoted(name) for name in columns])
         return rows if self.name is None else rows.alias(self.name)
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random  # noqa: TID251  # seeded
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError
 from slatespark.spark.failures import own_errors
+from slatespark.spark.merge_needs import find_unmatched_nulls, needed_columns
 from slatespark.spark.merge_rows import OP_COLUMN, MergeClause, MergeSides, merge_rows
 from tests.support.merge_model import Clause, Condition, Key, Refused, Row, merge_in_python
 
@@ -124,10 +127,13 @@ def run(
         )
         for clause in clauses
     ]
-    sides = MergeSides(frame(list(target.values())).alias("t"), frame(source).alias("s"), "t", COLUMNS, KEYS)
+    rows = frame(list(target.values()))
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    sides = MergeSides(rows, frame(source).alias("s"), "t", types, KEYS)
+    sides = replace(sides, target=rows.select(*needed_columns(sides, on.sql, asked)).alias("t"))
     result = dict(target)
     written = set()
-    for row in merge_rows(sides, on.sql, asked).collect():
+    for row in merge_rows(sides, on.sql, asked, find_unmatched_nulls(sides, on.sql, asked)).collect():
         key = (row.tenant, row.id)
         if row[OP_COLUMN] == "delete":
             result.pop(key)
@@ -159,3 +165,51 @@ def test_a_merge_does_what_plain_python_does(spark: SparkSession, seed: int) -> 
         return
     with own_errors():
         assert run(spark, target, source, on, clauses) == expected
+
+
+# --- what a merge reads of the target -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sides(spark: SparkSession) -> MergeSides:
+    rows = spark.createDataFrame([], SCHEMA)
+    source = spark.createDataFrame([], "tenant STRING, id BIGINT, nr DOUBLE").alias("s")
+    return MergeSides(rows.alias("t"), source, "t", {field.name: field.dataType for field in rows.schema.fields}, KEYS)
+
+
+def test_columns_that_nothing_refers_to_are_not_read(sides: MergeSides) -> None:
+    def needed(condition: Any, *clauses: MergeClause) -> list[str]:
+        return needed_columns(sides, condition, clauses)
+
+    by_key = "t.tenant = s.tenant AND t.id = s.id"
+    delete, update = MergeClause("matched", "delete"), MergeClause("matched", "update")
+    assert needed(by_key, delete, update) == ["tenant", "id"]
+    assert needed(by_key, replace(delete, condition=F.col("t.N").isin(list(range(1000))))) == ["tenant", "id", "n"]
+    assert needed(by_key, replace(update, assigned={"n": "upper(t.Text)"})) == ["tenant", "id", "text"]
+    assert needed(by_key, replace(update, assigned={"text": "'x'"})) == ["tenant", "id", "n"]
+    assert needed(f"{by_key} AND struct(t.*) IS NOT NULL", delete) == list(COLUMNS)
+
+
+def test_a_condition_that_is_the_whole_key(sides: MergeSides) -> None:
+    insert_all = MergeClause("notMatched", "insert")
+    insert = replace(insert_all, assigned={"tenant": "S.tenant", "id": "s.id", "n": "1"})
+
+    def nulls(condition: Any, clause: MergeClause = insert_all) -> tuple[str, ...] | None:
+        return find_unmatched_nulls(sides, condition, [clause])
+
+    assert nulls("t.tenant = s.tenant AND s.id = T.id") == ("tenant", "id")
+    assert nulls("t.tenant <=> s.tenant and t.id == s.id", insert) == ("id",)
+    assert nulls("t.tenant <=> s.tenant and t.id <=> s.id") == ()
+    for other in (
+        "t.tenant = s.tenant",
+        "t.tenant = s.tenant AND t.id = s.id AND s.nr > 1",
+        "t.tenant = s.tenant AND t.id = s.nr",  # a fraction may be rounded
+        "t.tenant = s.tenant AND t.id = s.id + 1",
+        "t.tenant = s.tenant OR t.id = s.id",
+        "t.tenant = s.tenant AND t.tenant = s.tenant",
+        "t.tenant = s.tenant AND t.id > s.id",
+        F.expr("t.tenant = s.tenant AND t.id = s.id"),
+    ):
+        assert nulls(other) is None
+    elsewhere = replace(insert, assigned={"tenant": "s.tenant", "id": "7"})
+    assert nulls("t.tenant = s.tenant AND t.id = s.id", elsewhere) is None

@@ -1,0 +1,106 @@
+"""What of the target a merge needs, as far as the text of its conditions tells; where it tells nothing, everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import DataType, IntegralType
+
+from slatespark.spark.merge_rows import NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
+
+_STAR: Final = re.compile(r"(?:^|[\s.(,])\*")
+_AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+_EQUAL: Final = re.compile(r"\s*([\w.]+)\s*(=|==|<=>)\s*([\w.]+)\s*", re.ASCII)
+
+
+def needed_columns(sides: MergeSides, condition: Expression, clauses: Clauses) -> list[str]:
+    """Return the columns of the target to read: keys, those that updates leave as they are, and those that are named.
+
+    Whatever an expression refers to stands in its text, so no column that is needed is missing; some may be too many.
+    """
+    texts = [str(text).lower() for text in _expressions(condition, clauses)]
+    if any(_STAR.search(text) for text in texts):
+        return list(sides.columns)
+    kept = {
+        name
+        for clause in clauses
+        if clause.action == "update" and clause.assigned is not None
+        for name in set(sides.columns) - set(clause.assigned)
+    }
+    needed = kept | set(sides.key_columns)
+    return [name for name in sides.columns if name in needed or "`" in name or _is_named(name, texts)]
+
+
+def _is_named(name: str, texts: Sequence[str]) -> bool:
+    word = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
+    return any(word.search(text) for text in texts)
+
+
+def _expressions(condition: Expression, clauses: Clauses) -> Iterator[Expression]:
+    yield condition
+    for clause in clauses:
+        if clause.condition is not None:
+            yield clause.condition
+        yield from (clause.assigned or {}).values()
+
+
+def find_unmatched_nulls(sides: MergeSides, condition: Expression, clauses: Clauses) -> tuple[str, ...] | None:
+    """Return the key columns whose nulls match nothing, if target and source match by the whole key and nothing else.
+
+    No row can then be inserted under the key of a row that stays, unless one of these columns is null.
+
+    Returns
+    -------
+    None when the condition says anything else, inserts take their keys from elsewhere, or it cannot be told.
+    """
+    parts = _AND.split(condition) if isinstance(condition, str) else []
+    if sides.alias is None or len(parts) != len(sides.key_columns):
+        return None
+    inserts = [clause for clause in clauses if clause.kind == NOT_MATCHED]
+    operators: dict[str, str] = {}
+    for part in parts:
+        found = _EQUAL.fullmatch(part)
+        if found is None:
+            return None
+        for own, other in ((found[1], found[3]), (found[3], found[1])):
+            key = _key_of_target(own, sides)
+            if key is not None and _is_inserted(other, key, sides, inserts):
+                operators[key] = found[2]
+    if set(operators) != set(sides.key_columns):
+        return None
+    return tuple(key for key in sides.key_columns if operators[key] != "<=>")
+
+
+def _key_of_target(text: str, sides: MergeSides) -> str | None:
+    """Return the key column that a name with the target's alias in front says; None if it says none."""
+    alias, _, name = text.partition(".")
+    if alias.lower() != str(sides.alias).lower():
+        return None
+    return next((key for key in sides.key_columns if key.lower() == name.lower()), None)
+
+
+def _is_inserted(text: str, key: str, sides: MergeSides, inserts: list[MergeClause]) -> bool:
+    """Tell whether a name is a column of the source that every insert makes the key column, without a change."""
+    if text.partition(".")[0].lower() == str(sides.alias).lower():
+        return False
+    try:
+        [field] = sides.source.select(F.expr(text)).schema.fields
+    except AnalysisException:
+        return False
+    if not _same_values(field.dataType, sides.types[key]):
+        return False
+    for clause in inserts:
+        value = field.name if clause.assigned is None else clause.assigned[key]
+        wanted = key if clause.assigned is None else text
+        if not isinstance(value, str) or value.strip().lower() != wanted.lower():
+            return False
+    return True
+
+
+def _same_values(kind: DataType, wanted: DataType) -> bool:
+    """Tell whether a value that is stored in another type is stored as it is, or refused."""
+    return kind == wanted or (isinstance(kind, IntegralType) and isinstance(wanted, IntegralType))
