@@ -8,7 +8,7 @@ from slatespark.kernels._compile import called, inlined
 from slatespark.kernels._native import load8, load64, store64
 from slatespark.kernels._utf8 import is_utf8
 from slatespark.kernels._varint import read_long, skip_long
-from slatespark.kernels.avro_program import BOOLEAN, DOUBLE, FLOAT, INT, LONG, MAP, MAX_DEPTH, RECORD, TEXT
+from slatespark.kernels.avro_program import BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, LONG, MAP, MAX_DEPTH, RECORD, TEXT
 
 # Byte offsets in a node's line.
 WIRE: Final = 0
@@ -50,7 +50,10 @@ def _skip_part(at: int, end: int, limit: int, wire: int, strict: bool) -> int:
         return at + 4 if end - at >= 4 else 0
     if wire == DOUBLE:
         return at + 8 if end - at >= 8 else 0
-    return skip_bytes(at, end, limit, strict and wire == TEXT)
+    after = skip_bytes(at, end, limit, strict and wire == TEXT)
+    if strict and wire == DECIMAL and after != 0 and read_long(at, end, limit)[0] == 0:
+        return 0
+    return after
 
 
 @inlined

@@ -310,6 +310,7 @@ def test_fields_with_parts_are_cut_out_and_skipped(kernels: Any, node: AvroNode,
         (AvroNode(ARRAY, children=(AvroNode(BOOLEAN),)), b"\2\2\0", True),
         (AvroNode(ARRAY, children=(AvroNode(TEXT),)), b"\2\2\xff\0", True),
         (AvroNode(MAP, children=(AvroNode(BOOLEAN),)), b"\2\2\xff\1\0", True),
+        (AvroNode(ARRAY, children=(AvroNode(DECIMAL),)), b"\2\0\0", True),
         (AvroNode(ARRAY, children=(AvroNode(INT, 0),)), b"\2\4\0", False),
     ],
 )
