@@ -44,7 +44,8 @@ class Tally:
         if self.undecodable_rows:
             rows = "row does" if self.undecodable_rows == 1 else "rows do"
             message = f"{table}: {self.undecodable_rows} {rows} not decode and were left out (ignoreUndecodable=true)."
-            warnings.warn(message, UndecodableRowsWarning, stacklevel=3)
+            # Explicit, so that each read is heard: Python shows equal warnings of one place only once a process.
+            warnings.warn_explicit(message, UndecodableRowsWarning, __file__, 1, module=__name__)
 
 
 class Materialiser:

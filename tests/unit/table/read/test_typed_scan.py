@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any
 
 import pyarrow as pa
@@ -201,6 +202,17 @@ def test_they_can_be_left_out(condition: str | None, split_size: int | None) -> 
         and (condition is None or "LIKE" not in condition or (row["name"] and row["id"] > 3))
     ]
     assert found.to_pylist() == expected
+
+
+def test_every_read_warns_again() -> None:
+    store = with_damage()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            store.scan(ignoreUndecodable=True).read_all()
+            assert store.get("a", 7, ignoreUndecodable=True) is None
+    texts = [str(each.message).partition(": ")[2].split(" not ")[0] for each in caught]
+    assert texts == ["2 rows do", "1 row does"] * 2
 
 
 def test_nothing_is_said_where_all_rows_decode() -> None:
