@@ -14,6 +14,21 @@ from slatespark.cli.app import app
 
 __all__ = ["app", "changing", "checking", "looking", "main", "moving", "reading", "showing"]
 
+ORDER = (  # in which --help lists the commands
+    "describe",
+    "history",
+    "files",
+    "scan",
+    "get",
+    "put",
+    "delete",
+    "import",
+    "export",
+    "verify",
+    "demo",
+)
+app.registered_commands.sort(key=lambda command: ORDER.index(command.name or getattr(command.callback, "__name__", "")))
+
 
 def main() -> None:
     """Run the command line."""

@@ -19,8 +19,10 @@ from slatespark.cli.arguments import (
     open_table,
     read_options,
     storage_options,
+    table_codec,
 )
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.display.key_names import KeyNames
 from slatespark.display.text import describe_text, files_text
 from slatespark.display.versions_text import versions_text
 from slatespark.table.clock import SystemClock
@@ -63,8 +65,14 @@ def files(
     """List the files of a table, layer by layer, newest first."""
     given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "walPath": wal_path}
     options = read_options(table, given, storage=storage)
-    found = list_files(open_table(options), options, SystemClock(), count_rows=rows)
-    typer.echo(json_document(found, as_text=as_text) if as_json else files_text(found, as_text=as_text))
+    stores = open_table(options)
+    found = list_files(stores, options, SystemClock(), count_rows=rows)
+    if as_json:
+        typer.echo(json_document(found, as_text=as_text))
+        return
+    codec = table_codec(stores)
+    names = None if codec.is_raw else KeyNames(codec, (key for file in found for key in (file.start, file.end)))
+    typer.echo(files_text(found, as_text=as_text, names=names))
 
 
 @app.command()

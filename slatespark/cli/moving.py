@@ -180,7 +180,7 @@ def export(
     stores = open_table(options)
     plan = plan_read(stores, options, SystemClock())
     with progress_bar() as progress:
-        batches = _scanned(stores, plan, progress)
+        batches = scanned(stores, plan, progress)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size
     if as_json:
@@ -189,7 +189,7 @@ def export(
         typer.echo(f"Wrote {plural(rows, 'row')} of version {plan.manifest_id}, {bytes_to_text(stored_bytes)}.")
 
 
-def _scanned(stores: TableStores, plan: ReadPlan, progress: ProgressListener | None) -> Iterator[pa.RecordBatch]:
+def scanned(stores: TableStores, plan: ReadPlan, progress: ProgressListener | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan, telling after each split how much of the stored bytes is done."""
     files = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
     total = sum(file.data_bytes for file in files)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from slatespark.ranges import KeyRange
 from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableFacts
 from slatespark.table.describe_files import FileFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
 from slatespark.units import bytes_to_text, ms_to_text
+
+if TYPE_CHECKING:
+    from slatespark.display.key_names import KeyNames
 
 GAP = "  "
 NOTHING = "-"
@@ -202,16 +206,31 @@ def _job_texts(facts: TableFacts) -> list[str]:
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def files_text(files: Sequence[FileFacts], *, as_text: bool = False) -> str:
-    """Return a line for each file of each layer; columns of which nothing is known are left out."""
+def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyNames | None = None) -> str:
+    """Return a line for each file of each layer; columns of which nothing is known are left out.
+
+    Parameters
+    ----------
+    as_text : keys are text where they can be
+    names : of the keys of a typed table
+    """
     if not files:
         return "The table has no files."
+
+    def first(file: FileFacts) -> str:
+        return names.of(file.start) if names is not None else _key_text(file.start, as_text=as_text)
+
+    def last(file: FileFacts) -> str:
+        if names is not None and file.end is not None:
+            return names.last(file.end)
+        return _last_text(KeyRange(file.start, file.end), as_text=as_text)
+
     columns = {
         "layer": [file.layer for file in files],
         "file": [file.id for file in files],
         "database": [file.root or "" for file in files],
-        "from key": [_key_text(file.start, as_text=as_text) for file in files],
-        "to key": [_last_text(KeyRange(file.start, file.end), as_text=as_text) for file in files],
+        "from key": [first(file) for file in files],
+        "to key": [last(file) for file in files],
         "bytes": [bytes_to_text(file.stored_bytes) for file in files],
         "codec": [file.compression for file in files],
         "rows": ["" if file.rows is None else f"{file.rows:,}" for file in files],

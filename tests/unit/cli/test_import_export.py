@@ -14,6 +14,13 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.cli import read_files
+from slatespark.cli.file_formats import format_of
+from slatespark.cli.moving import scanned
+from slatespark.cli.wanted import Wanted
+from slatespark.options import ReadOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.reader import plan_read
+from slatespark.table.stores import open_stores
 from tests.unit.cli.shell import answer, done, refused, rows, run
 
 SCHEMA = pa.schema(
@@ -262,3 +269,29 @@ def test_long_files_come_in_stretches(tmp_path: Path, monkeypatch: pytest.Monkey
     last = answer("get", tmp_path / "copy", str(count - 1))
     assert last == {"id": count - 1, "n": (count - 1) % 7 + 0.5}
     assert SlateStore.open(str(tmp_path / "copy")).scan(columns=["id"]).read_all().num_rows == count
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.csv.gz"])
+def test_progress_of_an_import(table: Path, tmp_path: Path, name: str) -> None:
+    done("export", table, tmp_path / name)
+    files, size = [str(tmp_path / name)] * 2, (tmp_path / name).stat().st_size
+    told: list[tuple[str, int, int]] = []
+    wanted = Wanted(SCHEMA)
+    with read_files.read_files(files, format_of(name, None), wanted, lambda *args: told.append(args)) as reader:
+        assert reader.read_all().num_rows == 6
+    assert {(step, total) for step, _, total in told} == {("import", 2 * size)}
+    places = [place for _, place, _ in told]
+    assert places == sorted(places)
+    assert places[-1] == 2 * size
+
+
+def test_progress_of_an_export(table: Path) -> None:
+    stores = open_stores(str(table), storage={})
+    plan = plan_read(stores, ReadOptions(path=str(table)), SystemClock())
+    told: list[tuple[str, int, int]] = []
+    assert sum(batch.num_rows for batch in scanned(stores, plan, lambda *args: told.append(args))) == 3
+    assert [step for step, _, _ in told] == ["export"]
+    assert told[0][2] > 0

@@ -88,6 +88,12 @@ def test_describe_tells_the_definition(table: Path) -> None:
     assert "key columns       tenant, id (tuple)" in done("describe", table)
 
 
+def test_files_shows_decoded_keys(table: Path) -> None:
+    [line] = done("files", table).splitlines()[1:]
+    assert "tenant=a, id=-3  tenant=b, id=2" in line
+    assert answer("files", table)[0]["start"] == "02610013fc"
+
+
 def test_history(table: Path) -> None:
     found = answer("history", table)
     assert [version["operation"] for version in found] == ["write", "claim", "create"]
