@@ -159,11 +159,19 @@ def _named(name: str, fields: Sequence[pa.Field]) -> pa.Field:
     raise SchemaError(f"There is no value column {name!r}.", todo=f"Use {', '.join(item.name for item in fields)}.")
 
 
+def _fields_of(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of a writer's schema, which may be anything that is an Avro schema."""
+    if schema.get("type") != "record":
+        raise UnsupportedFormatError(f"Rows of the Avro type {schema.get('type')} are not handled, only records are.")
+    fields: list[dict[str, Any]] = schema["fields"]
+    return fields
+
+
 def _ways(schemas: Iterable[Mapping[str, Any]], item: pa.Field) -> list[Any]:
     """Return the different types that a column with parts was written as."""
     found: list[Any] = []
     for schema in schemas:
-        for field in schema["fields"]:
+        for field in _fields_of(schema):
             described, _ = without_null(field["type"])
             if field["name"] == avro_name(item.name) and described not in found:
                 found.append(described)
@@ -180,7 +188,7 @@ def _writer(
     named = {avro_name(item.name): (item, place) for item, place in zip(chosen, places, strict=True)}
     steps: list[AvroStep] = []
     last = 0
-    for field in schema["fields"]:
+    for field in _fields_of(schema):
         step = AvroStep(avro_node(field["type"]))
         if field["name"] in named:
             item, (start, ways) = named[field["name"]]

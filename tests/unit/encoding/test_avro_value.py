@@ -19,7 +19,7 @@ from slatespark.encoding.avro_value import (
     encode_avro_values,
 )
 from slatespark.encoding.column_types import VARIANT, list_of, map_of
-from slatespark.errors import SchemaError
+from slatespark.errors import SchemaError, UnsupportedFormatError
 from tests.unit.encoding.columns_and_rows import cut, rows_of
 from tests.unit.kernels.rows import columns, delete, put
 
@@ -252,6 +252,12 @@ def test_unknown_columns_and_no_columns() -> None:
     assert decode_avro_values(*rows_of([]), writers={}, fields=[pa.field("l", VARIANT)], wanted=["l"])[0][
         "l"
     ] == pa.nulls(0, VARIANT)
+
+
+def test_a_writer_that_is_no_record() -> None:
+    for schema in ({"type": "enum", "name": "e", "symbols": ["A"]}, {"type": "long"}):
+        with pytest.raises(UnsupportedFormatError, match="only records"):
+            decode_avro_values(*rows_of([]), writers={1: schema}, fields=[pa.field("a", pa.int8())], wanted=["a"])
 
 
 def test_many_rows_with_parts_some_of_them_bad() -> None:
