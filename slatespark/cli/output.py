@@ -40,6 +40,7 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
         def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
             try:
                 with warnings.catch_warnings():
+                    warnings.simplefilter("always", UserWarning)
                     warnings.showwarning = _show_warning
                     command(*args, **kwargs)
             except SlateError as exc:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from tests.support.typed_tables import write_raw
 from tests.unit.cli.shell import answer, done, refused, rows, run
 
 SCHEMA = pa.schema(
@@ -222,6 +223,21 @@ def test_no_table(tmp_path: Path) -> None:
     refused("TableNotFoundError", "delete", tmp_path, "00")
     refused("TableNotFoundError", "history", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- what does not decode -------------------------------------------------------------------------------------------
+
+
+def test_rows_that_do_not_decode(table: Path, tmp_path: Path) -> None:
+    write_raw(str(table), pa.table({"key": [b"\x02a\x00\x15\x05"], "value": [b"no Avro"]}))
+    assert "0261001505" in run("scan", table).stderr
+    result = run("scan", table, "--ignore-undecodable", "--json")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 3)
+    assert result.stderr.startswith("Warning: ")
+    assert result.stderr.count("\n") == 1
+    refused("CorruptDataError", "export", table, tmp_path / "x.csv")
+    assert not (tmp_path / "x.csv").exists()
+    assert run("export", table, tmp_path / "x.csv", "--ignore-undecodable").exit_code == 0
 
 
 # --- keys of every type ---------------------------------------------------------------------------------------------
