@@ -118,11 +118,11 @@ def _writer_lines(program: DecodeProgram, columns: int) -> list[NDArray[np.int64
         flattened(step.node._replace(null_branch=NOT_NULLABLE) for writer in program.writers for step in writer.steps)
     )
     node_lines = np.empty((len(nodes), NODE_BYTES // 8), np.int64)
+    first_node = address_of(node_lines)
     for number, (node, child) in enumerate(nodes):
-        children = address_of(node_lines) + child * NODE_BYTES
-        node_lines[number] = node.wire, node.null_branch, children, len(node.children)
+        node_lines[number] = node.wire, node.null_branch, first_node + child * NODE_BYTES, len(node.children)
     steps = [
-        _step_line(step, program.kinds, columns, address_of(node_lines) + number * NODE_BYTES)
+        _step_line(step, program.kinds, columns, first_node + number * NODE_BYTES)
         for number, step in enumerate(step for writer in program.writers for step in writer.steps)
     ]
     step_lines = np.array(steps, np.int64).reshape(-1)
