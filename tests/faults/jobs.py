@@ -19,8 +19,8 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import abandon_write, commit_write, plan_write
 from slatespark.table.write.encoder_plan import plan_encoder
-from slatespark.table.write.sort_spill import sort_rows_of_task
-from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.sort_spill import TaskSorter
+from slatespark.table.write.sst_upload import NewFile, upload_task
 
 Pair: TypeAlias = tuple[bytes, bytes]
 
@@ -61,8 +61,8 @@ class Job:
             stamp = self.plan.stamp(len(self.outputs), self.options)
             encoder = plan_encoder(table.schema, RAW_CODEC, self.options)
             buffer_bytes = self.options.write_buffer_bytes
-            pieces = sort_rows_of_task(table.to_batches(), encoder, stamp, fold, buffer_bytes=buffer_bytes)
-            self.outputs.append(upload_sorted(self.stores.main, pieces, self.options, self.clock, self.plan.planned_ms))
+            sorter = TaskSorter(table.to_batches(), encoder, stamp, fold, buffer_bytes=buffer_bytes)
+            self.outputs.append(upload_task(self.stores, self.clock, sorter, self.options, self.plan.planned_ms))
         return self
 
     def commit(self) -> CommitRecord | None:

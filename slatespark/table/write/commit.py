@@ -47,7 +47,7 @@ from slatespark.table.write.protocol import (
 from slatespark.table.write.publication import Change, next_manifest
 from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.rows import Stamp
-from slatespark.table.write.sort_spill import SortedRows
+from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.units import ms_to_text
 

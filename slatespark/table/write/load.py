@@ -29,8 +29,8 @@ from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.rows import RowEncoder
-from slatespark.table.write.sort_spill import sort_rows_of_task
-from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.sort_spill import TaskSorter
+from slatespark.table.write.sst_upload import NewFile, upload_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,9 @@ def run_task(
     stores: TableStores, clock: Clock, load: Load, task: int, batches: Iterable[pa.RecordBatch]
 ) -> tuple[NewFile, ...]:
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
-    stamp = load.job.stamp(task, load.options)
-    fold = resolve_operator(load.merge_operator)
-    pieces = sort_rows_of_task(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
-    return upload_sorted(stores.main, pieces, load.options, clock, load.job.planned_ms)
+    stamp, fold = load.job.stamp(task, load.options), resolve_operator(load.merge_operator)
+    sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    return upload_task(stores, clock, sorter, load.options, load.job.planned_ms)
 
 
 def commit_load(

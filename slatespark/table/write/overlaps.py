@@ -15,12 +15,12 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.plan import Layer
 from slatespark.table.read.scan import visible_windows, window_size
-from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.stores import TableStores
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sequence import Ranks, order_repeats, rank_values
-from slatespark.table.write.sort_spill import SortedRows, one_version_per_key
+from slatespark.table.write.sorted_rows import SortedRows, one_version_per_key
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.units import MIN_MS
 
@@ -94,7 +94,7 @@ def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
 
 
 def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: WriteOptions) -> Iterator[SortedRows]:
-    layers = [Layer("new", tuple(_slice(file) for file in files)) for files in reversed(shared) if files]
+    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     # A task holds a key once, so all its versions are in one window; newest first, hence the reversal.
@@ -104,11 +104,6 @@ def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: W
         sources, kept = one_version_per_key(window, rows if arranged is None else rows[arranged], None)
         flat = take_rows(sources, kept[::-1])
         yield SortedRows([flat], np.arange(len(flat), dtype=np.int64))
-
-
-def _slice(file: NewFile) -> FileSlice:
-    handle = file.handle
-    return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
 
 
 def _ranks(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_], encoder: RowEncoder) -> Ranks:

@@ -11,10 +11,10 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.plan import Layer
 from slatespark.table.read.scan import window_size
-from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.sort_spill import SortedRows
+from slatespark.table.stores import TableStores
+from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 
 
@@ -62,9 +62,8 @@ def rebase_outputs(
 def _rewrite(
     stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, *, by_seq: int, by_ms: int, planned_ms: int
 ) -> tuple[NewFile, ...]:
-    handle = file.handle
-    part = FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
-    cursor = LayerCursor(layer_windows(stores, Layer("new", (part,)), window_size(options.write_buffer_bytes, 1)))
+    layer = Layer("new", (file.whole(),))
+    cursor = LayerCursor(layer_windows(stores, layer, window_size(options.write_buffer_bytes, 1)))
 
     def moved() -> SortedRows:
         rows = cursor.rows

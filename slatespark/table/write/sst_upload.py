@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slatespark.errors import SlateError
 from slatespark.format.codecs import parse_compression
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
@@ -18,7 +20,10 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.write.sort_spill import SortedRows
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.write.sort_spill import TaskSorter
+from slatespark.table.write.sorted_rows import SortedRows
 
 STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -44,6 +49,11 @@ class NewFile:
         """From its first key to its last."""
         info = self.handle.info
         return KeyRange(info.first_entry or b"", None if info.last_entry is None else key_after(info.last_entry))
+
+    def whole(self) -> FileSlice:
+        """Return all of it, for reading."""
+        handle = self.handle
+        return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
 
     def renamed(self, sst_id: Ulid) -> NewFile:
         """Return the same file under another id."""
@@ -75,6 +85,24 @@ def upload_sorted(
     if builder is not None:
         files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms)))
     return tuple(files)
+
+
+def upload_task(
+    stores: TableStores, clock: Clock, sorter: TaskSorter, options: WriteOptions, planned_ms: int
+) -> tuple[NewFile, ...]:
+    """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
+
+    Files that went ahead of a row which belongs below them are merged with the rest, and removed: nobody knows them.
+    """
+    files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms)
+    if sorter.is_done:
+        return files
+    below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
+    merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms)
+    for file in files:
+        with contextlib.suppress(SlateError):
+            stores.main.delete(sst_path(file.handle.id))
+    return merged
 
 
 def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:

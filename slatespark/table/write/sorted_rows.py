@@ -1,0 +1,78 @@
+"""SortedRows: a piece of what a task writes, in key order; and one version per key out of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import InvalidRequestError
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.kernels import gather_fields, new_key_mask
+from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns
+from slatespark.table.read.fold import Fold, fold_rows, row_at
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """A piece of the sorted sequence: packed `rows` of `sources`.
+
+    Attributes
+    ----------
+    is_scattered : the rows lie anywhere in the sources; who goes through them several times should gather them first
+    """
+
+    sources: Sequence[RowColumns]
+    rows: NDArray[np.int64]
+    is_scattered: bool = False
+
+
+def one_version_per_key(
+    sources: list[RowColumns], rows: NDArray[np.int64], fold: Fold | None
+) -> tuple[list[RowColumns], NDArray[np.int64]]:
+    """Keep the last of adjacent rows of one key; an operand that is not alone folds onto what precedes it.
+
+    Parameters
+    ----------
+    sources, rows : packed rows; those of one key follow each other, oldest first
+    fold : joins operands, None if not given
+
+    Returns
+    -------
+    Sources (with the folded rows as a further one) and the rows that stay, in the same order.
+    """
+    first = new_key_mask(sources, rows)
+    if first.all():
+        return sources, rows
+    last = np.append(first[1:], True)
+    kept = rows[last]
+    repeated = last & ~first & ((gather_fields(sources, rows).flags & MERGE) != 0)
+    if not repeated.any():
+        return sources, kept
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    folded = [
+        _fold_repeats([row_at(sources, int(row)) for row in rows[starts[end] : end + 1]], fold)
+        for end in np.flatnonzero(repeated)
+    ]
+    kept[np.cumsum(last)[repeated] - 1] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
+    return [*sources, rows_to_columns(folded)], kept
+
+
+def _fold_repeats(versions: list[Row], fold: Fold | None) -> Row:
+    """Return one row for several of one key, given oldest to newest, of which the newest is an operand."""
+    if fold is None:
+        raise InvalidRequestError(
+            f"Key {versions[0].key.hex()} comes several times with merge operands in one write.",
+            todo="Say how they fold with the option mergeOperator.",
+        )
+    group: list[Row] = []
+    for row in reversed(versions):
+        if row.kind is not RowKind.DELETE:
+            group.append(row)
+        if row.kind is not RowKind.MERGE:
+            break
+    result = fold_rows(group, fold)
+    grounded = len(group) < len(versions) or group[-1].kind is RowKind.PUT
+    return result if grounded else replace(result, kind=RowKind.MERGE)
