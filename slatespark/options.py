@@ -81,7 +81,7 @@ def parse_names(value: object, name: str) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
         raise OptionError(f"{name}: {value!r} is no list of names.", todo="Separate names by commas.")
-    names = tuple(part.strip() for part in parts)
+    names = tuple(part.strip() for part in parts) if isinstance(value, str) else tuple(parts)
     if not names or len(set(names)) != len(names):
         raise OptionError(f"{name}: {value!r} names nothing, or something twice.", todo="Name each column once.")
     return names

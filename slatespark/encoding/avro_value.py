@@ -19,6 +19,7 @@ from slatespark.encoding.avro_resolution import Resolution, avro_node, resolve, 
 from slatespark.encoding.avro_schema import fingerprint
 from slatespark.encoding.nested_decode import decode_nested
 from slatespark.encoding.nested_encode import encode_nested
+from slatespark.encoding.plain_values import MICROS_PER_DAY, check_text
 from slatespark.errors import InternalError, InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_avro, encode_avro
 from slatespark.kernels.avro_program import FINE, MALFORMED, MARKER, UNKNOWN_FINGERPRINT, EncodeProgram
@@ -49,7 +50,8 @@ def encode_avro_values(
     Raises
     ------
     SchemaError
-        Naming the column: null where it is not nullable, text that is no UTF-8, a time that is no whole microsecond.
+        Naming the column: null where it is not nullable, text that is no UTF-8, a number with too many digits, a time
+        that is no whole microsecond or in no day.
     """
     if count is None:
         if not arrays:
@@ -62,7 +64,8 @@ def encode_avro_values(
         return encode_avro(columns, EncodeProgram(fingerprint(schema), nodes), count)
     except InvalidRequestError:
         for array, item in zip(arrays, fields, strict=True):
-            _check_text(array, item)
+            if item.type == pa.string():
+                check_text(item.name, array)
         raise
 
 
@@ -134,31 +137,29 @@ def _column(array: pa.Array | pa.ChunkedArray, item: pa.Field, described: Any) -
     kind, _ = without_null(described)
     if flat_kind(item.type) is None:
         return encode_nested(array, kind, item.name)
+    if pa.types.is_decimal128(item.type):
+        _check_digits(array, item)
     return _micros(flat_column(array), item.name) if item.type == _TIME else flat_column(array)
 
 
-def _check_text(array: pa.Array | pa.ChunkedArray, item: pa.Field) -> None:
-    """Refuse what Spark lets into a string: it could never be read again."""
-    if item.type != pa.string():
-        return
+def _check_digits(array: pa.Array | pa.ChunkedArray, item: pa.Field) -> None:
+    """Refuse what Arrow lets into a decimal: it could never be read again."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as exc:
         raise SchemaError(
-            f"Column {item.name} holds text that is no UTF-8.",
-            why=f"{exc}.",
-            todo="Make it BINARY, or repair the text.",
+            f"Column {item.name} holds a number with more digits than its type.", why=f"{exc}.", todo="Cast it."
         ) from exc
 
 
 def _micros(column: FlatColumn, name: str) -> FlatColumn:
     nanos = np.frombuffer(column.data, np.int64)
     micros = nanos // _NANOS_PER_MICRO
-    lost = micros * _NANOS_PER_MICRO != nanos
-    if column.valid is not None:
-        lost &= column.valid != 0
-    if lost.any():
+    valid = np.True_ if column.valid is None else column.valid != 0
+    if ((micros * _NANOS_PER_MICRO != nanos) & valid).any():
         raise SchemaError(f"Column {name} holds a time that is no whole microsecond.", todo="Round it.")
+    if (((micros < 0) | (micros >= MICROS_PER_DAY)) & valid).any():
+        raise SchemaError(f"Column {name} holds a time that is in no day.", todo="Filter such rows out.")
     return FlatColumn(column.kind, micros.view(np.uint8), valid=column.valid)
 
 

@@ -34,6 +34,16 @@ def python_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[tupl
             start += len(chunk)
 
 
+def check_text(name: str, column: pa.Array | pa.ChunkedArray) -> None:
+    """Refuse what Arrow and Spark let into a string: it could never be read again."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as exc:
+        raise SchemaError(
+            f"Column {name} holds text that is no UTF-8.", why=f"{exc}.", todo="Make it BINARY, or repair the text."
+        ) from exc
+
+
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type with numbers in place of dates and times."""
     if pa.types.is_date32(kind):
@@ -58,10 +68,12 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def whole_micros(nanos: int) -> int:
-    """Return microseconds; ValueError where they are not whole."""
+    """Return microseconds of a day; ValueError where they are not whole, or in no day."""
     micros, rest = divmod(nanos, 1000)
     if rest:
         raise ValueError("a time that is no whole microsecond")
+    if not 0 <= micros < MICROS_PER_DAY:
+        raise ValueError("a time that is in no day")
     return micros
 
 

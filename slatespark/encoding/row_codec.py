@@ -14,6 +14,7 @@ from slatespark.encoding.arrow_columns import flat_column
 from slatespark.encoding.avro_schema import avro_schema
 from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT, decode_avro_values, encode_avro_values
 from slatespark.encoding.json_value import decode_json_values, encode_json_values
+from slatespark.encoding.plain_values import check_text
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
@@ -72,7 +73,7 @@ class RowCodec:
         columns = [table.column(name) for name in self.key_columns]
         if self.key_format == "tuple":
             return encode_tuple_keys(columns)
-        return _flat_bytes(columns[0])
+        return _flat_bytes(self.key_columns[0], columns[0])
 
     def encode_values(self, table: pa.Table) -> Bytes:
         """Return the values of the rows: bytes and (n + 1,) offsets.
@@ -82,7 +83,7 @@ class RowCodec:
         Raises
         ------
         SchemaError
-            When a column that is not nullable holds a null.
+            When a column that is not nullable holds a null, or a value could not be read again.
         """
         fields = self.value_fields
         columns = [table.column(item.name) for item in fields]
@@ -90,7 +91,7 @@ class RowCodec:
             return encode_avro_values(columns, fields, avro_schema(fields), count=table.num_rows)
         if self.value_format == "json":
             return encode_json_values(columns, fields, count=table.num_rows)
-        return _flat_bytes(columns[0])
+        return _flat_bytes(fields[0].name, columns[0])
 
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the key of one row from Python values of its key columns.
@@ -225,7 +226,9 @@ class RowCodec:
         )
 
 
-def _flat_bytes(column: pa.ChunkedArray) -> Bytes:
+def _flat_bytes(name: str, column: pa.ChunkedArray) -> Bytes:
+    if column.type == pa.string():
+        check_text(name, column)
     flat = flat_column(column)
     if flat.offsets is None:
         raise InternalError(f"{column.type} is stored as bytes.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -162,7 +163,8 @@ class SlateStore:
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if there is no visible one.
 
-        An instant beyond the year 9999, which no datetime can hold, comes as a number of ms.
+        A value beyond the year 9999, which no datetime can hold, comes as a number: a date in days, a timestamp in
+        microseconds, as `get` takes them, too; metadata columns in ms.
 
         Parameters
         ----------
@@ -198,10 +200,10 @@ class SlateStore:
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = WriteOptions.parse({**self._common, **options})
-        reader = _as_reader(batches)
+        schema, rows = _as_batches(batches)
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
-        record = load_batches(self._stores, self._clock, reader.schema, reader, parsed, overwrite=overwrite)
+        record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
         return _version(record, latest_id)
 
     def delete(self, condition: str, **options: Any) -> int:
@@ -295,15 +297,15 @@ def _version(record: CommitRecord | None, latest_id: int) -> int:
     return latest_id if record is None else record.manifest_id
 
 
-def _as_reader(batches: Any) -> pa.RecordBatchReader:
-    """Return what was given as a reader."""
+def _as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Return what was given as batches, and their schema."""
     if isinstance(batches, pa.RecordBatchReader):
-        return batches
+        return batches.schema, batches
     if isinstance(batches, pa.Table):
-        return batches.to_reader()
+        return batches.schema, batches.to_batches()
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
-    rows = iter(batches)
+    rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
     first = next(rows, None)
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(
@@ -311,8 +313,4 @@ def _as_reader(batches: Any) -> pa.RecordBatchReader:
             todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
         )
 
-    def chain() -> Iterable[pa.RecordBatch]:
-        yield first
-        yield from rows
-
-    return pa.RecordBatchReader.from_batches(first.schema, chain())
+    return first.schema, itertools.chain([first], rows)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.plain_values import plain_type
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import SchemaError
 from slatespark.kernels import gather_fields, gather_keys, key_lengths, value_lengths
@@ -223,11 +224,15 @@ def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
 
 
 def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
-    """Return the first row of a batch as Python values; an instant that no datetime can hold stays a number of ms."""
+    """Return the first row of a batch as Python values.
+
+    What no date or datetime can hold stays a number, of days or microseconds; of ms in metadata columns.
+    """
     row: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[0].as_py()
         except (OverflowError, ValueError):
-            row[name] = us_to_ms(column[0].value)
+            number = column.cast(plain_type(column.type))[0].as_py()
+            row[name] = us_to_ms(number) if name in METADATA_TYPES else number
     return row

@@ -48,9 +48,12 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     if schema is None:
         raise OptionError("keyColumns is given, but no schema.", todo="Give the columns of the table.")
     columns = canonical_schema(schema)
+    keys = tuple(_resolve_key_column(columns, name) for name in options.key_columns)
+    if len(set(keys)) < len(keys):
+        raise OptionError(f"keyColumns: {','.join(options.key_columns)} names a column twice.", todo="Name it once.")
     definition = TableDefinition(
         key_format=options.key_format or "tuple",
-        key_columns=tuple(_resolve_key_column(columns, name) for name in options.key_columns),
+        key_columns=keys,
         value_format=options.value_format or "avro",
         schema=columns,
         properties=properties,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import CommitConflictError, InternalError, TableExistsError
+from slatespark.errors import CommitConflictError, InternalError, SchemaError, TableExistsError
 from slatespark.options import MergeOperator, WriteOptions
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.definition import TableDefinition, fetch_definition
@@ -131,10 +131,27 @@ def load_batches(
     if load is None:
         return None
     try:
-        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, batches),))
+        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, _alike(batches, schema)),))
     except BaseException:
         abandon_write(stores, load.job)
         raise
+
+
+def _alike(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches, all of the schema that the write was checked with: a column that one lacks would become null."""
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"A {type(batch).__name__} is no batch of rows.", todo="Give pyarrow RecordBatches.")
+        if (batch.schema.names, batch.schema.types) != (schema.names, schema.types):
+            raise SchemaError(
+                f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",
+                todo="Give all batches of a write the same columns.",
+            )
+        yield batch
+
+
+def _described(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema) or "none"
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
