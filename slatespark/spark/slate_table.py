@@ -262,6 +262,16 @@ class SlateTable:
         """
         self._store.setProperties(**properties)
 
+    def dropColumns(self, *names: str) -> None:
+        """Take columns of the value out of the table; their names cannot come back, since old rows may hold them.
+
+        Raises
+        ------
+        SchemaError
+            When one is not there, or is of the key.
+        """
+        self._store.dropColumns(*names)
+
     def detail(self) -> DataFrame:
         """Return what the table is, in one row; the columns are listed in the reference of SlateTable."""
         return detail_frame(self._spark, self._store.detail())

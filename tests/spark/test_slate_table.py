@@ -146,6 +146,19 @@ def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -
         table.toDF(splitt=1)
 
 
+def test_columns_come_and_go(spark: SparkSession, table: SlateTable) -> None:
+    table.write(people(spark, ADA))
+    with pytest.raises(SchemaError, match="rank"):
+        table.write(people(spark, BOB).withColumn("rank", F.lit(1)))
+    table.write(people(spark, BOB).withColumn("rank", F.lit(1)), mergeSchema=True)
+    table.dropColumns("score")
+    assert table.toDF().columns == ["tenant", "id", "name", "rank"]
+    rows = [row.rank for row in table.toDF().orderBy("id").collect()]
+    assert rows == [None, 1]
+    with pytest.raises(SchemaError, match="tenant"):
+        table.dropColumns("tenant")
+
+
 def test_a_row_is_found_by_its_key(spark: SparkSession, table: SlateTable) -> None:
     table.write(people(spark, ADA, BOB))
     assert table.get("a", 1) == {"tenant": "a", "id": 1, "name": "Ada", "score": 1.5}

@@ -1,0 +1,40 @@
+"""Errors of ours, through the texts that Spark makes of them and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from slatespark import CorruptDataError, InvalidRequestError, SchemaError
+from slatespark.spark.failures import find_own_error, own_errors, spark_errors
+
+
+def as_spark_says(error: Exception, *, state: bool = True) -> str:
+    """The text of Spark's error about one that a Python process of its own raised."""
+    with pytest.raises(RuntimeError) as info, spark_errors():
+        raise error
+    frames = 'Traceback (most recent call last):\n  File "writer.py", line 56, in write\n    raise RuntimeError(text)'
+    return f"[PYTHON_DATA_SOURCE_ERROR] It failed: {frames}\nRuntimeError: {info.value}\n" + " SQLSTATE: 38000" * state
+
+
+@pytest.mark.parametrize("state", [True, False])
+def test_class_and_text_come_back(state: bool) -> None:
+    error = CorruptDataError("checksum is 1,\nexpected 2.", why="It is damaged.", path="a/b.sst", offset=7)
+    with pytest.raises(CorruptDataError) as info, own_errors():
+        raise RuntimeError(as_spark_says(error, state=state))
+    assert str(info.value) == "a/b.sst at byte 7: checksum is 1, expected 2. It is damaged."
+
+
+def test_what_a_query_raises_comes_back() -> None:
+    text = '[USER_RAISED_EXCEPTION] InvalidRequestError: Two rows: {"a":1}. Make it one. SQLSTATE: P0001'
+    error = find_own_error(text)
+    assert type(error) is InvalidRequestError
+    assert str(error) == 'Two rows: {"a":1}. Make it one.'
+
+
+def test_other_errors_pass_as_they_are() -> None:
+    other = ValueError("no SchemaError: at all")
+    for error in (other, SchemaError("ours already")):
+        with pytest.raises(type(error)) as info, own_errors():
+            raise error
+        assert info.value is error
+    assert find_own_error("RuntimeError: SomeError: what") is None
