@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,11 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
-from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_points, plan_ranges
+from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.reader import look_up
 from slatespark.table.read.scan import visible_windows
+from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
@@ -220,18 +220,23 @@ def test_many_keys_are_one_request_a_file() -> None:
     stores = compacted_table("points-many", 10_000)
     counter = stores.main
     assert isinstance(counter, RangeCounter)
-    plan_stores = replace(stores, main=counter)
-    from slatespark.table.read.plan import plan_layers
-    from slatespark.table.snapshot import fetch_latest_manifest
-
-    _, manifest = fetch_latest_manifest(plan_stores)
+    _, manifest = fetch_latest_manifest(stores)
     layers = plan_layers(manifest, {})
     files = sum(len(layer.slices) for layer in layers)
     wanted = sorted(b"%08d" % (2 * int(number)) for number in np.random.default_rng(1).choice(10_000, 500, False))
     [split] = plan_points(layers, wanted, target_bytes=64 << 20)
-    assert [row.key for row in looked_up(plan_stores, split, buffer_bytes=64 << 20)] == wanted
+    assert [row.key for row in looked_up(stores, split, buffer_bytes=64 << 20)] == wanted
     assert files > 3
     assert counter.count("get_ranges", "compacted/*") == files
+
+
+def test_ranges_of_one_file_are_read_ahead() -> None:
+    stores = compacted_table("points-ahead", 10_000)
+    _, manifest = fetch_latest_manifest(stores)
+    ranges = [KeyRange(b"%08d" % start, b"%08d" % (start + 20)) for start in range(0, 20_000, 500)]
+    layers = cut_to_ranges(plan_layers(manifest, {}), ranges)
+    expected = [b"%08d" % number for start in range(0, 20_000, 500) for number in range(start, start + 20, 2)]
+    assert [row.key for row in windowed(stores, layers, 4096, EVERYTHING)] == expected
 
 
 def test_a_split_of_points_has_only_the_files_between_them() -> None:
