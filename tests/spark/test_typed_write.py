@@ -1,4 +1,4 @@
-"""Spark writes typed tables: checked before any task, one commit, whatever the session's time zone and partitions are."""
+"""Spark writes typed tables: checked before any task, in one commit, whatever the time zone and the partitions."""
 
 from __future__ import annotations
 
