@@ -110,8 +110,12 @@ def delete_where(
     CommitConflictError
         When anything was committed after the snapshot that was searched.
     """
+    write = WriteOptions.parse({**common, **options, "operation": "delete"})
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
-    plan = plan_read(stores, ReadOptions.parse({**common, "filter": condition, "columns": list(keys)}), clock)
+    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator}
+    plan = plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
     last_seq = plan.settings.visibility.max_seq
-    write = WriteOptions.parse({**common, **options, "operation": "delete", "ifLastSeq": last_seq})
+    if write.if_last_seq is not None:
+        last_seq = min(last_seq, write.if_last_seq)
+    write = replace(write, if_last_seq=last_seq)
     return load_batches(stores, clock, plan.schema, run_read(stores, plan), write)

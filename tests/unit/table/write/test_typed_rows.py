@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableExistsError
+from slatespark.errors import CommitConflictError, InvalidRequestError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
@@ -267,3 +267,45 @@ def test_if_exists_and_an_empty_write_that_creates() -> None:
     with pytest.raises(TableExistsError):
         load(place, row(), ifExists="error", keyColumns="id")
     assert rows(SlateStore.open(place)) == []
+
+
+# --- deletes by condition -------------------------------------------------------------------------------------------
+
+
+def test_rows_are_deleted_by_a_condition_on_any_column() -> None:
+    store = make()
+    store.write(pa.concat_tables([row(id=number, v=float(number)) for number in range(6)]))
+    before = store.definition
+    version = store.delete("v >= 2 AND id <> 4")
+    assert [item["id"] for item in rows(store)] == [0, 1, 4]
+    assert store.delete("v > 100") == version, "nothing to delete is no commit"
+    store.delete("tenant = 'a'", ttl="1h")
+    assert rows(store) == []
+    assert store.definition == before
+    with pytest.raises(OptionError, match="filter"):
+        store.delete("v >")
+    with pytest.raises(OptionError, match="Did you mean id"):
+        store.delete("idd = 1")
+
+
+def test_a_delete_folds_operands_to_judge_them() -> None:
+    store = make(pa.schema([("k", pa.string()), ("n", pa.binary())]), "k", valueFormat="raw")
+    for key in ("a", "b", "b"):
+        store.write(pa.table({"k": [key], "n": [(1).to_bytes(8, "little")]}), operation="merge")
+    store.delete("n = X'0200000000000000'", mergeOperator="sum")
+    assert [item["k"] for item in rows(store, mergeOperator="sum")] == ["a"]
+
+
+def test_rows_of_a_raw_table_are_deleted_by_a_condition() -> None:
+    store = SlateStore.create(url())
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"1", b"2", b"1"]}))
+    store.delete("value = X'31' AND key < X'63'")
+    assert [item["key"] for item in rows(store)] == [b"b", b"c"]
+
+
+def test_a_delete_that_depends_on_what_changed_is_refused() -> None:
+    store = make()
+    store.write(row())
+    with pytest.raises(CommitConflictError, match="above 0"):
+        store.delete("id = 1", ifLastSeq=0)
+    assert len(rows(store)) == 1
