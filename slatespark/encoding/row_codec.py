@@ -211,14 +211,15 @@ class RowCodec:
         if part == "value" and self.value_format == "avro":
             _, value = gather_values(sources, row)
             head = value.tobytes()[: len(MARKER) + _FINGERPRINT_BYTES]
+            fingerprint = head[len(MARKER) :][::-1].hex()  # the number, as definitions write it
             if status == UNKNOWN_FINGERPRINT:
                 why = (
-                    f"Its fingerprint {head[len(MARKER) :].hex()} is none of the table's."
+                    f"Its fingerprint {fingerprint} is none of the table's."
                     if head.startswith(MARKER)
                     else "Its value does not start with the Avro marker C3 01."
                 )
             else:
-                why = f"Its value does not fit the schema with fingerprint {head[len(MARKER) :].hex()}."
+                why = f"Its value does not fit the schema with fingerprint {fingerprint}."
         return CorruptDataError(
             f"{where}{': ' if where else ''}the row with key {key.tobytes().hex()} cannot be decoded.",
             why=why,

@@ -318,7 +318,7 @@ def mixed() -> SlateStore:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (3, "the row with key 1503 cannot be decoded. Its fingerprint 0001020304050607 is none of the table's"),
+        (3, "the row with key 1503 cannot be decoded. Its fingerprint 0706050403020100 is none of the table's"),
         (4, "the row with key 1504 cannot be decoded. Its value does not start with the Avro marker"),
         (5, "the row with key 1505 cannot be decoded. Its value does not fit the schema with fingerprint"),
     ],
