@@ -85,8 +85,11 @@ def _key_of_target(text: str, sides: MergeSides) -> str | None:
 
 def _is_inserted(text: str, key: str, sides: MergeSides, inserts: list[MergeClause]) -> bool:
     """Tell whether a name is a column of the source that every insert makes the key column, without a change."""
-    if text.partition(".")[0].lower() == str(sides.alias).lower():
+    qualifier, dot, _ = text.partition(".")
+    if qualifier.lower() == str(sides.alias).lower():
         return False
+    if text.count(".") > 1 or (dot and qualifier.lower() in map(str.lower, sides.source.columns)):
+        return False  # part of a struct, which has the name of a column but not its values
     try:
         [field] = sides.source.select(F.expr(text)).schema.fields
     except AnalysisException:

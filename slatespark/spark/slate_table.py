@@ -156,7 +156,7 @@ class SlateTable:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def toDF(
-        self, columns: Sequence[str] | None = None, where: Expression | None = None, **readOptions: Any
+        self, columns: Sequence[str] | str | None = None, where: Expression | None = None, **readOptions: Any
     ) -> DataFrame:
         """Return the rows as a DataFrame, which keeps the snapshot of its first action.
 
@@ -172,11 +172,14 @@ class SlateTable:
         OptionError, SchemaError
             When an option, the filter or a column's name is wrong.
         """
-        by_spark = None if isinstance(where, str) else where
+        columns = None if columns is None else _names(columns)
+        by_spark, options = None if isinstance(where, str) else where, dict(readOptions)
+        if isinstance(where, str):
+            if any(name.lower() == "filter" for name in options):
+                raise OptionError("where and filter are both given.", todo="Join them by AND.")
+            options["filter"] = where
         listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
-        rows = self._load(
-            {**readOptions, "columns": None if listed else columns, "filter": where if by_spark is None else None}
-        )
+        rows = self._load(options if listed else {**options, "columns": columns})
         if by_spark is not None:
             rows = rows.where(by_spark)
         if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too

@@ -103,6 +103,17 @@ def test_an_insert_never_replaces_a_row(spark: SparkSession, table: SlateTable) 
     assert stored(table) == [("a", 1, 99, "x"), START[1], START[3]]
 
 
+def test_a_part_of_a_struct_is_no_column_of_its_name(spark: SparkSession, table: SlateTable) -> None:
+    """All rows match by a key that is not the one that is inserted."""
+    source = spark.sql(
+        "SELECT named_struct('tenant', 'z', 'id', 9L) AS s, 'a' AS tenant, 1L AS id, 99 AS n, 'x' AS note"
+    )
+    for on in ("t.tenant = s.tenant AND t.id = s.id", "t.tenant = o.s.tenant AND t.id = o.s.id"):
+        with pytest.raises(InvalidRequestError, match="The merge inserts a row that the table has"):
+            table.alias("t").merge(source.alias("o"), on).whenNotMatchedInsertAll().execute()
+    assert stored(table) == START
+
+
 def test_a_row_keeps_its_key(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("b", 7, 10, "x"))
     with pytest.raises(InvalidRequestError, match="sets key column id"):
