@@ -48,16 +48,21 @@ def merge_schemas(
         Naming the column, its type, and the one it would have to take.
     """
     merged = []
+    names, known = _by_lower(incoming), _by_lower(table)
     for field in table:
-        name = find_name(incoming, field.name)
+        name = names.get(field.name.lower())
         if name is None:
             merged.append(field)
             continue
         other = incoming.field(name)
         kind = _merge_types(field.type, other.type, field.name, in_key=field.name in key_columns)
         merged.append(field.with_type(kind).with_nullable(field.nullable or (relax and other.nullable)))
-    added = [field.with_nullable(True) for field in incoming if find_name(table, field.name) is None]
+    added = [field.with_nullable(True) for field in incoming if field.name.lower() not in known]
     return pa.schema([*merged, *added])
+
+
+def _by_lower(schema: pa.Schema) -> dict[str, str]:
+    return {name.lower(): name for name in schema.names}
 
 
 def _merge_types(table: pa.DataType, incoming: pa.DataType, where: str, *, in_key: bool) -> pa.DataType:

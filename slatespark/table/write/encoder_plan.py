@@ -40,8 +40,9 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
     stored = [field for field in schema if field.name != op_column]
     _check_present(stored, codec, options)
     needed = codec.key_columns if options.operation == "delete" else codec.schema.names
+    targets = {target.name.lower(): target for target in codec.schema}
     for field in stored:
-        target = codec.schema.field(_spelled(codec.schema, field.name))
+        target = targets[field.name.lower()]
         if target.name in needed:
             _check_type(field, target)
     return RowEncoder(codec, options.operation, op_column, _resolve_sequence(stored, codec, options))
@@ -73,7 +74,8 @@ def resolve_op_column(schema: pa.Schema, options: WriteOptions) -> str | None:
 def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOptions) -> None:
     given = {field.name.lower() for field in stored}
     names = [field.name for field in stored]
-    extra = [name for name in names if find_name(codec.schema, name) is None]
+    known = {name.lower() for name in codec.schema.names}
+    extra = [name for name in names if name.lower() not in known]
     optional = options.merge_schema or options.operation == "delete"
     required = codec.key_columns if optional else codec.schema.names
     missing = [name for name in required if name.lower() not in given]
@@ -119,10 +121,6 @@ def _resolve_sequence(stored: Sequence[pa.Field], codec: RowCodec, options: Writ
         raise OptionError(f"sequenceColumn: the rows lack the column {name}.", todo="Add it.")
     check_sequence_type(codec.schema.field(name))
     return None if name in codec.key_columns else name  # in the key it is the same for all rows of one key
-
-
-def _spelled(schema: pa.Schema, name: str) -> str:
-    return find_name(schema, name) or name
 
 
 def _near(name: str, names: Sequence[str]) -> str:

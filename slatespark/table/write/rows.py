@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.write.sequence import Ranks, rank_values
@@ -169,8 +168,9 @@ def check_takes_operands(codec: RowCodec) -> None:
 def _cast(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
     """Return columns of the table as the codec wants them; one that the rows lack is null."""
     columns = {}
+    names = {name.lower(): name for name in table.column_names}
     for field in fields:
-        name = find_name(table.schema, field.name)
+        name = names.get(field.name.lower())
         given = pa.chunked_array([pa.nulls(len(table), field.type)]) if name is None else table.column(name)
         columns[field.name] = cast_column(given, field)
     if not columns:  # all columns are in the key; the rows still count
