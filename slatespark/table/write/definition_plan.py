@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -186,7 +186,7 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
     Raises
     ------
     ConflictError
-        When the table is another one by now.
+        When the table is another one by now, or spells columns otherwise.
     SchemaError
         When others changed it so that the rows do not fit any more.
     """
@@ -201,7 +201,33 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
     dropped = {name.lower() for name in current.dropped_columns}  # what others dropped stays dropped
     wanted = pa.schema([field for field in planned.schema if field.name.lower() not in dropped])
     grown = grow_definition(current, wanted)
+    _check_spelling(grown.schema, wanted)
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
+
+
+def _check_spelling(schema: pa.Schema, wanted: pa.Schema) -> None:
+    """Refuse rows whose columns are spelled otherwise than the table's by now: values are read by their exact names."""
+    known = set(_paths(schema))
+    if other := [".".join(path) for path in _paths(wanted) if path not in known]:
+        raise ConflictError(
+            f"Another job added column {other[0]} meanwhile, and spelled it with other capitals.", todo="Write again."
+        )
+
+
+def _paths(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the names of columns, and of the parts of those that have any."""
+    for field in fields:
+        path = (*above, field.name)
+        yield path
+        yield from _paths(_parts(field.type), path)
+
+
+def _parts(kind: pa.DataType) -> Sequence[pa.Field]:
+    if kinds.is_struct(kind):
+        return list(kind)
+    if kinds.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.value_field] if kinds.is_list(kind) else []
 
 
 def _replaced() -> ConflictError:
