@@ -12,12 +12,18 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    ByteType,
     CharType,
     DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
     IntegralType,
+    LongType,
     MapType,
     NullType,
     NumericType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -37,6 +43,12 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     ("GeographyType", "Store it as BINARY, in well-known binary form."),
     ("UserDefinedType", "Convert it to the plain type it is made of."),
 )
+
+_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
+_WIDTHS: Final[dict[type[DataType], tuple[type[DataType], ...]]] = {
+    **{kind: _INTEGERS[place + 1 :] for place, kind in enumerate(_INTEGERS)},
+    FloatType: (DoubleType,),
+}
 
 
 def struct_type(schema: StructType | str) -> StructType:
@@ -137,8 +149,8 @@ def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> 
     """
     if _same(kind, wanted):
         return value
-    if isinstance(kind, NullType) or (isinstance(kind, StringType) and isinstance(wanted, StringType)):
-        return value.cast(wanted)
+    if _widens(kind, wanted):
+        return value.cast(_nullable(wanted))
     if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
         raise SchemaError(
             f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.", todo="Cast it."
@@ -155,3 +167,29 @@ def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> 
 
 def _same(kind: DataType, wanted: DataType) -> bool:
     return kind.simpleString().lower() == wanted.simpleString().lower()
+
+
+def _widens(kind: DataType, wanted: DataType) -> bool:
+    """Tell whether every value of a type is one of the other type, part by part; so `array()` is any array."""
+    if _same(kind, wanted) or isinstance(kind, NullType) or (isinstance(kind, StringType) and wanted == StringType()):
+        return True
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return _widens(kind.elementType, wanted.elementType)
+    if isinstance(kind, MapType) and isinstance(wanted, MapType):
+        return _widens(kind.keyType, wanted.keyType) and _widens(kind.valueType, wanted.valueType)
+    if isinstance(kind, StructType) and isinstance(wanted, StructType):
+        names = [name.lower() for name in kind.names] == [name.lower() for name in wanted.names]
+        parts = zip(kind.fields, wanted.fields, strict=False)
+        return names and all(_widens(part.dataType, field.dataType) for part, field in parts)
+    return type(kind) in _WIDTHS and type(wanted) in _WIDTHS[type(kind)]
+
+
+def _nullable(kind: DataType) -> DataType:
+    """Return a type all of whose parts may be null: whether they are is checked when rows are written."""
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _nullable(field.dataType), True) for field in kind.fields])
+    return kind
