@@ -15,6 +15,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.options import parse_duration_or_none
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.located import reading
@@ -58,6 +59,11 @@ class TableDefinition:
     def is_typed(self) -> bool:
         """Whether rows have columns."""
         return bool(self.key_columns)
+
+    @property
+    def retention_ms(self) -> int | None:
+        """How long after its last upsert a row is shown; None for ever."""
+        return parse_duration_or_none(self.properties.get("retention"), "retention")
 
     def codec(self) -> RowCodec:
         """Return how rows are stored."""
@@ -137,8 +143,13 @@ def _fetch_newest(store: ObjectStore) -> tuple[int, TableDefinition] | None:
 
 def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
     """Return how the rows of a table are stored; `manifest` as for `fetch_definition`."""
+    return resolve_definition(stores, manifest).codec()
+
+
+def resolve_definition(stores: TableStores, manifest: Manifest | None = None) -> TableDefinition:
+    """Return the newest definition, that of a raw table if there is none; `manifest` as for `fetch_definition`."""
     found = fetch_definition(stores, manifest)
-    return RAW_CODEC if found is None else found[1].codec()
+    return TableDefinition() if found is None else found[1]
 
 
 def publish_definition(stores: TableStores, number: int, definition: TableDefinition) -> None:

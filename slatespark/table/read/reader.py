@@ -15,12 +15,13 @@ from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
-from slatespark.table.definition import resolve_codec
+from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.materialise import Tally
 from slatespark.table.read.plan import Layer, Split, cut_layers, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
@@ -76,12 +77,13 @@ def plan_read(
     """
     snapshot = resolve_snapshot(stores, options, clock)
     # After the snapshot: a definition is published before the rows that need it.
-    codec = resolve_codec(stores, snapshot.manifest)
+    definition = resolve_definition(stores, snapshot.manifest)
+    codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
     condition = _bind(options, codec, pushed)
     splits, residual = _plan_keys(stores, layers, options, codec, condition)
-    settings = _settings(stores, snapshot, options, columns, residual)
+    settings = _settings(stores, snapshot, definition, options, columns, residual)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
 
 
@@ -158,6 +160,7 @@ def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
 def _settings(
     stores: TableStores,
     snapshot: Snapshot,
+    definition: TableDefinition,
     options: ReadOptions,
     projection: Projection,
     residual: Filter | None,
@@ -169,6 +172,7 @@ def _settings(
         include_deleted=options.include_deleted,
         all_versions=options.read_versions == "all",
     )
+    hides_expired = not (visibility.include_expired or visibility.all_versions)
     return ScanSettings(
         visibility=visibility,
         projection=projection,
@@ -178,6 +182,7 @@ def _settings(
         buffer_bytes=options.read_buffer_bytes,
         residual=residual,
         ignore_undecodable=options.ignore_undecodable,
+        retired_ms=retired_until_ms(definition.retention_ms, snapshot.now_ms) if hides_expired else None,
         table=stores.url,
     )
 
@@ -220,11 +225,12 @@ def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     snapshot = resolve_snapshot(stores, options, clock)
-    codec = resolve_codec(stores, snapshot.manifest)
+    definition = resolve_definition(stores, snapshot.manifest)
+    codec = definition.codec()
     point = codec.encode_key(key)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
     columns = project(options, codec=codec)
-    settings = _settings(stores, snapshot, options, columns, _bind(options, codec, ()))
+    settings = _settings(stores, snapshot, definition, options, columns, _bind(options, codec, ()))
     keys = point_range(point)
     split = Split(keys, cut_layers(layers, keys), points=(point,))
     batches = list(scan_split(stores, split, settings))

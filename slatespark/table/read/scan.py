@@ -22,6 +22,7 @@ from slatespark.table.read.fold import Fold, fold_rows, fold_selection, row_at
 from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import point_cursors
+from slatespark.table.read.retention import hide_retired, is_retired, may_be_due
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -46,6 +47,7 @@ class ScanSettings:
     buffer_bytes : memory for stored bytes in flight
     residual : of the visible rows only those are shown for which it is true; None shows all
     ignore_undecodable : leave out rows that do not decode
+    retired_ms : rows created at or before it are hidden by the table's retention; None hides none
     table : where the table is, for messages
     """
 
@@ -57,6 +59,7 @@ class ScanSettings:
     buffer_bytes: int
     residual: Filter | None = None
     ignore_undecodable: bool = False
+    retired_ms: int | None = None
     table: str = ""
 
 
@@ -81,7 +84,9 @@ def scan_split(
         yield from join_small(
             batch
             for cursors in _open_chunks(stores, split, settings)
-            for sources, selection in visible_windows(cursors, settings.visibility, settings.fold)
+            for sources, selection in visible_windows(
+                cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
+            )
             for batch in made.batches(sources, selection.rows)
         )
     finally:
@@ -121,24 +126,26 @@ def window_size(buffer_bytes: int, layers: int) -> int:
 
 
 def visible_windows(
-    cursors: Sequence[LayerCursor], visibility: Visibility, fold: Fold | None
+    cursors: Sequence[LayerCursor], visibility: Visibility, fold: Fold | None, *, retired_ms: int | None = None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
     """Merge cursors window by window; yields sources and the selection of plain rows from them, keys ascending.
 
     Parameters
     ----------
     cursors : newest layer first
-    visibility, fold : as in `ScanSettings`
+    visibility, fold, retired_ms : as in `ScanSettings`
     """
     while live := [cursor for cursor in cursors if cursor.load()]:
         cut = _nearest_bound(live)
         lows = np.array([cursor.low for cursor in live], np.int64)
         highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
         if cut is not None and (lows == highs).all():
-            yield from _drain_key(live, cut[0], visibility, fold)
+            yield from _drain_key(live, cut[0], visibility, fold, retired_ms=retired_ms)
             continue
         sources = [cursor.rows for cursor in live if cursor.rows is not None]
         selection = merge_visible(sources, lows, highs, visibility)
+        if retired_ms is not None and may_be_due(sources, lows, highs, retired_ms):
+            selection = hide_retired(sources, selection, retired_ms)
         for cursor, high in zip(live, highs.tolist(), strict=True):
             cursor.low = high
         if len(selection.rows):
@@ -150,7 +157,7 @@ def _nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
 
 
 def _drain_key(
-    live: Sequence[LayerCursor], key: bytes, visibility: Visibility, fold: Fold | None
+    live: Sequence[LayerCursor], key: bytes, visibility: Visibility, fold: Fold | None, *, retired_ms: int | None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
     """Consume one key whose versions do not fit a window, layer by layer: newer layers hold its newer versions."""
     group: list[Row] = []
@@ -166,7 +173,7 @@ def _drain_key(
                 yield [rows], merge_visible([rows], *span, visibility)
             elif not settled:
                 settled = _take_versions(group, rows, int(span[0][0]), high, visibility)
-    if group:
+    if group and not is_retired(group, retired_ms):
         row = group[0] if group[0].kind is not RowKind.MERGE else fold_rows(group, fold)
         yield [rows_to_columns([row])], Selection(np.zeros(1, np.int64), np.zeros(1, np.uint8))
 

@@ -1,0 +1,76 @@
+"""Retention: rows whose last upsert lies too far back are not shown. Source: design section 8.
+
+It is judged per visible row, after the merge: a retired row still hides the older versions of its key, and what
+operands fold to is as young as the youngest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels import gather_fields
+from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, TOMBSTONE, RowColumns, Selection
+from slatespark.units import MAX_MS, MIN_MS
+
+
+def retired_until_ms(retention_ms: int | None, now_ms: int) -> int | None:
+    """Return the latest create_ts of a row that is retired (create_ts + retention <= now); None if there is none.
+
+    Parameters
+    ----------
+    retention_ms : how long after its last upsert a row is kept; None for ever
+    now_ms : the instant of the read
+    """
+    if retention_ms is None or now_ms - retention_ms < MIN_MS:
+        return None
+    return now_ms - retention_ms
+
+
+def may_be_due(
+    sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64], retired_ms: int
+) -> bool:
+    """Tell whether any version in the rows [low, high) of the sources may be retired; False is certain.
+
+    A row without create_ts has 0 in its place, so it counts as due here.
+    """
+    return any(
+        int(rows.create_ts[low:high].min(initial=MAX_MS)) <= retired_ms
+        for rows, low, high in zip(sources, lows.tolist(), highs.tolist(), strict=True)
+    )
+
+
+def hide_retired(sources: Sequence[RowColumns], selection: Selection, retired_ms: int) -> Selection:
+    """Return a selection without its retired rows; groups of operands, not folded yet, stay or go as a whole.
+
+    Parameters
+    ----------
+    sources, selection : what a merge shows
+    retired_ms : rows created at or before it are retired; tombstones, and rows without create_ts, never are
+    """
+    fields = gather_fields(sources, selection.rows)
+    created = (fields.flags & (HAS_CREATE | TOMBSTONE)) == HAS_CREATE
+    due = created & (fields.create_ts <= retired_ms)
+    if not due.any():
+        return selection
+    if selection.marks.any():
+        due = _whole_groups(due, created, selection.marks)
+    return Selection(selection.rows[~due], selection.marks[~due])
+
+
+def _whole_groups(due: NDArray[np.bool_], created: NDArray[np.bool_], marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return which rows go, where a group goes if it has a create_ts and all it has are due."""
+    starts = np.flatnonzero(marks != GROUP_REST)
+    retired = np.logical_or.reduceat(due, starts) & ~np.logical_or.reduceat(created & ~due, starts)
+    return np.repeat(retired, np.diff(starts, append=len(marks)))
+
+
+def is_retired(group: Sequence[Row], retired_ms: int | None) -> bool:
+    """Tell the same of the versions of one key that fold to a row; a plain row is a group of one."""
+    if retired_ms is None or group[0].kind is RowKind.DELETE:
+        return False
+    newest = max((row.create_ts_ms for row in group if row.create_ts_ms is not None), default=None)
+    return newest is not None and newest <= retired_ms
