@@ -426,6 +426,19 @@ class WriteOptions:
         default=DEFAULT_TTL_MS,
         shown="`default`",
     )
+    ttl_column: str | None = option(
+        "ttlColumn",
+        doc="Column with a time to live per row: a whole number of ms, or a day-time interval; null for the write's "
+        "`ttl`. Not stored.",
+        parse=parse_text,
+        default=None,
+    )
+    expire_at_column: str | None = option(
+        "expireAtColumn",
+        doc="Column with the instant at which each row expires, a TIMESTAMP; null for the write's `ttl`. Not stored.",
+        parse=parse_text,
+        default=None,
+    )
     key_columns: tuple[str, ...] | None = option(
         "keyColumns",
         doc="Comma list: creates a typed table with these key columns, in this order; on an existing table it must "
@@ -541,6 +554,8 @@ class WriteOptions:
             raise OptionError(f"blockSize: {self.block_bytes} is not acceptable.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
+        if self.ttl_column is not None and self.expire_at_column is not None:
+            raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
 
     @property
     def properties(self) -> dict[str, str]:

@@ -76,10 +76,12 @@ def _rows(objects: list[str], wanted: Wanted) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
 
+_PASSING = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": pa.timestamp("us", "UTC")}
+
+
 def wanted_columns(codec: RowCodec, options: dict[str, Any], *, adds_columns: bool, as_text: bool) -> Wanted:
-    """Return the columns that rows for a table have, with the one that `opColumn` names."""
-    op_column = options.get("opColumn")
-    types = {} if op_column is None else {str(op_column): pa.string()}
+    """Return the columns that rows for a table have, with those that options name and that are not stored."""
+    types = {str(options[name]): kind for name, kind in _PASSING.items() if options.get(name) is not None}
     return Wanted(codec.schema, types, adds_columns=adds_columns, as_text=as_text)
 
 

@@ -135,7 +135,9 @@ def _store(
         parsed = WriteOptions.parse({"path": table, **options})
     given: dict[str, Any] = {**parsed.properties, **store_arguments(storage, wal_path)}
     if parsed.key_columns is not None:
-        given["schema"] = pa.schema([item for item in schema if item.name != parsed.op_column])
+        named = (parsed.op_column, parsed.ttl_column, parsed.expire_at_column)  # not stored
+        passing = {name.lower() for name in named if name is not None}
+        given["schema"] = pa.schema([item for item in schema if item.name.lower() not in passing])
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
         given.update({name: value for name, value in formats.items() if value is not None})

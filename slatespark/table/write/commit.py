@@ -279,7 +279,9 @@ class _Commit:
 
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
-        by_seq, by_ms = max(0, reached_seq - self.base_seq), max(0, tick_ms - self.create_ts_ms)
+        by_seq = max(0, reached_seq - self.base_seq)
+        # Instants that the user gave stay, and an expiry next to them would be moved away from its own create_ts.
+        by_ms = 0 if self.options.expire_at_column is not None else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
             self.outputs = rebase_outputs(
                 self.stores,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import WriteOptions
+from slatespark.table.write.row_expiry import check_expire_at_type, check_ttl_type
 from slatespark.table.write.rows import RowEncoder, check_takes_operands
 from slatespark.table.write.sequence import check_sequence_type
 
@@ -31,13 +32,13 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
     SchemaError
         Naming the columns that are missing, too many, or of a type that the table cannot take.
     OptionError
-        When `opColumn` or `sequenceColumn` cannot be used.
+        When `sequenceColumn` cannot be used.
     """
     check_distinct(schema)
     if options.operation == "merge":
         check_takes_operands(codec)
-    op_column = resolve_op_column(schema, options)
-    stored = [field for field in schema if field.name != op_column]
+    op_column, expiry = resolve_op_column(schema, options), resolve_expiry_columns(schema, options)
+    stored = [field for field in schema if field.name not in (op_column, *expiry.values())]
     _check_present(stored, codec, options)
     needed = codec.key_columns if options.operation == "delete" else codec.schema.names
     targets = {target.name.lower(): target for target in codec.schema}
@@ -45,7 +46,7 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
         target = targets[field.name.lower()]
         if target.name in needed:
             _check_type(field, target)
-    return RowEncoder(codec, options.operation, op_column, _resolve_sequence(stored, codec, options))
+    return RowEncoder(codec, options.operation, op_column, _resolve_sequence(stored, codec, options), **expiry)
 
 
 def check_distinct(schema: pa.Schema) -> None:
@@ -60,14 +61,36 @@ def check_distinct(schema: pa.Schema) -> None:
 
 def resolve_op_column(schema: pa.Schema, options: WriteOptions) -> str | None:
     """Return `opColumn` as the rows spell it; raises `SchemaError` when it is missing or no text."""
-    if options.op_column is None:
+    return _resolve_own(schema, "opColumn", options.op_column, _check_op_type)
+
+
+def _check_op_type(field: pa.Field) -> None:
+    if not (kinds.is_string(field.type) or kinds.is_large_string(field.type)):
+        raise SchemaError(f"Column {field.name} is {field.type}, expected STRING.", todo="Cast it to STRING.")
+
+
+def resolve_expiry_columns(schema: pa.Schema, options: WriteOptions) -> dict[str, str | None]:
+    """Return `ttlColumn` and `expireAtColumn` as the rows spell them, under their names in `RowEncoder`.
+
+    Raises
+    ------
+    SchemaError
+        When one is missing, or of a type that says no time.
+    """
+    return {
+        "ttl_column": _resolve_own(schema, "ttlColumn", options.ttl_column, check_ttl_type),
+        "expire_at_column": _resolve_own(schema, "expireAtColumn", options.expire_at_column, check_expire_at_type),
+    }
+
+
+def _resolve_own(schema: pa.Schema, option: str, wanted: str | None, check: Callable[[pa.Field], None]) -> str | None:
+    """Return a column that says something of its row and is not stored, as the rows spell it."""
+    if wanted is None:
         return None
-    name = find_name(schema, options.op_column)
+    name = find_name(schema, wanted)
     if name is None:
-        raise SchemaError(f"opColumn: there is no column {options.op_column}{_near(options.op_column, schema.names)}.")
-    kind = schema.field(name).type
-    if not (kinds.is_string(kind) or kinds.is_large_string(kind)):
-        raise SchemaError(f"Column {name} is {kind}, expected STRING.", todo="Cast it to STRING.")
+        raise SchemaError(f"{option}: there is no column {wanted}{_near(wanted, schema.names)}.")
+    check(schema.field(name))
     return name
 
 

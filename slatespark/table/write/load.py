@@ -25,7 +25,7 @@ from slatespark.table.write.commit import (
 )
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.definition_run import check_creation
-from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.encoder_plan import check_distinct, plan_encoder, resolve_expiry_columns
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.rows import RowEncoder
@@ -88,7 +88,8 @@ def _plan_once(
         raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
     current = None if found is None else fetch_definition(stores, found[1])
-    definition = plan_definition(None if current is None else current[1], schema, options, is_new=found is None)
+    lasting = _lasting(schema, options)
+    definition = plan_definition(None if current is None else current[1], lasting, options, is_new=found is None)
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
@@ -97,6 +98,13 @@ def _plan_once(
         abandon_write(stores, job)
         raise RaceLostError("the table was created while the write was planned")
     return Load(job, encoder, options)
+
+
+def _lasting(schema: pa.Schema, options: WriteOptions) -> pa.Schema:
+    """Return the columns without those that only say when a row expires."""
+    check_distinct(schema)
+    expiry = resolve_expiry_columns(schema, options).values()
+    return pa.schema([field for field in schema if field.name not in expiry])
 
 
 def run_task(

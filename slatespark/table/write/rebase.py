@@ -16,6 +16,7 @@ from slatespark.table.read.scan import window_size
 from slatespark.table.stores import TableStores
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.units import MAX_MS
 
 
 def rebase_outputs(
@@ -34,7 +35,7 @@ def rebase_outputs(
     ----------
     outputs : per task, in key order
     by_seq : added to every seq
-    by_ms : added to every create_ts, and to every expire_ts, which is relative to it
+    by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 where rows say instants
     planned_ms : time part of the new file ids
 
     Raises
@@ -80,4 +81,7 @@ def _rewrite(
 def _shift(rows: RowColumns, by_seq: int, by_ms: int) -> None:
     rows.seqs[:] += np.uint64(by_seq)
     rows.create_ts[(rows.flags & HAS_CREATE) != 0] += by_ms
-    rows.expire_ts[(rows.flags & HAS_EXPIRE) != 0] += by_ms
+    expires = (rows.flags & HAS_EXPIRE) != 0
+    never = expires & (rows.expire_ts > MAX_MS - by_ms)  # as when a TTL is added in the first place
+    rows.expire_ts[expires & ~never] += by_ms
+    rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)

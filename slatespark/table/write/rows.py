@@ -15,6 +15,7 @@ from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.table.write.row_expiry import Expiries, expire_after, expire_at, same_expiry
 from slatespark.table.write.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
@@ -65,12 +66,15 @@ class RowEncoder:
     operation : what becomes of each row, unless `op_column` says it
     op_column : as the rows spell it; None if not given
     sequence_column : as the table spells it; None if not given
+    ttl_column, expire_at_column : as the rows spell them; None if not given
     """
 
     codec: RowCodec
     operation: str = "upsert"
     op_column: str | None = None
     sequence_column: str | None = None
+    ttl_column: str | None = None
+    expire_at_column: str | None = None
 
     def encode(self, table: pa.Table, stamp: Stamp) -> EncodedRows:
         """Return the rows of a table.
@@ -80,25 +84,23 @@ class RowEncoder:
         Raises
         ------
         SchemaError
-            On a null where none may be, a value that its column does not hold, a key that is empty or too long, or an
-            unknown operation.
+            On a null where none may be, a value that its column does not hold, a key that is empty or too long, an
+            unknown operation, or a negative time to live.
         """
         flags = self._flags(table)
         deleted = (flags & TOMBSTONE) != 0
         keys, key_offsets = self._encode_keys(table)
         values, starts, lengths = self._encode_values(table, deleted)
         flags |= HAS_CREATE
-        expire_ts = np.zeros(len(table), np.int64)
-        if stamp.expire_ts_ms is not None:
-            flags[~deleted] |= HAS_EXPIRE
-            expire_ts[~deleted] = stamp.expire_ts_ms
+        expiries = self._expiries(table, stamp, ~deleted)
+        flags[expiries.expires & ~deleted] |= HAS_EXPIRE
         rows = RowColumns(
             key_bytes=keys,
             key_offsets=key_offsets,
             seqs=np.full(len(table), stamp.seq, np.uint64),
             flags=flags,
             create_ts=np.full(len(table), stamp.create_ts_ms, np.int64),
-            expire_ts=expire_ts,
+            expire_ts=np.where(deleted, 0, expiries.expire_ts),
             value_bytes=values,
             value_starts=starts,
             value_lengths=lengths,
@@ -149,6 +151,15 @@ class RowEncoder:
         starts = np.zeros(len(table), np.int64)
         starts[~deleted], lengths[~deleted] = offsets[:-1], np.diff(offsets)
         return data, starts, lengths
+
+    def _expiries(self, table: pa.Table, stamp: Stamp, live: NDArray[np.bool_]) -> Expiries:
+        default_ms = stamp.expire_ts_ms
+        if self.ttl_column is not None:
+            ttls, created_ms = table.column(self.ttl_column), stamp.create_ts_ms
+            return expire_after(ttls, self.ttl_column, create_ts_ms=created_ms, default_ms=default_ms, live=live)
+        if self.expire_at_column is not None:
+            return expire_at(table.column(self.expire_at_column), default_ms=default_ms)
+        return same_expiry(len(table), default_ms)
 
     def _ranks(self, table: pa.Table) -> Ranks | None:
         if self.sequence_column is None:

@@ -73,6 +73,12 @@ def _fold_repeats(versions: list[Row], fold: Fold | None) -> Row:
             group.append(row)
         if row.kind is not RowKind.MERGE:
             break
+    if len({row.expire_ts_ms for row in group}) > 1:  # folded, they would all go when the first one does
+        raise InvalidRequestError(
+            f"Key {versions[0].key.hex()} comes several times with merge operands in one write, which expire at "
+            "different times.",
+            todo="Give the rows of a key the same expiry, or write them one after the other.",
+        )
     result = fold_rows(group, fold)
     grounded = len(group) < len(versions) or group[-1].kind is RowKind.PUT
     return result if grounded else replace(result, kind=RowKind.MERGE)
