@@ -85,7 +85,7 @@ def list_files(
 ) -> tuple[FileFacts, ...]:
     """Return the files of the version that a read with these options sees, layer by layer, newest first."""
     layers = plan_table_layers(stores, resolve_snapshot(stores, options, clock).manifest)
-    known = _recorded_properties(stores, {str(file.id) for file in distinct_files(layers)})
+    known = recorded_properties(stores, {str(file.id) for file in distinct_files(layers)})
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
     return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
 
@@ -135,11 +135,16 @@ def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
         return decode_stats_section(store.get_range(file.path, span), file.info)
 
 
-def _recorded_properties(stores: TableStores, wanted: set[str]) -> dict[str, SstProperties]:
-    """Return what our commit records say of files; they are best effort, so a damaged one says nothing."""
+def recorded_properties(
+    stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
+) -> dict[str, SstProperties]:
+    """Return what our newest `limit` commit records say of files, by id.
+
+    They are best effort, so a damaged one says nothing.
+    """
     found: dict[str, SstProperties] = {}
     try:
-        for record in fetch_commit_records(stores.main, MAX_COMMIT_RECORDS):
+        for record in fetch_commit_records(stores.main, limit):
             for file_id in wanted & set(record.files):
                 found.setdefault(file_id, SstProperties.from_json(record.files[file_id]))
     except CorruptDataError:
