@@ -84,6 +84,9 @@ def _no_number(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+_LOWEST: Final = "-290308-12-21T19:59:05.224192"  # which is no time to numpy
+
+
 def _decimals(array: pa.Array) -> list[Any]:
     return [None if value is None else format(value, "f") for value in array.to_pylist()]
 
@@ -96,7 +99,8 @@ def _instants(array: pa.Array) -> list[Any]:
         zone = "Z" if array.type.tz else ""
         micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
         moments = np.datetime_as_string(micros.fill_null(0).to_numpy(zero_copy_only=False).astype("M8[us]"))
-        shown = [f"{text.removesuffix('000')}{zone}" for text in moments.tolist()]
+        texts = (_LOWEST if text == "NaT" else text.removesuffix("000") for text in moments.tolist())
+        shown = [f"{text}{zone}" for text in texts]
     return [text if known else None for text, known in zip(shown, array.is_valid().to_pylist(), strict=True)]
 
 

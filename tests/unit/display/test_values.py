@@ -62,3 +62,9 @@ def test_cells_never_command_the_terminal() -> None:
 
 def test_durations() -> None:
     assert duration_text(10**15) == "PT1000000000S"
+
+
+def test_the_first_and_the_last_instant() -> None:
+    us = [-(2**63), -(2**63) + 1, None, 2**63 - 1]
+    texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.224193", None, "294247-01-10T04:00:54.775807"]
+    assert json_values(pa.array(us, pa.timestamp("us"))) == texts
