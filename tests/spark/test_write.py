@@ -109,12 +109,12 @@ def test_ttl_and_codec_reach_the_files(spark: SparkSession, location: Location) 
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        (["key"], "SchemaError: The columns are key; a raw table takes key, value"),
+        (["key"], "SchemaError: The columns are key; a raw table takes key and value"),
         (["key", "value", "1 AS more"], "SchemaError: The columns are key, value, more"),
-        (["key", "1 AS value"], "SchemaError: Column value is int32, expected BINARY"),
-        (["cast(NULL AS binary) AS key", "value"], "SchemaError: A key is null"),
+        (["key", "1 AS value"], "SchemaError: Column value is BINARY in the table and INT in the rows"),
+        (["cast(NULL AS binary) AS key", "value"], "SchemaError: Key column key is null"),
         (["X'' AS key", "value"], "SchemaError: A key is empty"),
-        (["key", "cast(NULL AS binary) AS value"], "SchemaError: A value is null"),
+        (["key", "cast(NULL AS binary) AS value"], "SchemaError: Column value is null"),
         (["cast(repeat('k', 70000) AS binary) AS key", "value"], "SchemaError: A key has 70000 bytes"),
     ],
 )
