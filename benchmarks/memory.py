@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import typed_rows
 from benchmarks.data import DataFolder, make_batches
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import spark_session
@@ -19,6 +20,7 @@ TIMES: Final = 10
 FIRST_ROWS: Final = 20_000  # read or written before, so that compiled kernels are there
 ONE_SPLIT: Final = "1000g"
 TOLERANCE: Final = 1.1
+PART_ROWS: Final = 500_000
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
@@ -28,6 +30,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     kinds: dict[str, Any] = {
         "scan": lambda size: ("scan", {"path": tables[size]}, "process"),
         "write": lambda size: ("write", {"rows": size}, "process"),
+        "typed write": lambda size: ("write_typed", {"rows": size}, "process"),
         "spark scan": lambda size: ("scan_with_spark", {"path": tables[size]}, "python-workers"),
         "spark write": lambda size: ("write_with_spark", {"rows": size}, "python-workers"),
     }
@@ -82,6 +85,17 @@ def write(rows: int) -> Sample:
     folder = tempfile.mkdtemp(dir=Path.cwd())
     with Stopwatch() as watch:
         SlateStore.create(f"{folder}/table").write(make_batches(rows))
+    shutil.rmtree(folder)
+    return watch.sample(rows=rows)
+
+
+def write_typed(rows: int) -> Sample:
+    """Write typed rows in random order that are made while they are written."""
+    folder = tempfile.mkdtemp(dir=Path.cwd())
+    store = SlateStore.create(f"{folder}/table", schema=typed_rows.SCHEMA, keyColumns=typed_rows.KEYS)
+    parts = max(1, rows // PART_ROWS)  # whose keys are drawn at once
+    with Stopwatch() as watch:
+        store.write(batch for part in range(parts) for batch in typed_rows.make_batches(rows, part, parts))
     shutil.rmtree(folder)
     return watch.sample(rows=rows)
 
