@@ -18,6 +18,7 @@ ORDER = (  # in which --help lists the commands
     "describe",
     "history",
     "files",
+    "expiry",
     "scan",
     "get",
     "put",

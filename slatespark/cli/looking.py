@@ -1,4 +1,4 @@
-"""Commands that look at a table without reading its rows: `describe`, `files`, `history`."""
+"""Commands that look at a table as a whole: `describe`, `files`, `history`, `expiry`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from slatespark.cli.arguments import (
     AsText,
     Checkpoint,
     CountRows,
+    Now,
     Storage,
     TablePath,
     VersionAsOf,
@@ -22,6 +23,7 @@ from slatespark.cli.arguments import (
     table_codec,
 )
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.display.expiry_text import expiry_text
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import describe_text, files_text
 from slatespark.display.versions_text import versions_text
@@ -29,6 +31,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.describe import describe_table
 from slatespark.table.describe_files import list_files
 from slatespark.table.history.timeline import list_versions
+from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.stores import open_stores
 
 
@@ -87,3 +90,22 @@ def history(
     """List the versions of a table, newest first: when, by whom, and what was done."""
     found = list_versions(open_stores(table, storage=storage_options(storage), wal_path=wal_path), limit)
     typer.echo(json_document(found) if as_json else versions_text(found))
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def expiry(
+    table: TablePath,
+    per: Annotated[str | None, typer.Option(metavar="PERIOD", help="hour or day; by default what suits.")] = None,
+    version_as_of: VersionAsOf = None,
+    checkpoint: Checkpoint = None,
+    now: Now = None,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how much expires when, of all that is stored: by hour or day, expired already, never."""
+    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "now": now, "walPath": wal_path}
+    options = read_options(table, given, storage=storage)
+    report = report_expiry(open_table(options), options, SystemClock(), per=per)
+    typer.echo(json_document(report) if as_json else expiry_text(report))

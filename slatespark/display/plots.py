@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, Final
 
+from slatespark.display.expiry_picture import ExpiryBar, picture_expiry
 from slatespark.display.layer_picture import LayerPicture, picture_layers
 from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
 from slatespark.errors import InvalidRequestError
 from slatespark.table.describe import TablePortrait
+from slatespark.table.maintenance.expiry_tally import ExpiryReport
+from slatespark.units import bytes_to_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,13 +36,13 @@ def plot_layers(portrait: TablePortrait, ax: Axes | None = None) -> Figure:
     """
     picture = picture_layers(portrait)
     if ax is None:
-        ax = _new_axes(len(picture.lanes))
+        ax = _new_axes(1.4 + 0.32 * max(len(picture.lanes), 1))
     _draw(picture, ax)
     ax.set_title(_plain(f"{portrait.facts.url}, version {portrait.facts.version}"), fontsize=10)
     return ax.figure  # type: ignore[return-value]  # a subfigure at most
 
 
-def _new_axes(lanes: int) -> Axes:
+def _new_axes(height: float) -> Axes:
     try:
         from matplotlib.figure import Figure
     except ImportError as exc:
@@ -47,7 +50,7 @@ def _new_axes(lanes: int) -> Axes:
             "Figures need matplotlib, which is not installed.", todo="pip install 'slatespark[notebook]'"
         ) from exc
 
-    class LayerFigure(Figure):
+    class ShownFigure(Figure):
         """A figure that a notebook shows also where nobody has imported pyplot, which would make it do so."""
 
         def _repr_png_(self) -> bytes:
@@ -55,7 +58,7 @@ def _new_axes(lanes: int) -> Axes:
             self.savefig(data, format="png")
             return data.getvalue()
 
-    return LayerFigure(figsize=(9, 1.4 + 0.32 * max(lanes, 1)), layout="constrained").subplots()
+    return ShownFigure(figsize=(9, height), layout="constrained").subplots()
 
 
 def _draw(picture: LayerPicture, ax: Axes) -> None:
@@ -79,6 +82,45 @@ def _draw(picture: LayerPicture, ax: Axes) -> None:
     ax.set_xlabel(f"keys; width is stored bytes{older}", fontsize=8)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
+
+
+def plot_expiry(report: ExpiryReport, ax: Axes | None = None) -> Figure:
+    """Return a figure of the stored bytes that expire in each period, with what has expired in front.
+
+    Parameters
+    ----------
+    report : of the table
+    ax : as for `plot_layers`
+
+    Raises
+    ------
+    InvalidRequestError
+        When matplotlib is not installed.
+    """
+    if ax is None:
+        ax = _new_axes(3.2)
+    picture = picture_expiry(report)
+    for bar in picture.bars:
+        _draw_bar(bar, ax)
+    ax.set_xticks([tick.at for tick in picture.ticks], [_plain(tick.name) for tick in picture.ticks], fontsize=8)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel(_plain(picture.note), fontsize=8)
+    ax.yaxis.set_major_formatter(lambda size, _: bytes_to_text(int(size)))
+    ax.set_ylim(0, max((bar.stored_bytes for bar in picture.bars), default=0) * 1.05 or 1)
+    ax.tick_params(axis="y", labelsize=8)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.set_title(_plain(f"{report.url}, version {report.version}"), fontsize=10)
+    return ax.figure  # type: ignore[return-value]  # a subfigure at most
+
+
+def _draw_bar(bar: ExpiryBar, ax: Axes) -> None:
+    """Draw what is in files, and on top of it what is in the WAL."""
+    filed, width = bar.stored_bytes - bar.wal_bytes, bar.right - bar.left
+    colour = COLOURS["l0" if bar.is_expired else "run"]
+    ax.bar(bar.left, filed, width=width, align="edge", color=colour, alpha=0.6)
+    if bar.wal_bytes:
+        ax.bar(bar.left, bar.wal_bytes, bottom=filed, width=width, align="edge", color=COLOURS["wal"], alpha=0.6)
 
 
 def _plain(text: str) -> str:

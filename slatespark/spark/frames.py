@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from slatespark.table.describe import TableFacts
 from slatespark.table.describe_files import FileFacts, LayerFacts
 from slatespark.table.history.timeline import VersionFacts
+from slatespark.table.maintenance.expiry_tally import ExpiryReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,10 @@ FILES: Final = (
     "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP"
 )
 RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
+EXPIRY: Final = (
+    "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
+    "walBytes BIGINT"
+)
 
 _LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: no datetime of Python, in any time zone, goes much further
 _EARLIEST_MS: Final = -62_135_424_000_000  # 0001-01-03
@@ -106,6 +111,15 @@ def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
     """Return the layers, newest first."""
     rows = [(facts.number, facts.name, facts.files, facts.stored_bytes, facts.start, facts.end) for facts in layers]
     return _frame(spark, RUNS, rows)
+
+
+def expiry_frame(spark: SparkSession, report: ExpiryReport) -> DataFrame:
+    """Return what expires when: expired, by period, never."""
+    rows = [
+        (part.state, part.start_ms, part.end_ms, part.rows, part.stored_bytes, part.wal_rows, part.wal_bytes)
+        for part in report.parts
+    ]
+    return _frame(spark, EXPIRY, rows)
 
 
 def _frame(spark: SparkSession, ddl: str, rows: list[tuple[Any, ...]]) -> DataFrame:

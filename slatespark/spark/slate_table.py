@@ -15,7 +15,7 @@ from slatespark.options import STORAGE_PREFIX, ReadOptions, parse_properties, sp
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
-from slatespark.spark.frames import detail_frame, files_frame, history_frame, runs_frame
+from slatespark.spark.frames import detail_frame, expiry_frame, files_frame, history_frame, runs_frame
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.type_mapping import arrow_schema, struct_type
@@ -291,6 +291,21 @@ class SlateTable:
         """Return the layers of the newest version, L0 views and sorted runs, newest first."""
         return runs_frame(self._spark, self._store.runs())
 
+    def expiry(self, per: str | None = None, **readOptions: Any) -> DataFrame:
+        """Return what expires when: rows and stored bytes by hour or day, expired already, never.
+
+        Parameters
+        ----------
+        per : `hour` or `day`; by default hours if everything expires within three days, else days
+        readOptions : read options that choose a version, and `now`
+
+        Raises
+        ------
+        OptionError
+            When `per` is neither, or an option would leave rows out.
+        """
+        return expiry_frame(self._spark, self._store.expiry(per, **readOptions))
+
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
         return self._store.verify(all_versions=allVersions)
@@ -298,6 +313,10 @@ class SlateTable:
     def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the layers of a version over their keys, on axes of its own or on `ax`."""
         return self._store.plotLayers(ax, **readOptions)
+
+    def plotExpiry(self, ax: Any = None, *, per: str | None = None, **readOptions: Any) -> Any:
+        """Return a matplotlib figure of the stored bytes that expire by hour or day, on axes of its own or on `ax`."""
+        return self._store.plotExpiry(ax, per=per, **readOptions)
 
     def __repr__(self) -> str:
         return f"SlateTable({self._store.url!r})"

@@ -15,6 +15,8 @@ from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
 from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
 from slatespark.table.history.timeline import VersionFacts, list_versions
+from slatespark.table.maintenance.expiry_run import report_expiry
+from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.arrow import row_dict
@@ -281,6 +283,39 @@ class SlateStore:
         from slatespark.display.plots import plot_layers
 
         return plot_layers(self._portrait(options), ax)
+
+    def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
+        """Return what expires when: rows and stored bytes by hour or day, expired already, never.
+
+        Everything that is stored counts, also versions that a read does not show.
+
+        Parameters
+        ----------
+        per : `hour` or `day`; by default hours if everything expires within three days, else days
+        options : read options that choose a version, and `now`
+
+        Raises
+        ------
+        OptionError
+            When `per` is neither, or an option would leave rows out.
+        """
+        return report_expiry(self._stores, self._read_options(options), self._clock, per=per)
+
+    def plotExpiry(self, ax: Any = None, *, per: str | None = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the stored bytes that expire by hour or day; parameters as for `expiry`.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_expiry
+
+        return plot_expiry(self.expiry(per, **options), ax)
 
     def _portrait(self, options: dict[str, Any]) -> TablePortrait:
         return portray_table(self._stores, self._read_options(options), self._clock)

@@ -1,0 +1,110 @@
+"""What a table expires when, as bars on an axis of time: what figures draw. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from slatespark.display.text import plural
+from slatespark.table.maintenance.expiry_plan import PERIODS
+from slatespark.table.maintenance.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.units import bytes_to_text, ms_to_text
+
+TICKS: Final = 5
+MAX_BARS: Final = 500  # periods; where there are more, neighbours share a bar
+SIDE_WIDTH: Final = 0.05  # of the bars beside the periods: expired, and beyond the horizon
+SIDE_GAP: Final = 0.07  # between them and the periods, so that their names stand apart
+FILL: Final = 0.9  # of the room of a period that its bar takes
+
+_LENGTH: Final = {"hour": len("2026-01-31T12:00"), "day": len("2026-01-31")}  # of an instant on the axis
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryBar:
+    """What expires in one period or some neighbours: from `left` to `right` on the axis [0, 1]."""
+
+    left: float
+    right: float
+    stored_bytes: int
+    wal_bytes: int
+    is_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryTick:
+    """A name on the axis."""
+
+    at: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPicture:
+    """Bars from left to right; `note` says the rest."""
+
+    bars: tuple[ExpiryBar, ...]
+    ticks: tuple[ExpiryTick, ...]
+    note: str
+
+
+def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
+    """Return the bars of a report: expired, the periods from that of `now` on, beyond the horizon."""
+    expired, *times, never = report.parts
+    later = [part for part in times if part.end_ms is None]
+    axis = _axis(report, times[: len(times) - len(later)], has_later=bool(later))
+    bars = [ExpiryBar(0, SIDE_WIDTH, expired.stored_bytes, expired.wal_bytes, is_expired=True), *axis.bars()]
+    ticks = [ExpiryTick(SIDE_WIDTH / 2, "expired"), *axis.ticks()]
+    for part in later:
+        bars.append(ExpiryBar(1 - SIDE_WIDTH, 1, part.stored_bytes, part.wal_bytes))
+        ticks.append(ExpiryTick(1 - SIDE_WIDTH / 2, "later"))
+    each = report.per if axis.together == 1 else plural(axis.together, report.per)
+    note = (
+        f"stored bytes that expire per {each}, UTC; now {ms_to_text(report.now_ms)}; never expire: "
+        f"{bytes_to_text(never.stored_bytes)} in {plural(never.rows, 'row')}"
+    )
+    return ExpiryPicture(tuple(bars), tuple(ticks), note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Periods between `left` and `right`; `together` of them share one of `count` places."""
+
+    periods: tuple[ExpiryPart, ...]
+    per: str
+    origin_ms: int
+    together: int
+    count: int
+    left: float
+    right: float
+
+    def bars(self) -> Iterator[ExpiryBar]:
+        """Yield a bar for each place that has rows."""
+        for place, parts in groupby(self.periods, key=self._place):
+            both = [(part.stored_bytes, part.wal_bytes) for part in parts]
+            stored_bytes, wal_bytes = (sum(column) for column in zip(*both, strict=True))
+            middle, half = self._at(place + 0.5), FILL / 2 * (self.right - self.left) / self.count
+            yield ExpiryBar(middle - half, middle + half, stored_bytes, wal_bytes)
+
+    def ticks(self) -> Iterator[ExpiryTick]:
+        """Yield the beginning of some places."""
+        for place in sorted({self.count * step // TICKS for step in range(TICKS)}):
+            start = ms_to_text(self.origin_ms + place * self.together * PERIODS[self.per])
+            yield ExpiryTick(self._at(place), start[: _LENGTH[self.per]])
+
+    def _place(self, part: ExpiryPart) -> int:
+        return ((part.start_ms or 0) - self.origin_ms) // PERIODS[self.per] // self.together
+
+    def _at(self, place: float) -> float:
+        return self.left + (self.right - self.left) * place / self.count
+
+
+def _axis(report: ExpiryReport, periods: Sequence[ExpiryPart], *, has_later: bool) -> _Axis:
+    width_ms = PERIODS[report.per]
+    origin_ms = report.now_ms // width_ms * width_ms
+    last = ((periods[-1].start_ms or 0) - origin_ms) // width_ms if periods else 0
+    together = last // MAX_BARS + 1
+    side = SIDE_WIDTH + SIDE_GAP
+    right = 1 - side if has_later else 1.0
+    return _Axis(tuple(periods), report.per, origin_ms, together, last // together + 1, side, right)
