@@ -1,0 +1,49 @@
+"""Spark writes rows with an expiry each, whatever the type of the column and the time zone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from slatespark import SlateStore, SlateTable
+
+pytestmark = pytest.mark.spark
+
+
+def test_intervals_numbers_and_instants(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        rows = spark.sql(
+            "SELECT id, id * 2 AS n, IF(id < 3, make_dt_interval(0, 0, 0, id), NULL) AS keep FROM range(5)"
+        )
+        rows.write.format("slate").options(keyColumns="id", ttlColumn="KEEP", ttl="1h").mode("append").save(path)
+        more = spark.sql("SELECT 10L AS id, 0L AS n, TIMESTAMP'2100-01-01 05:30:00' AS at")
+        more.write.format("slate").options(expireAtColumn="at").mode("append").save(path)
+        table = SlateTable.forPath(spark, path)
+        table.write(spark.sql("SELECT 11L AS id, 0L AS n, 7 AS ms UNION ALL SELECT 11L, 1L, 8"), ttlColumn="ms")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    shown = SlateStore.open(path).scan(metadataColumns=True, includeExpired=True).read_all().to_pylist()
+    lived = {row["id"]: (row["_expire_ts"] - row["_create_ts"]).total_seconds() for row in shown if row["id"] != 10}
+    assert lived == {0: 0.0, 1: 1.0, 2: 2.0, 3: 3600.0, 4: 3600.0, 11: 0.008}
+    assert [row["_expire_ts"].isoformat() for row in shown if row["id"] == 10] == ["2100-01-01T00:00:00+00:00"]
+    assert [row["n"] for row in shown if row["id"] == 11] == [1]
+    assert SlateStore.open(path).scan().schema.names == ["id", "n"]
+
+
+def test_what_is_refused_leaves_the_table_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    good = spark.sql("SELECT 1 AS id, 5 AS n")
+    good.write.format("slate").option("keyColumns", "id").mode("append").save(path)
+    for sql, option, message in [
+        ("SELECT 1 AS id, 6 AS n, -5 AS t", "ttlColumn", "SchemaError: ttlColumn: t is -5 in some row"),
+        ("SELECT 1 AS id, 6 AS n, 5.5D AS t", "ttlColumn", "SchemaError: ttlColumn: t is DOUBLE"),
+        ("SELECT 1 AS id, 6 AS n, 5L AS t", "expireAtColumn", "SchemaError: expireAtColumn: t is BIGINT"),
+    ]:
+        with pytest.raises(PySparkException, match=message):
+            spark.sql(sql).write.format("slate").option(option, "t").mode("append").save(path)
+    assert [row.asDict() for row in spark.read.format("slate").load(path).collect()] == [{"id": 1, "n": 5}]
