@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fdb.tuple
 import pyarrow as pa
 import pytest
 
@@ -25,6 +26,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.records import LEASE_LIFETIME_MS
 from slatespark.table.write.load import load_batches
 from tests.faults.jobs import store_on
+from tests.support.client import Client, Location
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 
@@ -366,3 +368,25 @@ def test_threads_that_delete_and_upsert_at_once(tmp_path: Path) -> None:
         for done in [threads.submit(take, number) for number in range(2)]:
             done.result()
     assert [row["k"] for row in table.scan().read_all().to_pylist()] == [100 + key for key in range(6)]
+
+
+@pytest.mark.parametrize("if_client_active", ["fail", "fence"])
+@pytest.mark.parametrize("in_wal", [True, False])
+def test_a_delete_loses_against_a_client(tmp_path: Path, if_client_active: str, in_wal: bool) -> None:
+    """What a SlateDB client wrote after the rows were looked for stays, whether it may be fenced or not."""
+    folder = tmp_path / "table"
+    store = FailingStore(LocalStore(folder))
+    create(people(k=[1, 2], v=[1, 2]), keyColumns="k")(store_on(store))
+    with Client.open(Location.local(folder)) as client:
+
+        def intrude() -> None:
+            client.delete(fdb.tuple.pack((2,)))
+            client.put(fdb.tuple.pack((1,)), client.get(fdb.tuple.pack((1,))) or b"")
+            (client.flush_wal if in_wal else client.flush_memtable)()
+
+        store.run(intrude, "put", "compacted/*")
+        with pytest.raises(CommitConflictError, match="This write depends on what it read before them"):
+            store_on(store).delete("v = 1", ifClientActive=if_client_active)
+        assert store_on(store).scan().read_all().to_pylist() == [{"k": 1, "v": 1}]
+        client.put(fdb.tuple.pack((3,)), b"")  # it was refused before the claim, so the client works on
+        client.flush_wal()
