@@ -19,6 +19,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _UNIT_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
+_MAX_CHARS: Final = 100  # whatever is meant needs fewer; Python raises an error of its own for thousands of digits
+
 _SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
 _ISO_DURATION: Final = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE
@@ -46,10 +48,17 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     elif isinstance(value, int):
         ms = value
     else:
-        ms = _duration_text_ms(value.strip(), name)
+        ms = _duration_text_ms(_stripped(value, name), name)
     if not 0 <= ms <= MAX_MS:
         raise OptionError(f"{name}: {value!r} is out of range.", todo="A duration lies between 0 and 2^63 - 1 ms.")
     return ms
+
+
+def _stripped(value: str, name: str) -> str:
+    text = value.strip()
+    if len(text) > _MAX_CHARS:
+        raise OptionError(f"{name}: {text[:_MAX_CHARS]!r} and {len(text) - _MAX_CHARS} characters more are too many.")
+    return text
 
 
 def _duration_text_ms(text: str, name: str) -> int:
@@ -85,12 +94,14 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
     if isinstance(value, datetime):
         return datetime_to_ms(value)
     if isinstance(value, str):
-        text = value.strip()
+        text = _stripped(value, name)
         if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
             value = int(text)
         else:
             return datetime_to_ms(_parse_iso(text, name))
-    if isinstance(value, bool) or not MIN_MS <= value <= MAX_MS:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"{name}: {value!r} is no instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970.")
+    if not MIN_MS <= value <= MAX_MS:
         raise OptionError(f"{name}: {value!r} is out of range.", todo="Give ms since 1970 that fit 64 bits.")
     return value
 
@@ -151,7 +162,7 @@ def parse_bytes(value: str | int, *, name: str = "size") -> int:
     OptionError
         When it is none of these, or not positive.
     """
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = _SIZE.fullmatch(_stripped(value, name)) if isinstance(value, str) else None
     if match is not None:
         size = int(match[1]) * _UNIT_BYTES[match[2].lower()]
     elif isinstance(value, int) and not isinstance(value, bool):

@@ -267,9 +267,10 @@ def test_one_instant_for_all_splits() -> None:
     assert plan.settings.retired_ms == plan.now_ms - HOUR_MS
 
 
-def test_a_retention_that_is_no_duration_is_damage() -> None:
+@pytest.mark.parametrize("text", [b"soon", b"-1", b"9" * 5000, b""])
+def test_a_retention_that_is_no_duration_is_damage(text: bytes) -> None:
     store = new_store(FakeClock(START_MS), retention="1h")
     stores, path = open_stores(store.url, storage={}), definition_path(1)
-    stores.main.put(path, [bytes(stores.main.get(path)).replace(b'"1h"', b'"soon"')])
+    stores.main.put(path, [bytes(stores.main.get(path)).replace(b'"1h"', b'"%s"' % text)])
     with pytest.raises(CorruptDataError, match="retention"):
         store.scan()
