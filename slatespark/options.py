@@ -439,6 +439,13 @@ class WriteOptions:
         parse=parse_text,
         default=None,
     )
+    timestamp_ms: int | None = option(
+        "timestamp",
+        doc="The commit time of all rows of the write, ISO-8601 or epoch ms, which TTLs count from: not before the "
+        "table's last clock tick, not in the future. Default: the system clock.",
+        parse=_named(parse_time_ms),
+        default=None,
+    )
     key_columns: tuple[str, ...] | None = option(
         "keyColumns",
         doc="Comma list: creates a typed table with these key columns, in this order; on an existing table it must "

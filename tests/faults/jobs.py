@@ -51,7 +51,8 @@ class Job:
         self.stores = stores_of(store)
         self.clock = clock or SystemClock()
         self.options = WriteOptions.parse({"path": store.url, **options})
-        self.plan = plan_write(self.stores, self.clock, operation=operation)
+        timestamp_ms = self.options.timestamp_ms
+        self.plan = plan_write(self.stores, self.clock, operation=operation, timestamp_ms=timestamp_ms)
         self.outputs: list[tuple[NewFile, ...]] = []
 
     def upload(self, *tables: pa.Table) -> Job:

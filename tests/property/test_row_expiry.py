@@ -36,7 +36,8 @@ def batches(draw: st.DrawFn) -> tuple[bool, int | None, list[Write]]:
     for _ in range(rows):
         key, ttl = draw(st.sampled_from(KEYS)), draw(ttls(instants))
         value = draw(st.binary(max_size=6))
-        writes.append(draw(st.sampled_from([Put(key, value, ttl), Delete(key), Merge(key, value, ttl)])))
+        kinds: list[Write] = [Put(key, value, ttl), Delete(key), Merge(key, value, ttl)]
+        writes.append(draw(st.sampled_from(kinds)))
     repeated = {write.key for write in writes if sum(other.key == write.key for other in writes) > 1}
     puts: list[Write] = [
         Put(write.key, write.operand, write.ttl) if isinstance(write, Merge) and write.key in repeated else write

@@ -21,8 +21,11 @@ def test_intervals_numbers_and_instants(spark: SparkSession, tmp_path: Path) -> 
             "SELECT id, id * 2 AS n, IF(id < 3, make_dt_interval(0, 0, 0, id), NULL) AS keep FROM range(5)"
         )
         rows.write.format("slate").options(keyColumns="id", ttlColumn="KEEP", ttl="1h").mode("append").save(path)
+        first = SlateStore.open(path).get(4, metadataColumns=True)
+        assert first is not None
+        at_ms = round(first["_create_ts"].timestamp() * 1000)
         more = spark.sql("SELECT 10L AS id, 0L AS n, TIMESTAMP'2100-01-01 05:30:00' AS at")
-        more.write.format("slate").options(expireAtColumn="at").mode("append").save(path)
+        more.write.format("slate").options(expireAtColumn="at", timestamp=at_ms).mode("append").save(path)
         table = SlateTable.forPath(spark, path)
         table.write(spark.sql("SELECT 11L AS id, 0L AS n, 7 AS ms UNION ALL SELECT 11L, 1L, 8"), ttlColumn="ms")
     finally:
@@ -31,6 +34,7 @@ def test_intervals_numbers_and_instants(spark: SparkSession, tmp_path: Path) -> 
     lived = {row["id"]: (row["_expire_ts"] - row["_create_ts"]).total_seconds() for row in shown if row["id"] != 10}
     assert lived == {0: 0.0, 1: 1.0, 2: 2.0, 3: 3600.0, 4: 3600.0, 11: 0.008}
     assert [row["_expire_ts"].isoformat() for row in shown if row["id"] == 10] == ["2100-01-01T00:00:00+00:00"]
+    assert {round(row["_create_ts"].timestamp() * 1000) for row in shown if row["id"] != 11} == {at_ms}
     assert [row["n"] for row in shown if row["id"] == 11] == [1]
     assert SlateStore.open(path).scan().schema.names == ["id", "n"]
 
@@ -46,4 +50,8 @@ def test_what_is_refused_leaves_the_table_as_it_was(spark: SparkSession, tmp_pat
     ]:
         with pytest.raises(PySparkException, match=message):
             spark.sql(sql).write.format("slate").option(option, "t").mode("append").save(path)
+    with pytest.raises(
+        PySparkException, match=r"ClockRegressionError: .* \(946684800000\), the last clock tick of the"
+    ):
+        good.write.format("slate").option("timestamp", "2000-01-01").mode("append").save(path)
     assert [row.asDict() for row in spark.read.format("slate").load(path).collect()] == [{"id": 1, "n": 5}]

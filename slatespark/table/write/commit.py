@@ -49,7 +49,7 @@ from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.units import ms_to_text
+from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
 ENGINE = "slatespark"
@@ -95,39 +95,49 @@ class WriteJob:
 
 
 def plan_write(
-    stores: TableStores, clock: Clock, *, operation: str, definition: TableDefinition | None = None
+    stores: TableStores,
+    clock: Clock,
+    *,
+    operation: str,
+    definition: TableDefinition | None = None,
+    timestamp_ms: int | None = None,
 ) -> WriteJob:
     """Look at the table and fix what the tasks of a write need; leaves a lease.
 
     Parameters
     ----------
     definition : of the table, as this write needs it
+    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick
 
     Raises
     ------
     UnsupportedFormatError
         When the database cannot be written.
     ClockRegressionError
-        When the last clock tick of the table lies ahead of our clock.
+        When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
     """
     now_ms = clock.now_ms()
     found = find_latest_manifest(stores)
     if found is None:
         _refuse_remains(stores)
-        baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, now_ms
+        baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         manifest_id, manifest = found
         refuse_unwritable(stores.url, manifest)
         manifest_id, manifest, wal = fetch_newest_state(stores, manifest_id, manifest)
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
-        tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms if wal.tick_ms is not None else 0)
+        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
     _check_tick(stores, tick_ms, now_ms)
+    create_ts_ms = max(now_ms, tick_ms)
+    if timestamp_ms is not None:
+        _check_timestamp(stores, timestamp_ms, tick_ms, now_ms)
+        create_ts_ms = timestamp_ms
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
         definition = replace(definition or TableDefinition(), created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
-    return WriteJob(write_id, operation, now_ms, baseline, base_seq, max(now_ms, tick_ms), definition)
+    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
 
 
 def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
@@ -157,6 +167,23 @@ def _check_tick(stores: TableStores, tick_ms: int, now_ms: int) -> None:
         )
 
 
+def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int) -> None:
+    """Refuse a commit time that is not between the last tick and our clock."""
+    given = f"{stores.url}: the timestamp of the write is {ms_to_text(timestamp_ms)} ({timestamp_ms})"
+    if timestamp_ms < tick_ms:
+        raise ClockRegressionError(
+            f"{given}, the last clock tick of the table {ms_to_text(tick_ms)} ({tick_ms}).",
+            why="Rows may not be older than the last tick.",
+            todo="Give a later timestamp, or none.",
+        )
+    if timestamp_ms > now_ms + MAX_AHEAD_MS:
+        raise ClockRegressionError(
+            f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",
+            why="A clock tick in the future would block SlateDB clients.",
+            todo="Give a timestamp that is not in the future.",
+        )
+
+
 def commit_write(
     stores: TableStores, clock: Clock, job: WriteJob, outputs: Sequence[tuple[NewFile, ...]], options: WriteOptions
 ) -> CommitRecord | None:
@@ -174,6 +201,8 @@ def commit_write(
     ------
     CommitConflictError
         When a SlateDB client is at work and `ifClientActive` is `fail`, or when the race was lost too often.
+    ClockRegressionError
+        When the write has a `timestamp`, and something later was committed meanwhile.
     TableExistsError
         When the table to be created was created by somebody else.
     UnavailableError
@@ -279,9 +308,10 @@ class _Commit:
 
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
+        if self.options.timestamp_ms is not None and any(self.outputs):
+            _check_timestamp(self.stores, self.create_ts_ms, tick_ms, self.clock.now_ms())
         by_seq = max(0, reached_seq - self.base_seq)
-        # Instants that the user gave stay, and an expiry next to them would be moved away from its own create_ts.
-        by_ms = 0 if self.options.expire_at_column is not None else max(0, tick_ms - self.create_ts_ms)
+        by_ms = 0 if self._has_given_times else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
             self.outputs = rebase_outputs(
                 self.stores,
@@ -293,6 +323,11 @@ class _Commit:
                 planned_ms=self.clock.now_ms(),
             )
         self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
+
+    @property
+    def _has_given_times(self) -> bool:
+        """Whether no time may move: instants that the user gave stay, and other times in the write stay beside them."""
+        return self.options.timestamp_ms is not None or self.options.expire_at_column is not None
 
     def _create_table(self) -> CommitRecord:
         assert self.job.definition is not None  # plan_write gives every creator one

@@ -93,7 +93,8 @@ def _plan_once(
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
-    job = plan_write(stores, clock, operation="overwrite" if overwrite else "write", definition=definition)
+    operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
+    job = plan_write(stores, clock, operation=operation, definition=definition, timestamp_ms=timestamp_ms)
     if job.creates != (found is None):  # then the checks above were of something else
         abandon_write(stores, job)
         raise RaceLostError("the table was created while the write was planned")
