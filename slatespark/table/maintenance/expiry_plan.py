@@ -69,6 +69,10 @@ class ExpirySlots:
         """Return where a period, or what lies beyond the horizon, begins."""
         return (self._first + slot - 1) * self.width_ms
 
+    def of_time(self, expire_ts: int) -> int:
+        """Return the slot of a row that expires at this instant, which may lie beyond 64 bits."""
+        return 0 if expire_ts <= self.now_ms else min(expire_ts // self.width_ms - self._first, self.periods) + 1
+
     def of_times(self, expire_ts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the slots of rows that expire at these instants."""
         numbers = np.clip(expire_ts // self.width_ms - self._first, 0, self.periods) + 1
@@ -101,7 +105,7 @@ def is_plausible(properties: SstProperties) -> bool:
 
 def last_slot(properties: SstProperties, slots: ExpirySlots) -> int:
     """Return the last slot in which rows of a file expire; 0 if none are known to."""
-    return 0 if properties.max_expire_ts is None else _slot(slots, properties.max_expire_ts)
+    return 0 if properties.max_expire_ts is None else slots.of_time(properties.max_expire_ts)
 
 
 def settle_file(properties: SstProperties, slots: ExpirySlots) -> int | None:
@@ -111,13 +115,8 @@ def settle_file(properties: SstProperties, slots: ExpirySlots) -> int | None:
     low, high = properties.min_expire_ts, properties.max_expire_ts
     if not properties.all_flags & HAS_EXPIRE or low is None or high is None:
         return None
-    slot = _slot(slots, low)
-    return slot if slot == _slot(slots, high) else None
-
-
-def _slot(slots: ExpirySlots, expire_ts: int) -> int:
-    limits = np.iinfo(np.int64)
-    return int(slots.of_times(np.array([min(max(expire_ts, limits.min), limits.max)], np.int64))[0])
+    slot = slots.of_time(low)
+    return slot if slot == slots.of_time(high) else None
 
 
 def settle_blocks(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:

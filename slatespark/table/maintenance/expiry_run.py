@@ -14,7 +14,7 @@ from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound
-from slatespark.options import ReadOptions
+from slatespark.options import ReadOptions, parse_choice
 from slatespark.storage import run_together
 from slatespark.table.clock import Clock
 from slatespark.table.describe_files import MAX_COMMIT_RECORDS, plan_table_layers, recorded_properties
@@ -59,8 +59,8 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     CorruptDataError, UnsupportedFormatError, SnapshotExpiredError
         When a file is damaged or gone.
     """
-    if per is not None and per not in PERIODS:
-        raise OptionError(f"per: {per!r} is not acceptable.", todo="Choose hour or day.")
+    if per is not None:
+        per = parse_choice(*PERIODS)(per, "per")
     _refuse_parts(options)
     snapshot = resolve_snapshot(stores, options, clock)
     shown: dict[SstFile, list[FileSlice]] = {}

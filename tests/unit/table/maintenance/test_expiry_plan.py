@@ -119,6 +119,7 @@ def test_every_instant_has_one_slot_that_holds_it(now_ms: int, expire_ts: int, p
     for instant in {expire_ts, min(now_ms + abs(expire_ts), 2**63 - 1)}:
         slots = ExpirySlots(now_ms, PERIODS[per])
         slot = int(slots.of_times(np.array([instant], np.int64))[0])
+        assert slot == slots.of_time(instant)
         assert (slot == 0) == (instant <= now_ms)
         if slot:
             assert slots.start_ms(slot) <= instant
