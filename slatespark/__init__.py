@@ -32,11 +32,13 @@ from slatespark.errors import (
 if TYPE_CHECKING:
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
+    from slatespark.table.clock import Clock
     from slatespark.table.slate_store import SlateStore
 
 __version__ = "0.1.0"
 
 _LAZY: Final = {
+    "Clock": "slatespark.table.clock",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
     "register": "slatespark.spark.session",
@@ -44,6 +46,7 @@ _LAZY: Final = {
 }
 
 __all__ = [
+    "Clock",
     "ClockRegressionError",
     "CommitConflictError",
     "ConflictError",

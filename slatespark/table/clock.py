@@ -1,33 +1,45 @@
 """Where time, ids and randomness come from: the only module that asks the machine for them.
 
-Everything else takes a `Clock`, so that a test replays exactly.
+Everything else takes a `Clock`, so that a test replays exactly, and a program may bring a clock of its own.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from typing import Protocol
+from abc import abstractmethod
+from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
+from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.units import ns_to_ms
 
+CLOCK_END_MS: Final = 1 << 48  # what ids of files hold (spec 1.1)
 
+
+@runtime_checkable
 class Clock(Protocol):
-    """Time in ms since the epoch, and random bits."""
+    """Time in ms since the epoch, and random bits. A clock of your own is a subclass with a `now_ms`.
 
+    It may be set back by seconds: a write is never stamped below the last clock tick of its table. Further back, it is
+    refused with a `ClockRegressionError`.
+    """
+
+    @abstractmethod
     def now_ms(self) -> int:
-        """Return the present instant."""
+        """Return the present instant, ms since 1970: a whole number, not negative, below 2^48 (the year 10889)."""
 
     def random_bits(self, count: int) -> int:
-        """Return `count` random bits as a non-negative integer."""
+        """Return `count` random bits as a non-negative integer, by default of the system's generator."""
+        return secrets.randbits(count)
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Wait."""
+        """Wait, by default for as long by the system's clock."""
+        time.sleep(duration_ms / 1000)
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The clock of this machine."""
 
     __slots__ = ()
@@ -36,13 +48,25 @@ class SystemClock:
         """Return the system time."""
         return ns_to_ms(time.time_ns())
 
-    def random_bits(self, count: int) -> int:
-        """Return bits from the system's generator."""
-        return secrets.randbits(count)
 
-    def sleep_ms(self, duration_ms: int) -> None:
-        """Sleep."""
-        time.sleep(duration_ms / 1000)
+def check_clock(clock: object) -> Clock:
+    """Return what was given as a clock; raises `OptionError` when it is none."""
+    if not isinstance(clock, Clock):
+        raise OptionError(
+            f"clock: {clock!r} is no clock.", todo="Give an instance of a subclass of slatespark.Clock with now_ms()."
+        )
+    return clock
+
+
+def read_clock(clock: Clock) -> int:
+    """Return the time of a clock that somebody else wrote; raises `InvalidRequestError` when it is none."""
+    now_ms: object = clock.now_ms()
+    if not isinstance(now_ms, int) or isinstance(now_ms, bool) or not 0 <= now_ms < CLOCK_END_MS:
+        raise InvalidRequestError(
+            f"The clock says {now_ms!r}, which is no time.",
+            todo="now_ms() returns ms since 1970, a whole number from 0 to 2^48 - 1.",
+        )
+    return now_ms
 
 
 def new_ulid(clock: Clock, at_ms: int | None = None) -> Ulid:

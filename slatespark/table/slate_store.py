@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slatespark.errors import OptionError, SchemaError, SlateError
 from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions, split_creation
-from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
 from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
@@ -113,7 +113,7 @@ class SlateStore:
         if wal_path is not None:
             common["walPath"] = wal_path
         stores = open_stores(path, storage=storage, wal_path=wal_path)
-        return cls(stores, clock or SystemClock(), common)
+        return cls(stores, SystemClock() if clock is None else check_clock(clock), common)
 
     @property
     def url(self) -> str:

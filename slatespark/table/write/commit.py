@@ -19,7 +19,7 @@ from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import DEFAULT_TTL_MS, WriteOptions, parse_property
 from slatespark.ranges import ALL_KEYS
-from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.clock import Clock, back_off, new_ulid, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import (
@@ -116,7 +116,7 @@ def plan_write(
     ClockRegressionError
         When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
     """
-    now_ms = clock.now_ms()
+    now_ms = read_clock(clock)
     found = find_latest_manifest(stores)
     if found is None:
         _refuse_remains(stores)
