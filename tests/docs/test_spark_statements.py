@@ -71,7 +71,7 @@ def test_a_view_with_options_of_reading_takes_no_rows(spark: SparkSession, path:
         ("SELECT * FROM slate.`{path}`", "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"),
         ("CREATE TABLE t USING slate OPTIONS (path '{path}')", "OptionError"),
         ("CREATE TABLE t USING slate OPTIONS (path '{path}') AS " + ROW, "Catalog tables are not supported"),
-        ("INSERT INTO v (key) VALUES (X'62')", "SchemaError: A value is null"),
+        ("INSERT INTO v (key) VALUES (X'62')", "SchemaError: Column value is null in some row"),
     ],
 )
 def test_what_is_refused(spark: SparkSession, path: str, statement: str, message: str) -> None:
