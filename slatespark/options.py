@@ -294,7 +294,8 @@ class ReadOptions:
     now_ms: int | None = option(
         "now",
         doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
-        "tick of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick.",
+        "tick of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick. On tables "
+        "with `clock=custom` always the tick.",
         parse=_named(parse_time_ms),
         default=None,
     )
@@ -442,7 +443,8 @@ class WriteOptions:
     timestamp_ms: int | None = option(
         "timestamp",
         doc="The commit time of all rows of the write, ISO-8601 or epoch ms, which TTLs count from: not before the "
-        "table's last clock tick, not in the future. Default: the system clock.",
+        "table's last clock tick, not in the future. Default: the system clock. Tables with `clock=custom` need it; "
+        "there it may be in the future.",
         parse=_named(parse_time_ms),
         default=None,
     )
@@ -490,7 +492,9 @@ class WriteOptions:
     retention: str | None = _property("retention", doc="how long after its last upsert a row is kept.")
     history: str | None = _property("history", doc="user-defined timestamps; not supported yet.")
     version_retention: str | None = _property("versionRetention", doc="how long replaced versions stay readable.")
-    clock: str | None = _property("clock", doc="`system`; `custom` is not supported yet.")
+    clock: str | None = _property(
+        "clock", doc="`system`, or `custom`: every write gives its `timestamp`, and reads judge expiry at the last one."
+    )
     periodic_compaction_interval: str | None = _property(
         "periodicCompactionInterval", doc="age at which files with expiring rows are compacted."
     )

@@ -15,7 +15,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
-from slatespark.options import parse_duration_or_none
+from slatespark.options import parse_duration_or_none, parse_property
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.located import reading
@@ -64,6 +64,11 @@ class TableDefinition:
     def retention_ms(self) -> int | None:
         """How long after its last upsert a row is shown; None for ever."""
         return parse_duration_or_none(self.properties.get("retention"), "retention")
+
+    @property
+    def has_own_time(self) -> bool:
+        """Whether times are those of a clock of the table's own: no clock of a machine says anything about them."""
+        return bool(parse_property("clock", self.properties.get("clock", "system")) == "custom")
 
     def codec(self) -> RowCodec:
         """Return how rows are stored."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = 1
 
 _FINGERPRINT_DIGITS: Final = 16
-_LATER_FEATURES: Final = {"history": True, "clock": "custom"}
+_LATER_FEATURES: Final = {"history": True}
 _INSTANTS: Final = {
     "fullHistoryTsLow": "full_history_ts_low_ms",
     "lostThrough": "lost_through_ms",

@@ -55,3 +55,16 @@ def test_what_is_refused_leaves_the_table_as_it_was(spark: SparkSession, tmp_pat
     ):
         good.write.format("slate").option("timestamp", "2000-01-01").mode("append").save(path)
     assert [row.asDict() for row in spark.read.format("slate").load(path).collect()] == [{"id": 1, "n": 5}]
+
+
+def test_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = spark.sql("SELECT 1 AS id, 5 AS n UNION ALL SELECT 2, 6")
+    rows.write.format("slate").options(keyColumns="id", clock="custom", timestamp=7, ttl=2).mode("append").save(path)
+    with pytest.raises(PySparkException, match=r"OptionError: .* has clock=custom, and no timestamp is given"):
+        rows.write.format("slate").mode("append").save(path)
+    table = SlateTable.forPath(spark, path)
+    assert table.toDF().count() == 2
+    table.write(spark.sql("SELECT 3 AS id, 7 AS n"), timestamp=9)
+    assert [row.asDict() for row in table.toDF().collect()] == [{"id": 3, "n": 7}]
+    assert table.toDF(now=8).count() == 3

@@ -34,8 +34,9 @@ from slatespark.table.maintenance.expiry_plan import (
 from slatespark.table.maintenance.expiry_tally import ExpiryReport, Tally, count_rows, list_parts
 from slatespark.table.read.fetch import SectionCache, reading
 from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.scan import window_size
-from slatespark.table.snapshot import Snapshot, resolve_snapshot
+from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 OUTLINES_TOGETHER: Final = 8  # each takes the memory of an index
@@ -62,7 +63,7 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     if per is not None:
         per = parse_choice(*PERIODS)(per, "per")
     _refuse_parts(options)
-    snapshot = resolve_snapshot(stores, options, clock)
+    snapshot, _ = resolve_table(stores, options, clock)
     shown: dict[SstFile, list[FileSlice]] = {}
     for layer in plan_table_layers(stores, snapshot.manifest):
         for part in layer.slices:

@@ -75,9 +75,7 @@ def plan_read(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot = resolve_snapshot(stores, options, clock)
-    # After the snapshot: a definition is published before the rows that need it.
-    definition = resolve_definition(stores, snapshot.manifest)
+    snapshot, definition = resolve_table(stores, options, clock)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
@@ -85,6 +83,20 @@ def plan_read(
     splits, residual = _plan_keys(stores, layers, options, codec, condition)
     settings = _settings(stores, snapshot, definition, options, columns, residual)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
+
+
+def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
+    """Return the snapshot that a read with these options sees, and the definition; raises as `plan_read`.
+
+    On a table with a clock of its own, `now` is the last tick unless it is given: no other clock goes by its times.
+    """
+    snapshot = resolve_snapshot(stores, options, clock)
+    # After the snapshot: a definition is published before the rows that need it.
+    definition = resolve_definition(stores, snapshot.manifest)
+    if definition.has_own_time and options.now_ms is None:
+        pinned = options.version_as_of is not None or options.checkpoint is not None
+        snapshot = snapshot if pinned else replace(snapshot, now_ms=snapshot.tick_ms)
+    return snapshot, definition
 
 
 def _renewed(projection: Projection, codec: RowCodec) -> Projection:
@@ -224,8 +236,7 @@ def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot = resolve_snapshot(stores, options, clock)
-    definition = resolve_definition(stores, snapshot.manifest)
+    snapshot, definition = resolve_table(stores, options, clock)
     codec = definition.codec()
     point = codec.encode_key(key)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))

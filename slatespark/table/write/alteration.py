@@ -21,7 +21,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.load import load_batches
 
-_IMMUTABLE = ("history",)
+_IMMUTABLE = {"history": "false", "clock": "system"}  # with their defaults
 
 
 def current_definition(stores: TableStores) -> TableDefinition:
@@ -52,7 +52,7 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
 
 
 def _meaning(properties: Mapping[str, str], name: str) -> object:
-    return parse_property(name, properties.get(name, "false"))
+    return parse_property(name, properties.get(name, _IMMUTABLE[name]))
 
 
 def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> TableDefinition:

@@ -128,10 +128,11 @@ def plan_write(
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-    _check_tick(stores, tick_ms, now_ms)
+    present_ms = None if definition is not None and definition.has_own_time else now_ms
+    _check_tick(stores, tick_ms, present_ms)
     create_ts_ms = max(now_ms, tick_ms)
     if timestamp_ms is not None:
-        _check_timestamp(stores, timestamp_ms, tick_ms, now_ms)
+        _check_timestamp(stores, timestamp_ms, tick_ms, present_ms)
         create_ts_ms = timestamp_ms
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
@@ -157,8 +158,9 @@ def _refuse_remains(stores: TableStores) -> None:
         )
 
 
-def _check_tick(stores: TableStores, tick_ms: int, now_ms: int) -> None:
-    if tick_ms > now_ms + MAX_AHEAD_MS:
+def _check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
+    """Refuse to go on where the last tick is of the future; `now_ms` is None for a table with a clock of its own."""
+    if now_ms is not None and tick_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
             f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
             f"{ms_to_text(now_ms)} ({now_ms}).",
@@ -167,8 +169,8 @@ def _check_tick(stores: TableStores, tick_ms: int, now_ms: int) -> None:
         )
 
 
-def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int) -> None:
-    """Refuse a commit time that is not between the last tick and our clock."""
+def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int | None) -> None:
+    """Refuse a commit time that is not between the last tick and our clock; `now_ms` as for `_check_tick`."""
     given = f"{stores.url}: the timestamp of the write is {ms_to_text(timestamp_ms)} ({timestamp_ms})"
     if timestamp_ms < tick_ms:
         raise ClockRegressionError(
@@ -176,7 +178,7 @@ def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_m
             why="Rows may not be older than the last tick.",
             todo="Give a later timestamp, or none.",
         )
-    if timestamp_ms > now_ms + MAX_AHEAD_MS:
+    if now_ms is not None and timestamp_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
             f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",
             why="A clock tick in the future would block SlateDB clients.",
@@ -260,7 +262,7 @@ class _Commit:
         if self.job.operation == "create":
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
-        _check_tick(self.stores, latest.last_l0_clock_tick, self.clock.now_ms())
+        _check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         self._check_last_seq_before_claim(latest_id, latest)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
@@ -309,7 +311,7 @@ class _Commit:
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
         if self.options.timestamp_ms is not None and any(self.outputs):
-            _check_timestamp(self.stores, self.create_ts_ms, tick_ms, self.clock.now_ms())
+            _check_timestamp(self.stores, self.create_ts_ms, tick_ms, self._present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
         by_ms = 0 if self._has_given_times else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
@@ -325,6 +327,15 @@ class _Commit:
         self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
 
     @property
+    def _has_own_time(self) -> bool:
+        return self.job.definition is not None and self.job.definition.has_own_time
+
+    @property
+    def _present_ms(self) -> int | None:
+        """What our clock says; None where it says nothing about the table's times."""
+        return None if self._has_own_time else self.clock.now_ms()
+
+    @property
     def _has_given_times(self) -> bool:
         """Whether no time may move: instants that the user gave stay, and other times in the write stay beside them."""
         return self.options.timestamp_ms is not None or self.options.expire_at_column is not None
@@ -336,14 +347,14 @@ class _Commit:
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
-        publish_manifest(self.stores, 1, manifest, None, self.clock)
+        publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         return self._record(1, manifest, change)
 
     def _publish_claimed(self, claim: Claim) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
         drained, drained_seq, tick_ms = self._drain(base, claim)
-        _check_tick(self.stores, tick_ms or 0, self.clock.now_ms())
+        _check_tick(self.stores, tick_ms or 0, self._present_ms)
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
@@ -352,7 +363,7 @@ class _Commit:
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             try:
-                publish_manifest(self.stores, base_id + 1, manifest, base, self.clock)
+                publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
                 continue

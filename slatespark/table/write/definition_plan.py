@@ -190,6 +190,9 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
     SchemaError
         When others changed it so that the rows do not fit any more.
     """
+    here, ours = current or TableDefinition(), planned or TableDefinition()
+    if here.has_own_time != ours.has_own_time:
+        raise _replaced()
     if current is None or planned is None:
         if (current or planned or TableDefinition()).is_typed:
             raise _replaced()
@@ -279,7 +282,8 @@ def join_created(
     here, ours = current or TableDefinition(), planned or TableDefinition()
     same = here.schema == ours.schema and (current is None or here.properties == ours.properties)
     same = same or (ours.created_by != "" and here.created_by == ours.created_by)
-    if not here.same_keys(ours) or not (same or (merge_schema and here.is_typed)):
+    alike = here.same_keys(ours) and here.has_own_time == ours.has_own_time
+    if not alike or not (same or (merge_schema and here.is_typed)):
         raise TableExistsError(
             "Another job created this table meanwhile, with other columns or properties.",
             todo="Write to it again, with mergeSchema=true if only columns differ.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import CommitConflictError, InternalError, SchemaError, TableExistsError
+from slatespark.errors import CommitConflictError, InternalError, OptionError, SchemaError, TableExistsError
 from slatespark.options import MergeOperator, WriteOptions
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.definition import TableDefinition, fetch_definition
@@ -94,6 +94,8 @@ def _plan_once(
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
     operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
+    if definition is not None and definition.has_own_time and timestamp_ms is None:
+        raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
     job = plan_write(stores, clock, operation=operation, definition=definition, timestamp_ms=timestamp_ms)
     if job.creates != (found is None):  # then the checks above were of something else
         abandon_write(stores, job)

@@ -75,9 +75,19 @@ def refuse_unwritable(url: str, manifest: Manifest) -> None:
 
 
 def publish_manifest(
-    stores: TableStores, manifest_id: int, manifest: Manifest, current: Manifest | None, clock: Clock
+    stores: TableStores,
+    manifest_id: int,
+    manifest: Manifest,
+    current: Manifest | None,
+    clock: Clock,
+    *,
+    own_time: bool = False,
 ) -> None:
     """Check the invariants of a manifest and create it as version `manifest_id`.
+
+    Parameters
+    ----------
+    own_time : the table has a clock of its own, which ours says nothing about
 
     Raises
     ------
@@ -86,7 +96,8 @@ def publish_manifest(
     InternalError
         When an invariant does not hold; nothing was published.
     """
-    check_manifest(manifest, current, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
+    now_ms = clock.now_ms() + MAX_AHEAD_MS
+    check_manifest(manifest, current, new_id=manifest_id, now_ms=now_ms, own_time=own_time)
     _create(stores, manifest_id, encode_manifest(manifest))
 
 
