@@ -13,7 +13,9 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
 from slatespark.format.row import columns_to_rows
 from slatespark.options import WriteOptions
+from slatespark.table.stores import open_stores
 from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.load import commit_load, plan_load, run_task
 from slatespark.table.write.rows import Stamp
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
@@ -211,3 +213,20 @@ def test_operands_of_one_key_that_expire_at_different_times_are_not_folded() -> 
     store.write(raw((b"b", 5), (b"b", 6), op=["delete", "merge"]), **options)
     rows = store.scan(mergeOperator="concat", now=NOW_MS).read_all().to_pylist()
     assert rows == [{"key": b"a", "value": b"aa"}, {"key": b"b", "value": b"b"}]
+
+
+def test_of_rows_in_several_tasks_the_winner_brings_its_ttl() -> None:
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int64())])
+    store, clock = new_store(schema, ["id"]), FakeClock(NOW_MS)
+    stores = open_stores(store.url, storage={})
+    options = WriteOptions.parse({"path": store.url, "ttlColumn": "ttl", "sequenceColumn": "n"})
+    parts = [
+        pa.table({"id": pa.array(ids, pa.int32()), "n": pa.array(ids, pa.int64()), "ttl": pa.array(ttls, pa.int64())})
+        for ids, ttls in (([1, 2, 3], [10, 20, 30]), ([3, 2, 1], [33, None, 11]))
+    ]
+    parts[0] = parts[0].set_column(1, "n", pa.array([9, 5, 0]))
+    load = plan_load(stores, clock, parts[0].schema, options)
+    assert load is not None
+    outputs = [run_task(stores, clock, load, task, part.to_batches()) for task, part in enumerate(parts)]
+    commit_load(stores, clock, load, outputs)
+    assert expiries(store) == {1: 10, 2: 20, 3: 33}
