@@ -24,7 +24,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
 from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.points import point_cursors
-from slatespark.table.read.reader import look_up
+from slatespark.table.read.reader import look_up, plan_read, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
@@ -214,6 +214,24 @@ def test_a_look_up_in_a_compacted_table_reads_three_ranges() -> None:
     counter.ranges = 0
     misses = sum(look_up(stores, [b"%08d" % (2 * number + 1)], options, SystemClock()) is None for number in range(100))
     assert (misses, counter.ranges < 20) == (100, True)
+
+
+def test_a_look_up_in_a_typed_table_reads_no_more() -> None:
+    rows = pa.table({"tenant": [f"t{number % 7}" for number in range(5000)], "id": range(5000), "n": range(5000)})
+    SlateStore.create("memory://points-typed", rows.schema, "tenant,id").write(rows, sstSize="64k")
+    counter = RangeCounter(MemoryStore("points-typed"))
+    stores = TableStores(main=counter, wal=counter)
+    for options in ({}, {"filter": "tenant = 't3' AND id = 3503"}):
+        indexes.clear()
+        filter_sets.clear()
+        parsed = ReadOptions.parse({"path": "memory://points-typed", **options})
+        counter.ranges = 0
+        if options:
+            [found] = run_read(stores, plan_read(stores, parsed, SystemClock()))
+        else:
+            found = look_up(stores, ("t3", 3503), parsed, SystemClock())
+        assert found.to_pylist() == [{"tenant": "t3", "id": 3503, "n": 3503}]
+        assert 1 < counter.ranges <= 3
 
 
 def test_many_keys_are_one_request_a_file() -> None:
