@@ -41,6 +41,7 @@ class CommitRecord:
     first_seq, last_seq : sequence numbers it used, [first_seq, last_seq]; None if none
     rows : number of rows by kind
     files : properties of the files it added, by SST id
+    removed : ids of the SSTs that the version before showed and this one does not
     compactor_epoch : the value the commit left
     """
 
@@ -54,6 +55,7 @@ class CommitRecord:
     last_seq: int | None
     rows: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    removed: Sequence[str] = ()
     compactor_epoch: int = 0
 
 
@@ -92,8 +94,9 @@ def _decode_commit(path: str, data: bytes) -> CommitRecord:
         if not isinstance(content.get(name), kind):
             raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
     try:
-        return CommitRecord(**{name: content[name] for name in CommitRecord.__slots__})
-    except (KeyError, TypeError) as exc:
+        known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
+        return CommitRecord(**{**known, "removed": tuple(content.get("removed", ()))})
+    except TypeError as exc:  # one that has no default
         raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
 
 

@@ -17,10 +17,11 @@ from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import abandon_write, commit_write, find_latest_manifest, plan_write
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
+from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
 
 Pair: TypeAlias = tuple[bytes, bytes]
 
@@ -52,7 +53,8 @@ class Job:
         self.clock = clock or SystemClock()
         self.options = WriteOptions.parse({"path": store.url, **options})
         timestamp_ms = self.options.timestamp_ms
-        self.plan = plan_write(self.stores, self.clock, operation=operation, timestamp_ms=timestamp_ms)
+        found = find_latest_manifest(self.stores)
+        self.plan = plan_write(self.stores, self.clock, operation=operation, found=found, timestamp_ms=timestamp_ms)
         self.outputs: list[tuple[NewFile, ...]] = []
 
     def upload(self, *tables: pa.Table) -> Job:
@@ -69,7 +71,8 @@ class Job:
     def commit(self) -> CommitRecord | None:
         """Publish what was uploaded."""
         try:
-            return commit_write(self.stores, self.clock, self.plan, self.outputs, self.options)
+            edit = DROP_TREES if self.plan.operation == "overwrite" else KEEP_TREES
+            return commit_write(self.stores, self.clock, self.plan, self.outputs, self.options, edit=edit)
         except BaseException:
             abandon_write(self.stores, self.plan)
             raise

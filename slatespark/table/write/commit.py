@@ -49,6 +49,7 @@ from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
@@ -99,6 +100,7 @@ def plan_write(
     clock: Clock,
     *,
     operation: str,
+    found: tuple[int, Manifest] | None,
     definition: TableDefinition | None = None,
     timestamp_ms: int | None = None,
 ) -> WriteJob:
@@ -106,6 +108,8 @@ def plan_write(
 
     Parameters
     ----------
+    operation : for the commit record
+    found : id and content of the newest manifest, which the caller looked at; None if there is no table
     definition : of the table, as this write needs it
     timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick
 
@@ -117,7 +121,6 @@ def plan_write(
         When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
     """
     now_ms = read_clock(clock)
-    found = find_latest_manifest(stores)
     if found is None:
         _refuse_remains(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
@@ -187,13 +190,20 @@ def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_m
 
 
 def commit_write(
-    stores: TableStores, clock: Clock, job: WriteJob, outputs: Sequence[tuple[NewFile, ...]], options: WriteOptions
+    stores: TableStores,
+    clock: Clock,
+    job: WriteJob,
+    outputs: Sequence[tuple[NewFile, ...]],
+    options: WriteOptions,
+    *,
+    edit: TreeEdit = KEEP_TREES,
 ) -> CommitRecord | None:
     """Publish the files of a job in one manifest version.
 
     Parameters
     ----------
     outputs : per task, in key order; a later task is newer
+    edit : what becomes of the trees that stand
 
     Returns
     -------
@@ -213,7 +223,7 @@ def commit_write(
     if job.operation == "write" and not job.creates and not any(outputs):
         delete_lease(stores.main, job.write_id)
         return None
-    commit = _Commit(stores, clock, job, options, tuple(outputs), job.base_seq, job.create_ts_ms)
+    commit = _Commit(stores, clock, job, options, tuple(outputs), edit, job.base_seq, job.create_ts_ms)
     for attempt in range(MAX_ATTEMPTS):
         try:
             record = commit.attempt(attempt)
@@ -240,6 +250,7 @@ class _Commit:
     Attributes
     ----------
     outputs : files per task; rewritten when they have to move above another commit
+    edit : what becomes of the trees that stand
     base_seq, create_ts_ms : what their rows are numbered and timed from
     """
 
@@ -248,6 +259,7 @@ class _Commit:
     job: WriteJob
     options: WriteOptions
     outputs: Outputs
+    edit: TreeEdit
     base_seq: int
     create_ts_ms: int
 
@@ -307,6 +319,7 @@ class _Commit:
             return renamed
 
         self.outputs = tuple(tuple(fresh(file) for file in files) for files in self.outputs)
+        self.edit = self.edit.with_files(tuple(fresh(file) for file in self.edit.files))
 
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
@@ -348,7 +361,7 @@ class _Commit:
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
-        return self._record(1, manifest, change)
+        return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
@@ -367,7 +380,7 @@ class _Commit:
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
                 continue
-            return self._record(base_id + 1, manifest, change)
+            return self._record(base_id + 1, manifest, change, base)
 
     def _fetch_owned(self, claim: Claim) -> tuple[int, Manifest]:
         """Return the newest manifest, which must still carry our epochs."""
@@ -383,7 +396,7 @@ class _Commit:
         if rows is None:
             return (), 0, None
         reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
-        if self.job.operation == "overwrite":
+        if not self.edit.keeps_wal:
             return (), reached_seq, tick_ms
         pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
         files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
@@ -395,17 +408,17 @@ class _Commit:
         return Change(
             outputs=self.outputs,
             drained=drained,
-            replaces_all=self.job.operation == "overwrite",
             last_seq=max([reached_seq + 1 if wal_id else 0, *used_seqs]),
             tick_ms=max(ticks + ([tick_ms] if tick_ms is not None else []), default=Manifest().last_l0_clock_tick),
             wal_id=wal_id,
+            edit=self.edit,
         )
 
     def _nonce(self) -> int:
         return self.clock.random_bits(NONCE_BITS)
 
-    def _record(self, manifest_id: int, manifest: Manifest, change: Change) -> CommitRecord:
-        files = [*change.drained, *(file for group in change.outputs for file in group)]
+    def _record(self, manifest_id: int, manifest: Manifest, change: Change, base: Manifest) -> CommitRecord:
+        files = [*change.edit.files, *change.drained, *(file for group in change.outputs for file in group)]
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,
@@ -418,6 +431,7 @@ class _Commit:
             last_seq=max((item.max_seq for item in own), default=None),
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
             files={str(file.handle.id): file.properties.to_json() for file in files},
+            removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
         )
 

@@ -31,6 +31,7 @@ from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
+from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,7 @@ def _plan_once(
     operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
     if definition is not None and definition.has_own_time and timestamp_ms is None:
         raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
-    job = plan_write(stores, clock, operation=operation, definition=definition, timestamp_ms=timestamp_ms)
-    if job.creates != (found is None):  # then the checks above were of something else
-        abandon_write(stores, job)
-        raise RaceLostError("the table was created while the write was planned")
+    job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options)
 
 
@@ -125,7 +123,8 @@ def commit_load(
     """Publish the files of all tasks in one manifest; see `commit_write`."""
     if load.encoder.sequence_column is not None:
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options)
-    return commit_write(stores, clock, load.job, outputs, load.options)
+    edit = DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
+    return commit_write(stores, clock, load.job, outputs, load.options, edit=edit)
 
 
 def load_batches(
@@ -167,7 +166,7 @@ def _described(schema: pa.Schema) -> str:
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
     """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
-    job = plan_write(stores, clock, operation="create", definition=definition)
+    job = plan_write(stores, clock, operation="create", found=find_latest_manifest(stores), definition=definition)
     try:
         record = commit_write(stores, clock, job, (), options)
     except BaseException:

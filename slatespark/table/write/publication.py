@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstView
+from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.ranges import KeyRange
 from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, identity_views
 from slatespark.units import ms_to_s
 
 
@@ -18,8 +19,8 @@ class Change:
     Attributes
     ----------
     outputs : new files per task, in key order; a later task is newer
-    drained : files that hold the rows of the WAL, older than all outputs
-    replaces_all : everything that was there goes
+    drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
+    edit : what becomes of the trees that were there
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
     wal_id : our fence: WAL files up to it are not needed any more
@@ -27,10 +28,10 @@ class Change:
 
     outputs: tuple[tuple[NewFile, ...], ...]
     drained: tuple[NewFile, ...]
-    replaces_all: bool
     last_seq: int
     tick_ms: int
     wal_id: int
+    edit: TreeEdit = KEEP_TREES
 
 
 def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) -> Manifest:
@@ -39,26 +40,23 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
     L0 views become runs as they are, drained rows a run above them, new files runs above these. So no L0 is left, and
     the client's writer, which stalls at eight of them, always has room.
     """
-    kept = () if change.replaces_all else base.compacted
-    moved = [] if change.replaces_all else [[view] for view in reversed(base.l0)]
-    drained = [_identity_views(change.drained)] if change.drained and not change.replaces_all else []
-    added = [_identity_views(files) for files in stack_outputs(change.outputs)]
-    runs = _number_runs(base.run_ids(), [*moved, *drained, *added])
-    compacted = (*runs, *kept)
-    new_handles = [file.handle for file in _all_files(change)]
+    edited = change.edit.apply(without_l0(base))
+    added = [change.drained, *stack_outputs(change.outputs)]
+    taken = (*base.run_ids(), *edited.run_ids())  # a number is not used again, not even after everything was dropped
+    runs = _number_runs(taken, [identity_views(files) for files in added if files])
+    compacted = (*runs, *edited.compacted)
+    new_handles = [file.handle for files in added for file in files]
     shown = {view.sst_id for run in compacted for view in run.views}
     last_seq = max(base.last_l0_seq + 1, change.last_seq)
     return replace(
-        base,
+        edited,
         nonce=nonce,
-        ssts=base.ssts.adding(new_handles).keeping(shown),
+        ssts=edited.ssts.adding(new_handles).keeping(shown),
         external_dbs=tuple(
             replace(database, sst_ids=tuple(sst_id for sst_id in database.sst_ids if sst_id in shown))
-            for database in base.external_dbs
+            for database in edited.external_dbs
         ),
-        l0=(),
         compacted=compacted,
-        last_compacted_l0_sst_view_id=base.l0[0].id if base.l0 else base.last_compacted_l0_sst_view_id,
         last_l0_seq=last_seq,
         recent_snapshot_min_seq=last_seq,
         last_l0_clock_tick=max(base.last_l0_clock_tick, change.tick_ms),
@@ -68,16 +66,13 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
     )
 
 
-def _all_files(change: Change) -> Iterable[NewFile]:
-    if not change.replaces_all:
-        yield from change.drained
-    for files in change.outputs:
-        yield from files
-
-
-def _identity_views(files: Iterable[NewFile]) -> list[SstView]:
-    handles: list[SstHandle] = [file.handle for file in files]
-    return [SstView(handle.id, handle.id) for handle in sorted(handles, key=lambda item: item.info.first_entry or b"")]
+def without_l0(manifest: Manifest) -> Manifest:
+    """Return a manifest with each L0 view in a run of its own, above the others (spec 12.4)."""
+    if not manifest.l0:
+        return manifest
+    moved = _number_runs(manifest.run_ids(), [[view] for view in reversed(manifest.l0)])
+    marker = manifest.l0[0].id
+    return replace(manifest, l0=(), compacted=(*moved, *manifest.compacted), last_compacted_l0_sst_view_id=marker)
 
 
 def _number_runs(taken: Sequence[int], oldest_first: Sequence[list[SstView]]) -> tuple[SortedRun, ...]:

@@ -26,6 +26,7 @@ from slatespark.table.read.plan import CutPoint, FileSlice, Layer, SstFile, plan
 from slatespark.table.stores import OWN_ROOT
 from slatespark.table.write.publication import Change, next_manifest, stack_outputs
 from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
 from tests.support.golden import DATA, Case, run_golden
 
 FILES = sorted((DATA / "table").glob("*.txt"))
@@ -174,11 +175,11 @@ def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapp
     parts = dict(line.partition(":")[::2] for line in lines)
     return Change(
         outputs=tuple(parse_files(text) for name, text in parts.items() if name.startswith("task")),
-        drained=parse_files(parts.get("drained", "")),
-        replaces_all="overwrite" in arguments,
+        drained=() if "overwrite" in arguments else parse_files(parts.get("drained", "")),
         last_seq=given["new_seq"],
         tick_ms=given["new_tick"],
         wal_id=given["fence"],
+        edit=DROP_TREES if "overwrite" in arguments else KEEP_TREES,
     )
 
 

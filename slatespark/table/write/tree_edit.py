@@ -1,0 +1,128 @@
+"""TreeEdit: what a commit does to the trees that it finds, before it puts files of its own above them. Pure.
+
+A commit moves L0 views into runs first (spec 12.4), so an edit only ever sees sorted runs. It is applied anew whenever
+another commit comes in between, and refuses if what it was planned on is no longer there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from slatespark.errors import CommitConflictError
+from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.table.write.sst_upload import NewFile
+
+
+class TreeEdit(Protocol):
+    """A change of the trees that stand."""
+
+    @property
+    def keeps_wal(self) -> bool:
+        """Whether rows that only the WAL has stay, in a run above the trees."""
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """Files that it puts into the trees; their rows keep the sequence numbers they have."""
+
+    def with_files(self, files: tuple[NewFile, ...]) -> TreeEdit:
+        """Return the same change with `files`, in the same order, but under other ids."""
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return a manifest without L0 with its runs changed, and every new file among its SSTs.
+
+        SSTs and external files that no view shows any more may stay listed; the caller takes them out.
+
+        Raises
+        ------
+        CommitConflictError
+            When the trees are not what the change was planned on.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTrees:
+    """Everything stays."""
+
+    keeps_wal: bool = True
+    files: tuple[NewFile, ...] = ()
+
+    def with_files(self, files: tuple[NewFile, ...]) -> KeepTrees:
+        """Return itself: there are no files."""
+        return self
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return what was given."""
+        return base
+
+
+@dataclass(frozen=True, slots=True)
+class DropTrees:
+    """Everything goes, rows of the WAL too."""
+
+    keeps_wal: bool = False
+    files: tuple[NewFile, ...] = ()
+
+    def with_files(self, files: tuple[NewFile, ...]) -> DropTrees:
+        """Return itself: there are no files."""
+        return self
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest without runs."""
+        return replace(base, compacted=())
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceViews:
+    """Views give way to new files in the same places, or to nothing.
+
+    Attributes
+    ----------
+    replacements : for each view the files, in key order, that hold what is left of its rows; none drops it
+    """
+
+    replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
+    keeps_wal: bool = True
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """All new files, view by view."""
+        return tuple(file for files in self.replacements.values() for file in files)
+
+    def with_files(self, files: tuple[NewFile, ...]) -> ReplaceViews:
+        """Return the same change with other ids of its files."""
+        fresh = iter(files)
+        renamed = {view: tuple(next(fresh) for _ in old) for view, old in self.replacements.items()}
+        return replace(self, replacements=renamed)
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest with the views replaced; raises `CommitConflictError` when one of them is gone."""
+        gone = set(self.replacements) - set(base.views())
+        if gone:
+            raise CommitConflictError(
+                f"{len(gone)} of {len(self.replacements)} files to be replaced are gone, {min(gone, key=str).sst_id} "
+                "among them.",
+                why="A compaction or another commit came first.",
+                todo="Run it again.",
+            )
+        runs = (SortedRun(run.id, tuple(self._views_of(run.views))) for run in base.compacted)
+        compacted = tuple(run for run in runs if run.views)
+        return replace(base, compacted=compacted, ssts=base.ssts.adding([file.handle for file in self.files]))
+
+    def _views_of(self, views: Iterable[SstView]) -> Iterable[SstView]:
+        for view in views:
+            if view in self.replacements:
+                yield from identity_views(self.replacements[view])
+            else:
+                yield view
+
+
+def identity_views(files: Iterable[NewFile]) -> list[SstView]:
+    """Return views that show files whole, in key order."""
+    handles = sorted((file.handle for file in files), key=lambda handle: handle.info.first_entry or b"")
+    return [SstView(handle.id, handle.id) for handle in handles]
+
+
+KEEP_TREES: Final = KeepTrees()
+DROP_TREES: Final = DropTrees()
