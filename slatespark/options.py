@@ -8,193 +8,38 @@ objects travel.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from slatespark.errors import OptionError
+from slatespark.option_values import (
+    DEFAULT_TTL_MS,
+    METADATA_COLUMNS,
+    STORAGE_PREFIX,
+    MergeOperator,
+    Parser,
+    named,
+    parse_choice,
+    parse_count,
+    parse_flag,
+    parse_key,
+    parse_metadata_columns,
+    parse_names,
+    parse_operator,
+    parse_text,
+    parse_ttl,
+    plain_name,
+    unknown_option,
+)
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
+from slatespark.table_properties import property_text
 from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
 
-STORAGE_PREFIX: Final = "storage."
-METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 COMPRESSIONS: Final = ("none", "snappy", "zlib", "lz4", "zstd")
 
 MIB: Final = 1 << 20
-DEFAULT_TTL_MS: Final = -1  # the table's defaultTtl
-
-Parser: TypeAlias = Callable[[Any, str], Any]
-MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
-
-
-# --- parsers: (value, option name) -> typed value, or OptionError ---------------------------------------------------
-
-
-def parse_text(value: object, name: str) -> str:
-    """Return non-empty text."""
-    if not isinstance(value, str) or not value.strip():
-        raise OptionError(f"{name}: {value!r} is no text.", todo=f"Give {name} a non-empty value.")
-    return value.strip()
-
-
-def parse_flag(value: object, name: str) -> bool:
-    """Return a boolean from a bool or `true`/`false`."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise OptionError(f"{name}: {value!r} is no boolean.", todo="Write true or false.")
-
-
-def parse_count(low: int, high: int) -> Parser:
-    """Return a parser of integers in `[low, high]`."""
-
-    def parse(value: object, name: str) -> int:
-        text = value.strip() if isinstance(value, str) else value
-        if isinstance(text, str) and text.isascii() and text.isdigit():
-            text = int(text)
-        if not isinstance(text, int) or isinstance(text, bool) or not low <= text <= high:
-            raise OptionError(
-                f"{name}: {value!r} is not acceptable.", todo=f"Give a whole number from {low} to {high}."
-            )
-        return text
-
-    return parse
-
-
-def parse_choice(*choices: str) -> Parser:
-    """Return a parser that accepts one of `choices`, ignoring case."""
-
-    def parse(value: object, name: str) -> str:
-        text = value.strip().lower() if isinstance(value, str) else value
-        if text not in choices:
-            raise OptionError(f"{name}: {value!r} is not acceptable.", todo=f"Choose one of {', '.join(choices)}.")
-        return str(text)
-
-    return parse
-
-
-def parse_names(value: object, name: str) -> tuple[str, ...]:
-    """Return distinct names from a comma list or a sequence."""
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
-        raise OptionError(f"{name}: {value!r} is no list of names.", todo="Separate names by commas.")
-    names = tuple(part.strip() for part in parts) if isinstance(value, str) else tuple(parts)
-    if not names or len(set(names)) != len(names):
-        raise OptionError(f"{name}: {value!r} names nothing, or something twice.", todo="Name each column once.")
-    return names
-
-
-def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:
-    """Return the metadata columns asked for, in their fixed order; `true` asks for all, `false` for none."""
-    if value is True or (isinstance(value, str) and value.strip().lower() == "true"):
-        return METADATA_COLUMNS
-    if value is False or (isinstance(value, str) and value.strip().lower() == "false"):
-        return ()
-    asked = {part.lower() for part in parse_names(value, name)}
-    if unknown := sorted(asked - set(METADATA_COLUMNS)):
-        raise OptionError(f"{name}: unknown {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}.")
-    return tuple(column for column in METADATA_COLUMNS if column in asked)
-
-
-def parse_key(value: object, name: str) -> bytes:
-    """Return key bytes from bytes or hexadecimal text."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    try:
-        return bytes.fromhex(value if isinstance(value, str) else "?")
-    except ValueError as exc:
-        raise OptionError(f"{name}: {value!r} is not hexadecimal.", todo="Write the key bytes like 00ff41.") from exc
-
-
-def parse_operator(value: object, name: str) -> MergeOperator:
-    """Return the name of a merge operator, or a callable as it is."""
-    return value if callable(value) else parse_text(value, name)
-
-
-def _parse_ttl(value: object, name: str) -> int | None:
-    if isinstance(value, str) and value.strip().lower() == "default":
-        return DEFAULT_TTL_MS
-    return parse_duration_or_none(value, name)
-
-
-def parse_duration_or_none(value: object, name: str) -> int | None:
-    """Return a duration in ms; None for `none`."""
-    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
-        return None
-    return parse_duration_ms(value, name=name)  # type: ignore[arg-type]  # it checks
-
-
-def _named(parse: Callable[..., Any]) -> Parser:
-    """Adapt a parser of `units`, which takes the name by keyword."""
-    return lambda value, name: parse(value, name=name)
-
-
-# --- properties of tables -------------------------------------------------------------------------------------------
-
-BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
-
-TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
-    "autoCompact": parse_flag,
-    "clock": parse_choice("system", "custom"),
-    "defaultTtl": parse_duration_or_none,
-    "history": parse_flag,
-    "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
-    "periodicCompactionInterval": parse_duration_or_none,
-    "retention": parse_duration_or_none,
-    "versionRetention": parse_duration_or_none,
-}
-
-
-def parse_property(name: str, value: object) -> Any:
-    """Return the meaning of a table property; the value itself where the name is unknown."""
-    parse = TABLE_PROPERTIES.get(name)
-    return value if parse is None else parse(value, name)
-
-
-def property_text(name: str, value: object) -> str:
-    """Return a property as a definition keeps it; raises `OptionError` when it has no such value."""
-    parsed = parse_property(name, value)
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(parsed, bool):
-        return str(parsed).lower()
-    return "none" if parsed is None else str(parsed)
-
-
-def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return table properties under their own names, as text; raises `OptionError` for an unknown one."""
-    known = {_plain(name): name for name in TABLE_PROPERTIES}
-    properties = {}
-    for key, value in given.items():
-        name = known.get(_plain(key))
-        if name is None:
-            raise _unknown_option(key, list(TABLE_PROPERTIES))
-        properties[name] = property_text(name, value)
-    return properties
-
-
-def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Return the formats, the table properties, and the rest of what a creation was given."""
-    formats = {_plain(name): name for name in ("keyFormat", "valueFormat")}
-    known = {_plain(name) for name in TABLE_PROPERTIES}
-    properties = parse_properties({key: value for key, value in given.items() if _plain(key) in known})
-    chosen = {formats[_plain(key)]: value for key, value in given.items() if _plain(key) in formats}
-    rest = {key: value for key, value in given.items() if _plain(key) not in known | set(formats)}
-    return chosen, properties, rest
-
-
-def _property_text(value: object, name: str) -> str:
-    return property_text(name, value)
-
-
-def _property(name: str, *, doc: str) -> Any:
-    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, default=None)
-
-
-# --- declaring options ----------------------------------------------------------------------------------------------
 
 
 def option(key: str, *, doc: str, parse: Parser, default: Any = dataclasses.MISSING, shown: str | None = None) -> Any:
@@ -212,6 +57,14 @@ def option(key: str, *, doc: str, parse: Parser, default: Any = dataclasses.MISS
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def _property_text(value: object, name: str) -> str:
+    return property_text(name, value)
+
+
+def _property(name: str, *, doc: str) -> Any:
+    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, default=None)
 
 
 def _path() -> Any:
@@ -241,16 +94,16 @@ Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
 
 def _parse(cls: type[Options], given: Mapping[str, Any]) -> Options:
     """Parse a mapping of options, refusing unknown ones with the nearest known name."""
-    fields = {_plain(f.metadata["key"]): f for f in dataclasses.fields(cls) if f.metadata}
+    fields = {plain_name(f.metadata["key"]): f for f in dataclasses.fields(cls) if f.metadata}
     values: dict[str, Any] = {}
     storage: dict[str, str] = {}
     for key, value in given.items():
         if key.lower().startswith(STORAGE_PREFIX):
             storage[key[len(STORAGE_PREFIX) :].lower()] = value
             continue
-        field = fields.get(_plain(key))
+        field = fields.get(plain_name(key))
         if field is None:
-            raise _unknown_option(key, [known.metadata["key"] for known in fields.values()])
+            raise unknown_option(key, [known.metadata["key"] for known in fields.values()])
         if field.name in values:
             raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
         if value is not None:
@@ -269,17 +122,6 @@ def no_path(what: str) -> OptionError:
     )
 
 
-def _plain(key: str) -> str:
-    return key.replace("_", "").lower()
-
-
-def _unknown_option(key: str, known: list[str]) -> OptionError:
-    by_plain = {_plain(name): name for name in known}
-    near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.5)
-    todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
-    return OptionError(f"Unknown option {key!r}.", todo=todo)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """Options of a read; design 5.1."""
@@ -296,7 +138,7 @@ class ReadOptions:
         doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
         "tick of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick. On tables "
         "with `clock=custom` always the tick.",
-        parse=_named(parse_time_ms),
+        parse=named(parse_time_ms),
         default=None,
     )
     columns: tuple[str, ...] | None = option(
@@ -366,14 +208,14 @@ class ReadOptions:
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
-        parse=_named(parse_bytes),
+        parse=named(parse_bytes),
         default=64 * MIB,
         shown="`64m`",
     )
     read_buffer_bytes: int = option(
         "readBuffer",
         doc="Memory for stored bytes in flight per task, shared by all files it merges.",
-        parse=_named(parse_bytes),
+        parse=named(parse_bytes),
         default=64 * MIB,
         shown="`64m`",
     )
@@ -423,7 +265,7 @@ class WriteOptions:
         "ttl",
         doc="Time to live of every row of the write: `7d`, `90m`, `P7D`, a number of ms; `none` for no expiry; "
         "`default` for the table's `defaultTtl`.",
-        parse=_parse_ttl,
+        parse=parse_ttl,
         default=DEFAULT_TTL_MS,
         shown="`default`",
     )
@@ -445,7 +287,7 @@ class WriteOptions:
         doc="The commit time of all rows of the write, ISO-8601 or epoch ms, which TTLs count from: not before the "
         "table's last clock tick, not in the future. Default: the system clock. Tables with `clock=custom` need it; "
         "there it may be in the future.",
-        parse=_named(parse_time_ms),
+        parse=named(parse_time_ms),
         default=None,
     )
     key_columns: tuple[str, ...] | None = option(
@@ -509,10 +351,10 @@ class WriteOptions:
         default="none",
     )
     block_bytes: int = option(
-        "blockSize", doc="Size of a data block, 1k to 64k.", parse=_named(parse_bytes), default=4096, shown="`4k`"
+        "blockSize", doc="Size of a data block, 1k to 64k.", parse=named(parse_bytes), default=4096, shown="`4k`"
     )
     sst_bytes: int = option(
-        "sstSize", doc="Size at which a new file is begun.", parse=_named(parse_bytes), default=64 * MIB, shown="`64m`"
+        "sstSize", doc="Size at which a new file is begun.", parse=named(parse_bytes), default=64 * MIB, shown="`64m`"
     )
     bloom_bits_per_key: int = option(
         "bloomBitsPerKey", doc="Bits per key of the bloom filters; 0 writes none.", parse=parse_count(0, 64), default=10
@@ -520,7 +362,7 @@ class WriteOptions:
     write_buffer_bytes: int = option(
         "writeBuffer",
         doc="Rows a task holds in memory before it sorts them and spills them to local disk.",
-        parse=_named(parse_bytes),
+        parse=named(parse_bytes),
         default=64 * MIB,
         shown="`64m`",
     )
@@ -540,14 +382,14 @@ class WriteOptions:
     gc_min_age_ms: int = option(
         "gcMinAge",
         doc="Minimum age at which the table's garbage collector may remove unreferenced files.",
-        parse=_named(parse_duration_ms),
+        parse=named(parse_duration_ms),
         default=300_000,
         shown="`300s`",
     )
     rewrite_limit_bytes: int = option(
         "commitRewriteLimit",
         doc="How many bytes of new files a commit may rewrite to move them above a concurrent commit.",
-        parse=_named(parse_bytes),
+        parse=named(parse_bytes),
         default=1 << 30,
         shown="`1g`",
     )

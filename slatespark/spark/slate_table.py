@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
-from slatespark.options import STORAGE_PREFIX, ReadOptions, parse_properties, split_creation
+from slatespark.option_values import STORAGE_PREFIX
+from slatespark.options import ReadOptions
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
@@ -25,6 +26,7 @@ from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table_properties import parse_properties, split_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SchemaError, SlateError
-from slatespark.options import STORAGE_PREFIX, ReadOptions, WriteOptions, split_creation
+from slatespark.option_values import STORAGE_PREFIX
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
@@ -27,6 +28,7 @@ from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.alteration import current_definition, delete_where, drop_columns, set_properties
 from slatespark.table.write.definition_plan import plan_creation
 from slatespark.table.write.load import create_table, load_batches
+from slatespark.table_properties import split_creation
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 

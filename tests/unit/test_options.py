@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from slatespark.errors import OptionError
-from slatespark.options import METADATA_COLUMNS, ReadOptions, WriteOptions
+from slatespark.option_values import METADATA_COLUMNS
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange, prefix_range
 
 
@@ -44,6 +45,7 @@ def test_one_option_under_two_spellings_is_refused() -> None:
     [
         {"versionAsOf": "x"},
         {"versionAsOf": 0},
+        {"versionAsOf": "9" * 5000},
         {"versionAsOf": 1, "checkpoint": "c"},
         {"now": "soon"},
         {"columns": ""},

@@ -14,7 +14,8 @@ from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound
-from slatespark.options import ReadOptions, parse_choice
+from slatespark.option_values import parse_choice
+from slatespark.options import ReadOptions
 from slatespark.storage import run_together
 from slatespark.table.clock import Clock
 from slatespark.table.describe_files import MAX_COMMIT_RECORDS, plan_table_layers, recorded_properties

@@ -11,7 +11,7 @@ import numpy as np
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, HAS_EXPIRE, PLAIN, ROW_BITS, RowColumns, Selection
-from slatespark.options import MergeOperator
+from slatespark.option_values import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
 Fold: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.options import ReadOptions, WriteOptions, parse_properties, parse_property
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
 from slatespark.table.definition_json import refuse_later_features
@@ -20,6 +20,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.load import load_batches
+from slatespark.table_properties import parse_properties, parse_property
 
 _IMMUTABLE = {"history": "false", "clock": "system"}  # with their defaults
 

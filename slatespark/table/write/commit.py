@@ -17,7 +17,8 @@ from slatespark.errors import (
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.options import DEFAULT_TTL_MS, WriteOptions, parse_property
+from slatespark.option_values import DEFAULT_TTL_MS
+from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off, new_ulid, read_clock
 from slatespark.table.definition import TableDefinition
@@ -50,6 +51,7 @@ from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit
+from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20

@@ -13,10 +13,11 @@ from slatespark.encoding.schema import find_name, merge_schemas
 from slatespark.encoding.tuple_key import check_key_type
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
-from slatespark.options import WriteOptions, parse_property
+from slatespark.options import WriteOptions
 from slatespark.table.definition import TableDefinition
 from slatespark.table.definition_json import refuse_later_features
 from slatespark.table.write.encoder_plan import check_distinct, resolve_op_column
+from slatespark.table_properties import parse_property
 
 _SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
 

@@ -20,7 +20,6 @@ from slatespark.encoding.column_types import VARIANT
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest
-from slatespark.options import TABLE_PROPERTIES, parse_properties
 from slatespark.table.definition import (
     TableDefinition,
     definition_path,
@@ -31,6 +30,7 @@ from slatespark.table.definition import (
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table_properties import TABLE_PROPERTIES, parse_properties
 
 _numbers = count()
 

@@ -1,0 +1,66 @@
+"""Properties that a table keeps in its definition: their names, what they may say, and how they are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from slatespark.option_values import (
+    Parser,
+    parse_choice,
+    parse_duration_or_none,
+    parse_flag,
+    plain_name,
+    unknown_option,
+)
+
+BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
+
+TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
+    "autoCompact": parse_flag,
+    "clock": parse_choice("system", "custom"),
+    "defaultTtl": parse_duration_or_none,
+    "history": parse_flag,
+    "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
+    "periodicCompactionInterval": parse_duration_or_none,
+    "retention": parse_duration_or_none,
+    "versionRetention": parse_duration_or_none,
+}
+
+
+def parse_property(name: str, value: object) -> Any:
+    """Return the meaning of a table property; the value itself where the name is unknown."""
+    parse = TABLE_PROPERTIES.get(name)
+    return value if parse is None else parse(value, name)
+
+
+def property_text(name: str, value: object) -> str:
+    """Return a property as a definition keeps it; raises `OptionError` when it has no such value."""
+    parsed = parse_property(name, value)
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(parsed, bool):
+        return str(parsed).lower()
+    return "none" if parsed is None else str(parsed)
+
+
+def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return table properties under their own names, as text; raises `OptionError` for an unknown one."""
+    known = {plain_name(name): name for name in TABLE_PROPERTIES}
+    properties = {}
+    for key, value in given.items():
+        name = known.get(plain_name(key))
+        if name is None:
+            raise unknown_option(key, list(TABLE_PROPERTIES))
+        properties[name] = property_text(name, value)
+    return properties
+
+
+def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Return the formats, the table properties, and the rest of what a creation was given."""
+    formats = {plain_name(name): name for name in ("keyFormat", "valueFormat")}
+    known = {plain_name(name) for name in TABLE_PROPERTIES}
+    properties = parse_properties({key: value for key, value in given.items() if plain_name(key) in known})
+    chosen = {formats[plain_name(key)]: value for key, value in given.items() if plain_name(key) in formats}
+    rest = {key: value for key, value in given.items() if plain_name(key) not in known | set(formats)}
+    return chosen, properties, rest
