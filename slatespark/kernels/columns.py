@@ -75,7 +75,9 @@ class Visibility:
     now_ms : a version with expire_ts <= now_ms is expired
     include_expired : expired versions count as live (the real client's own view)
     include_deleted : a key whose newest version is a tombstone shows that tombstone
-    all_versions : every version with seq <= max_seq, tombstones and expired ones included
+    all_versions : every version that the bounds admit, tombstones and expired ones included
+    max_create_ts_ms : versions created later do not exist for the read, whatever their seq; those without a create_ts
+        always do. None sets no bound
     """
 
     max_seq: int
@@ -83,6 +85,7 @@ class Visibility:
     include_expired: bool = False
     include_deleted: bool = False
     all_versions: bool = False
+    max_create_ts_ms: int | None = None
 
 
 # Marks of a selection.

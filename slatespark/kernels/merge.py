@@ -24,10 +24,11 @@ from slatespark.kernels._native import (
     store64,
     store_word,
 )
-from slatespark.kernels._sources import EXPIRE_TS, FLAGS, LINE_BYTES, SEQS, address_of, source_table
+from slatespark.kernels._sources import CREATE_TS, EXPIRE_TS, FLAGS, LINE_BYTES, SEQS, address_of, source_table
 from slatespark.kernels.columns import (
     GROUP_HEAD,
     GROUP_REST,
+    HAS_CREATE,
     HAS_EXPIRE,
     MERGE,
     PLAIN,
@@ -47,6 +48,7 @@ _CURSOR_FIELDS: Final = 8
 _INCLUDE_EXPIRED: Final = 1
 _INCLUDE_DELETED: Final = 2
 _ALL_VERSIONS: Final = 4
+_AS_OF: Final = 8
 
 _MAX_SEQ: Final = 0xFFFF_FFFF_FFFF_FFFF
 _LAST_WORD: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -60,25 +62,27 @@ def merge_visible(
         _INCLUDE_EXPIRED * visibility.include_expired
         | _INCLUDE_DELETED * visibility.include_deleted
         | _ALL_VERSIONS * visibility.all_versions
+        | _AS_OF * (visibility.max_create_ts_ms is not None)
     )
-    return _selected(sources, lows, highs, (visibility.max_seq, visibility.now_ms, options))
+    shown = (visibility.max_seq, visibility.now_ms, visibility.max_create_ts_ms or 0, options)
+    return _selected(sources, lows, highs, shown)
 
 
 def merge_all(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.int64]:
     """See `slatespark.kernels.merge_all`."""
-    return _selected(sources, lows, highs, (_MAX_SEQ, 0, _ALL_VERSIONS)).rows
+    return _selected(sources, lows, highs, (_MAX_SEQ, 0, 0, _ALL_VERSIONS)).rows
 
 
 def _selected(
     sources: Sequence[RowColumns],
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
-    shown: tuple[int, int, int],
+    shown: tuple[int, int, int, int],
 ) -> Selection:
     check_row_ranges(sources, lows, highs)
-    max_seq, now_ms, options = shown
+    max_seq, *bounds = shown
     seq_bits = int(np.uint64(min(max_seq, _MAX_SEQ)).astype(np.int64)) if max_seq >= 0 else 0
-    visible = seq_bits, now_ms, options
+    visible = seq_bits, *bounds
     table = source_table(sources)
     room = int((highs - lows).sum()) if max_seq >= 0 else 0
     selection = Selection(np.empty(room, np.int64), np.empty(room, np.uint8))
@@ -191,6 +195,7 @@ def _merge(  # noqa: C901
     skip: int,
     max_seq_bits: int,
     now_ms: int,
+    max_create_ms: int,
     options: int,
     rows_out: int,
     marks_out: int,
@@ -208,7 +213,11 @@ def _merge(  # noqa: C901
     decided, operands = False, 0
     while alive > 0:
         row, line = load64(winner + _ROW), load64(winner + _LINE)
-        if load_word(load64(line + SEQS) + 8 * row) <= max_seq:
+        if load_word(load64(line + SEQS) + 8 * row) <= max_seq and (
+            options & _AS_OF == 0
+            or load64(load64(line + CREATE_TS) + 8 * row) <= max_create_ms
+            or load8(load64(line + FLAGS) + row) & HAS_CREATE == 0
+        ):
             mark = -1
             if options & _ALL_VERSIONS:
                 mark = PLAIN

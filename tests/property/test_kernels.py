@@ -54,7 +54,13 @@ def in_order(rows: list[Version]) -> RowColumns:
 
 sorted_rows = st.lists(row_versions(), max_size=40).map(in_order)
 visibilities = st.builds(
-    Visibility, seqs, st.integers(0, 20), st.booleans(), include_deleted=st.booleans(), all_versions=st.booleans()
+    Visibility,
+    seqs,
+    st.integers(0, 20),
+    st.booleans(),
+    include_deleted=st.booleans(),
+    all_versions=st.booleans(),
+    max_create_ts_ms=st.none() | times,
 )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slatespark.kernels.columns import (
     GROUP_HEAD,
     GROUP_REST,
+    HAS_CREATE,
     HAS_EXPIRE,
     MERGE,
     PLAIN,
@@ -36,7 +37,11 @@ def merge_visible(
     """See `slatespark.kernels.merge_visible`."""
     chosen: list[tuple[int, int]] = []
     for _, versions in groupby(_merged(sources, lows, highs), key=itemgetter(0)):
-        seen = [(source, row) for _, seq, source, row in versions if -seq <= visibility.max_seq]
+        seen = [
+            (source, row)
+            for _, seq, source, row in versions
+            if -seq <= visibility.max_seq and not _is_later(sources[source], row, visibility.max_create_ts_ms)
+        ]
         chosen += _shown(sources, seen, visibility)
     return Selection(
         np.array([packed for packed, _ in chosen], np.int64), np.array([mark for _, mark in chosen], np.uint8)
@@ -69,6 +74,11 @@ def _shown(
 
 def _group(rows: list[int]) -> list[tuple[int, int]]:
     return [(packed, GROUP_REST if number else GROUP_HEAD) for number, packed in enumerate(rows)]
+
+
+def _is_later(rows: RowColumns, row: int, max_create_ts_ms: int | None) -> bool:
+    created = bool(int(rows.flags[row]) & HAS_CREATE)
+    return created and max_create_ts_ms is not None and int(rows.create_ts[row]) > max_create_ts_ms
 
 
 def _is_expired(flags: int, expire_ts: int, visibility: Visibility) -> bool:

@@ -182,7 +182,7 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
     """Add the versions that decide what the key shows; True once nothing older counts."""
     for at in range(low, high):
         row = row_at([rows], at)
-        if row.seq > visibility.max_seq:
+        if row.seq > visibility.max_seq or _is_later(row, visibility.max_create_ts_ms):
             continue
         expired = (
             not visibility.include_expired and row.expire_ts_ms is not None and row.expire_ts_ms <= visibility.now_ms
@@ -196,6 +196,10 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
             group.append(row)
         return True
     return False
+
+
+def _is_later(row: Row, max_create_ts_ms: int | None) -> bool:
+    return max_create_ts_ms is not None and row.create_ts_ms is not None and row.create_ts_ms > max_create_ts_ms
 
 
 def _check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes) -> int:

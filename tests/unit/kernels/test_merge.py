@@ -17,7 +17,7 @@ def whole(sources: list[RowColumns]) -> tuple[Any, Any]:
     return np.zeros(len(sources), np.int64), np.array([len(rows) for rows in sources], np.int64)
 
 
-def shown(kernels: Any, *sources: list[Version], max_seq: int = LATEST, **choices: bool) -> list[tuple[str, int]]:
+def shown(kernels: Any, *sources: list[Version], max_seq: int = LATEST, **choices: Any) -> list[tuple[str, int]]:
     """Return what is shown, as key and seq, with its mark."""
     rows = [columns(*source) for source in sources]
     selection = kernels.merge_visible(rows, *whole(rows), Visibility(max_seq, NOW_MS, **choices))
@@ -49,6 +49,29 @@ def test_versions_above_the_read_point_do_not_exist(kernels: Any) -> None:
     assert shown(kernels, rows, max_seq=8) == plain("b8")
     assert shown(kernels, rows, max_seq=5) == plain("a5")
     assert shown(kernels, rows, max_seq=4) == []
+
+
+def test_versions_created_after_the_read_point_do_not_exist(kernels: Any) -> None:
+    rows = [
+        put(b"a", 9, create_ts=50),
+        delete(b"a", 7, create_ts=40),
+        put(b"a", 5, create_ts=-3),
+        put(b"b", 8, create_ts=41),
+    ]
+    assert shown(kernels, rows, max_create_ts_ms=50) == plain("a9", "b8")
+    assert shown(kernels, rows, max_create_ts_ms=49) == plain("b8")
+    assert shown(kernels, rows, max_create_ts_ms=40) == []
+    assert shown(kernels, rows, max_create_ts_ms=40, include_deleted=True) == plain("a7")
+    assert shown(kernels, rows, max_create_ts_ms=0) == plain("a5")
+    assert shown(kernels, rows, max_create_ts_ms=-4) == []
+    assert shown(kernels, rows, max_create_ts_ms=49, max_seq=7) == []
+    assert shown(kernels, rows, max_create_ts_ms=49, all_versions=True) == plain("a7", "a5", "b8")
+
+
+def test_versions_without_a_time_always_count(kernels: Any) -> None:
+    rows = [put(b"a", 9, create_ts=50), put(b"a", 8), operand(b"b", 4, create_ts=3), operand(b"b", 3), put(b"b", 2)]
+    assert shown(kernels, rows, max_create_ts_ms=-1) == [("a8", PLAIN), ("b3", GROUP_HEAD), ("b2", GROUP_REST)]
+    assert shown(kernels, rows, max_create_ts_ms=-1, all_versions=True) == plain("a8", "b3", "b2")
 
 
 def test_seqs_are_unsigned(kernels: Any) -> None:

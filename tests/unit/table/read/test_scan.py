@@ -31,6 +31,7 @@ def visibilities() -> st.SearchStrategy[Visibility]:
         include_expired=st.booleans(),
         include_deleted=st.booleans(),
         all_versions=st.booleans(),
+        max_create_ts_ms=st.sampled_from([None, None, 0, 150]),
     )
 
 
