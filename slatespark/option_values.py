@@ -6,6 +6,7 @@ Each parser takes (value, option name) and raises `OptionError`. Spark hands ove
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,10 @@ from slatespark.units import parse_duration_ms
 STORAGE_PREFIX: Final = "storage."
 METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # the table's defaultTtl
+AUTO_THROUGHPUT: Final = -1  # the rate at which the table was last reaped
 MAX_DIGITS: Final = 20  # of a number as text; Python refuses to convert thousands of them with an error of its own
+
+_DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 Parser: TypeAlias = Callable[[Any, str], Any]
 MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
@@ -51,6 +55,21 @@ def parse_count(low: int, high: int) -> Parser:
         return text
 
     return parse
+
+
+def parse_throughput(value: object, name: str) -> int:
+    """Return bytes per second from millions of them; `AUTO_THROUGHPUT` for `auto`."""
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text == "auto":
+        return AUTO_THROUGHPUT
+    if isinstance(text, str) and len(text) <= MAX_DIGITS and _DECIMAL.fullmatch(text):
+        text = float(text)
+    if not isinstance(text, int | float) or isinstance(text, bool) or not 0.001 <= text <= 1_000_000:
+        raise OptionError(
+            f"{name}: {value!r} is not acceptable.",
+            todo="Give millions of bytes per second, from 0.001 to 1000000, or auto.",
+        )
+    return round(text * 1_000_000)
 
 
 def parse_choice(*choices: str) -> Parser:

@@ -29,6 +29,7 @@ from slatespark.option_values import (
     parse_names,
     parse_operator,
     parse_text,
+    parse_throughput,
     parse_ttl,
     plain_name,
     unknown_option,
@@ -365,6 +366,13 @@ class WriteOptions:
         parse=named(parse_bytes),
         default=64 * MIB,
         shown="`64m`",
+    )
+    throughput_bytes_per_s: int | None = option(
+        "throughputMBPerSec",
+        doc="How fast the files of the write are uploaded, all its tasks together, in millions of bytes per second; "
+        "`auto` for the rate at which the last reap of the table deleted. Default: as fast as it goes.",
+        parse=parse_throughput,
+        default=None,
     )
     if_exists: str | None = option(
         "ifExists",

@@ -407,6 +407,6 @@ def _text(name: str, value: object) -> str:
         return str(value // timedelta(milliseconds=1))
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(str(part) for part in value)
-    if isinstance(value, str | int):
+    if isinstance(value, str | int | float):
         return str(value)
     raise OptionError(f"{name}: {value!r} cannot be handed to Spark.", todo="Give text or a number.")

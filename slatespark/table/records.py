@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ class CommitRecord:
     files : properties of the files it added, by SST id
     removed : ids of the SSTs that the version before showed and this one does not
     compactor_epoch : the value the commit left
+    delete_rate : bytes per second at which a reap deleted; None for other operations
     """
 
     manifest_id: int
@@ -57,6 +59,7 @@ class CommitRecord:
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     removed: Sequence[str] = ()
     compactor_epoch: int = 0
+    delete_rate: int | None = None
 
 
 def _commit_path(manifest_id: int) -> str:
@@ -138,6 +141,18 @@ def fetch_claimed_ids(store: ObjectStore) -> frozenset[int]:
 def lease_path(write_id: str) -> str:
     """Return the path of a job's lease."""
     return f"{LEASES_DIR}{write_id}.json"
+
+
+def task_mark_path(write_id: str, task: int) -> str:
+    """Return the path of the mark that a task leaves while it uploads, where a rate is divided among tasks."""
+    return f"{LEASES_DIR}{write_id}-{task}"
+
+
+def list_task_marks(store: ObjectStore, write_id: str) -> list[str]:
+    """Return the paths of the marks of a job's tasks."""
+    stem = f"{LEASES_DIR}{write_id}-"
+    listed = (meta.path for meta in store.list(LEASES_DIR, f"{LEASES_DIR}{write_id}"))
+    return list(itertools.takewhile(lambda path: path.startswith(stem), listed))
 
 
 def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:

@@ -32,6 +32,7 @@ from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
+from slatespark.table.write.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
 
 
@@ -44,11 +45,13 @@ class Load:
     job : what the commit needs
     encoder : makes rows of batches
     options : of the write
+    bytes_per_s : how fast its tasks together may upload; None for no limit
     """
 
     job: WriteJob
     encoder: RowEncoder
     options: WriteOptions
+    bytes_per_s: int | None = None
 
     @property
     def merge_operator(self) -> MergeOperator | None:
@@ -98,8 +101,9 @@ def _plan_once(
     operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
     if definition is not None and definition.has_own_time and timestamp_ms is None:
         raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
+    bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
-    return Load(job, encoder, options)
+    return Load(job, encoder, options, bytes_per_s)
 
 
 def _lasting(schema: pa.Schema, options: WriteOptions) -> pa.Schema:
@@ -115,13 +119,16 @@ def run_task(
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
     stamp, fold = load.job.stamp(task, load.options), resolve_operator(load.merge_operator)
     sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
-    return upload_task(stores, clock, sorter, load.options, load.job.planned_ms)
+    with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
+        return upload_task(stores, clock, sorter, load.options, load.job.planned_ms, pace=pace)
 
 
 def commit_load(
     stores: TableStores, clock: Clock, load: Load, outputs: Sequence[tuple[NewFile, ...]]
 ) -> CommitRecord | None:
     """Publish the files of all tasks in one manifest; see `commit_write`."""
+    if load.bytes_per_s is not None:
+        clear_marks(stores.main, load.job.write_id)
     if load.encoder.sequence_column is not None:
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options)
     edit = DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES

@@ -24,6 +24,7 @@ from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sorted_rows import SortedRows
+from slatespark.table.write.throughput import UploadPace
 
 STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -61,7 +62,13 @@ class NewFile:
 
 
 def upload_sorted(
-    store: ObjectStore, pieces: Iterable[SortedRows], options: WriteOptions, clock: Clock, planned_ms: int
+    store: ObjectStore,
+    pieces: Iterable[SortedRows],
+    options: WriteOptions,
+    clock: Clock,
+    planned_ms: int,
+    *,
+    pace: UploadPace | None = None,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
@@ -72,6 +79,7 @@ def upload_sorted(
     options : codec, block, file and filter sizes
     clock : for the random part of file ids
     planned_ms : time part of file ids, the driver's, so that clocks of executors do not matter (spec 1.2)
+    pace : of the uploads; None for as fast as it goes
     """
     files: list[NewFile] = []
     builder: SstBuilder | None = None
@@ -80,25 +88,31 @@ def upload_sorted(
             builder = builder or _new_builder(options, planned_ms)
             builder.add(step.sources, step.rows)
             if builder.estimated_bytes >= options.sst_bytes:
-                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms)))
+                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
                 builder = None
     if builder is not None:
-        files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms)))
+        files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
     return tuple(files)
 
 
 def upload_task(
-    stores: TableStores, clock: Clock, sorter: TaskSorter, options: WriteOptions, planned_ms: int
+    stores: TableStores,
+    clock: Clock,
+    sorter: TaskSorter,
+    options: WriteOptions,
+    planned_ms: int,
+    *,
+    pace: UploadPace | None = None,
 ) -> tuple[NewFile, ...]:
     """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
 
     Files that went ahead of a row which belongs below them are merged with the rest, and removed: nobody knows them.
     """
-    files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms)
+    files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms, pace=pace)
     if sorter.is_done:
         return files
     below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
-    merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms)
+    merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms, pace=pace)
     for file in files:
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(file.handle.id))
@@ -133,7 +147,9 @@ def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
     return SortedRows([take_rows(piece.sources, rows)], np.arange(len(rows), dtype=np.int64))
 
 
-def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid) -> NewFile:
+def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid, pace: UploadPace | None) -> NewFile:
+    if pace is not None:
+        pace.wait_for(built.size)
     store.put(sst_path(sst_id), built.parts)
     handle = SstHandle(id=sst_id, info=built.info, format_version=SST_FORMAT_VERSION)
     return NewFile(handle=handle, properties=built.properties, size=built.size)
