@@ -71,6 +71,11 @@ class TableDefinition:
         """Whether times are those of a clock of the table's own: no clock of a machine says anything about them."""
         return bool(parse_property("clock", self.properties.get("clock", "system")) == "custom")
 
+    @property
+    def has_history(self) -> bool:
+        """Whether times are the user's, row by row, and as-of reads go by them."""
+        return bool(parse_property("history", self.properties.get("history", "false")))
+
     def codec(self) -> RowCodec:
         """Return how rows are stored."""
         if self.schema is None:

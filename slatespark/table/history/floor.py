@@ -1,0 +1,104 @@
+"""The history floor: since when as-of reads of a history table are exact. Source: design sections 6.4 and 7, spec 12.7.
+
+Two bounds make it. `fullHistoryTsLow` is the user's: below it compaction need not keep more than the newest version of
+a key. `lostThrough` is what other clients cost: their compactors and memtable flushes drop older versions without a
+trace, at most those that are as old as the clock tick found with the loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.ulid import Ulid
+from slatespark.table.definition import TableDefinition, resolve_definition
+from slatespark.table.records import CommitRecord, fetch_claimed_digests, fetch_commit_records, manifest_digest
+from slatespark.table.snapshot import fetch_manifest, manifest_log
+from slatespark.table.stores import TableStores
+
+_RECORD_BATCHES = (1, 16, None)  # the newest one serves, unless the manifest is an older version
+
+
+def history_floor(stores: TableStores, manifest: Manifest, definition: TableDefinition) -> int | None:
+    """Return the earliest instant of which a history table can be read exactly; None if that is all of them.
+
+    Parameters
+    ----------
+    manifest : the version that is read
+    definition : of the table, fetched after the manifest
+    """
+    bounds = (definition.full_history_ts_low_ms, lost_through(stores, manifest, definition))
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefinition | None = None) -> int | None:
+    """Return the instant below which other clients may have dropped versions; None if they dropped none.
+
+    Parameters
+    ----------
+    manifest : the version that is read, or that a commit goes on from
+    definition : of the table; by default the newest one
+    """
+    known = resolve_definition(stores, manifest) if definition is None else definition
+    if not (manifest.l0 or manifest.compacted):  # nothing was ever stored, or nothing is left that could be wrong
+        return known.lost_through_ms
+    if not _has_lost(stores, manifest):
+        return known.lost_through_ms
+    tick_ms = manifest.last_l0_clock_tick
+    return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
+
+
+def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
+    """Tell whether anyone but us flushed or compacted since our last commit; True where that is not known."""
+    if manifest.l0:  # our commits leave none: a client flushed its memtable, with one version of each key
+        return True
+    record = _find_record(stores, manifest.compactor_epoch)
+    if record is None:
+        return True
+    if _raised_by_us(stores, record, manifest.compactor_epoch):
+        return False
+    return not _shows_same_files(stores, record, manifest)
+
+
+def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | None:
+    """Return the newest record of a commit that left no higher epoch."""
+    with contextlib.suppress(CorruptDataError):  # records are best effort: a damaged one says nothing
+        for limit in _RECORD_BATCHES:
+            for record in fetch_commit_records(stores.main, limit):
+                if record.compactor_epoch <= compactor_epoch:
+                    return record
+    return None
+
+
+def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: int) -> bool:
+    """Tell whether each step from the record's epoch to `compactor_epoch` is a claim of ours.
+
+    A commit of ours that is under way, that crashed, or that left no record, compacts nothing.
+    """
+    log = manifest_log(stores)
+    number, reached = record.manifest_id, record.compactor_epoch
+    while reached < compactor_epoch:
+        number += 1
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:
+            return False
+        epoch = decode_manifest(data).compactor_epoch
+        if epoch != reached and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+            return False
+        reached = epoch
+    return True
+
+
+def _shows_same_files(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
+    """Tell whether a manifest shows the very files of our last commit: a client came and went, and rewrote none."""
+    try:
+        ours = fetch_manifest(stores, record.manifest_id)
+    except SnapshotExpiredError:
+        return False
+    return _shown(ours) == _shown(manifest)
+
+
+def _shown(manifest: Manifest) -> set[Ulid]:
+    return {view.sst_id for view in manifest.views()}
