@@ -150,13 +150,37 @@ def cut_to_ranges(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> tuple[
     for layer in layers:
         parts: list[FileSlice] = []
         for part in layer.slices:
-            first = max(0, bisect_right(starts, part.keys.start) - 1)
-            last = len(starts) if part.keys.end is None else bisect_left(starts, part.keys.end)
-            common = (part.keys.intersect(keys) for keys in ranges[first:last])
+            first, end = _ranges_met(part, starts)
+            common = (part.keys.intersect(keys) for keys in ranges[first:end])
             parts.extend(FileSlice(part.file, keys) for keys in common if not keys.is_empty())
         if parts:
             found.append(Layer(layer.name, tuple(parts)))
     return tuple(found)
+
+
+def cut_apart(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> list[tuple[Layer, ...]]:
+    """Return for each range the layers that meet it, cut to it: `cut_layers` of many ranges, in one pass.
+
+    Requires: ranges ascending, each starting where the one before ends; no slice reaches beyond them.
+    """
+    found: list[list[Layer]] = [[] for _ in ranges]
+    starts = [keys.start for keys in ranges]
+    for layer in layers:
+        parts: dict[int, list[FileSlice]] = {}
+        for part in layer.slices:
+            first, end = _ranges_met(part, starts)
+            for number in range(first, end):
+                inside = part if end - first == 1 else FileSlice(part.file, part.keys.intersect(ranges[number]))
+                parts.setdefault(number, []).append(inside)
+        for number, slices in parts.items():
+            found[number].append(Layer(layer.name, tuple(slices)))
+    return [tuple(each) for each in found]
+
+
+def _ranges_met(part: FileSlice, starts: Sequence[bytes]) -> tuple[int, int]:
+    """Return which of the ranges that start there, [first, end), a slice may meet."""
+    first = max(0, bisect_right(starts, part.keys.start) - 1)
+    return first, len(starts) if part.keys.end is None else bisect_left(starts, part.keys.end)
 
 
 def plan_ranges(
@@ -261,7 +285,7 @@ def plan_splits(
     borders = _choose_borders(files, keys, target_bytes, sample)
     edges = [keys.start, *borders, keys.end]
     ranges = [KeyRange(start or b"", end) for start, end in pairwise(edges)]
-    return tuple(Split(part, cut_layers(cut, part)) for part in ranges)
+    return tuple(Split(part, layers) for part, layers in zip(ranges, cut_apart(cut, ranges), strict=True))
 
 
 def _choose_borders(
