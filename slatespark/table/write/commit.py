@@ -33,6 +33,7 @@ from slatespark.table.records import (
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
+from slatespark.table.write.kept_versions import KeptVersions, find_kept_versions, settle_losses
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
     NONCE_BITS,
@@ -281,6 +282,8 @@ class _Commit:
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
         self._settle_definition(latest)
+        if self._has_history:
+            settle_losses(self.stores, self.clock, latest)
         claim = claim_epochs(self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=number)
         return self._publish_claimed(claim)
 
@@ -346,6 +349,10 @@ class _Commit:
         return self.job.definition is not None and self.job.definition.has_own_time
 
     @property
+    def _has_history(self) -> bool:
+        return self.job.definition is not None and self.job.definition.has_history
+
+    @property
     def _present_ms(self) -> int | None:
         """What our clock says; None where it says nothing about the table's times."""
         return None if self._has_own_time else self.clock.now_ms()
@@ -358,7 +365,8 @@ class _Commit:
     def _create_table(self) -> CommitRecord:
         assert self.job.definition is not None  # plan_write gives every creator one
         settle_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
-        change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None)
+        kept = KeptVersions() if self._has_history else None
+        change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None, kept=kept)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
@@ -374,7 +382,8 @@ class _Commit:
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
         clear_active_jobs(self.stores, claim)
-        change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms)
+        kept = find_kept_versions(self.stores, base) if self._has_history else None
+        change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             try:
@@ -404,7 +413,15 @@ class _Commit:
         files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
         return files, reached_seq, tick_ms
 
-    def _change(self, *, drained: tuple[NewFile, ...], wal_id: int, reached_seq: int, tick_ms: int | None) -> Change:
+    def _change(
+        self,
+        *,
+        drained: tuple[NewFile, ...],
+        wal_id: int,
+        reached_seq: int,
+        tick_ms: int | None,
+        kept: KeptVersions | None,
+    ) -> Change:
         used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
         ticks = [self.create_ts_ms] if used_seqs else []
         return Change(
@@ -414,13 +431,13 @@ class _Commit:
             tick_ms=max(ticks + ([tick_ms] if tick_ms is not None else []), default=Manifest().last_l0_clock_tick),
             wal_id=wal_id,
             edit=self.edit,
+            kept=kept,
         )
 
     def _nonce(self) -> int:
         return self.clock.random_bits(NONCE_BITS)
 
     def _record(self, manifest_id: int, manifest: Manifest, change: Change, base: Manifest) -> CommitRecord:
-        files = [*change.edit.files, *change.drained, *(file for group in change.outputs for file in group)]
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,
@@ -432,7 +449,7 @@ class _Commit:
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
-            files={str(file.handle.id): file.properties.to_json() for file in files},
+            files={str(file.handle.id): file.properties.to_json() for file in change.files},
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
+from slatespark.table.write.kept_versions import KeptVersions
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, identity_views
 from slatespark.units import ms_to_s
@@ -24,6 +26,7 @@ class Change:
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
     wal_id : our fence: WAL files up to it are not needed any more
+    kept : what a client's compaction of a history table has to leave; None for other tables
     """
 
     outputs: tuple[tuple[NewFile, ...], ...]
@@ -32,6 +35,12 @@ class Change:
     tick_ms: int
     wal_id: int
     edit: TreeEdit = KEEP_TREES
+    kept: KeptVersions | None = None
+
+    @property
+    def files(self) -> list[NewFile]:
+        """All new files."""
+        return [*self.edit.files, *self.drained, *(file for group in self.outputs for file in group)]
 
 
 def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) -> Manifest:
@@ -58,12 +67,16 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
         ),
         compacted=compacted,
         last_l0_seq=last_seq,
-        recent_snapshot_min_seq=last_seq,
+        recent_snapshot_min_seq=last_seq if change.kept is None else _least_kept(change.kept, change, shown, last_seq),
         last_l0_clock_tick=max(base.last_l0_clock_tick, change.tick_ms),
         replay_after_wal_id=change.wal_id,
         wal_id_last_seen=change.wal_id,
         sequence_tracker=base.sequence_tracker.record(last_seq, ms_to_s(now_ms)),
     )
+
+
+def _least_kept(kept: KeptVersions, change: Change, shown: Collection[Ulid], last_seq: int) -> int:
+    return kept.including(change.files).min_seq(shown, last_seq)
 
 
 def without_l0(manifest: Manifest) -> Manifest:
