@@ -33,7 +33,7 @@ from slatespark.table.records import (
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
-from slatespark.table.write.kept_versions import KeptVersions, find_kept_versions, settle_losses
+from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
     NONCE_BITS,
@@ -365,7 +365,7 @@ class _Commit:
     def _create_table(self) -> CommitRecord:
         assert self.job.definition is not None  # plan_write gives every creator one
         settle_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
-        kept = KeptVersions() if self._has_history else None
+        kept = KeptHistory() if self._has_history else None
         change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None, kept=kept)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
@@ -382,7 +382,7 @@ class _Commit:
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
         clear_active_jobs(self.stores, claim)
-        kept = find_kept_versions(self.stores, base) if self._has_history else None
+        kept = find_kept_history(self.stores, base) if self._has_history else None
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
@@ -420,7 +420,7 @@ class _Commit:
         wal_id: int,
         reached_seq: int,
         tick_ms: int | None,
-        kept: KeptVersions | None,
+        kept: KeptHistory | None,
     ) -> Change:
         used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
         ticks = [self.create_ts_ms] if used_seqs else []

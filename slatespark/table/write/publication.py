@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
-from slatespark.table.write.kept_versions import KeptVersions
+from slatespark.table.write.kept_history import KeptHistory
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, identity_views
 from slatespark.units import ms_to_s
@@ -35,7 +35,7 @@ class Change:
     tick_ms: int
     wal_id: int
     edit: TreeEdit = KEEP_TREES
-    kept: KeptVersions | None = None
+    kept: KeptHistory | None = None
 
     @property
     def files(self) -> list[NewFile]:
@@ -75,7 +75,7 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
     )
 
 
-def _least_kept(kept: KeptVersions, change: Change, shown: Collection[Ulid], last_seq: int) -> int:
+def _least_kept(kept: KeptHistory, change: Change, shown: Collection[Ulid], last_seq: int) -> int:
     return kept.including(change.files).min_seq(shown, last_seq)
 
 

@@ -21,7 +21,7 @@ from slatespark.table.write.sst_upload import NewFile
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersions:
+class KeptHistory:
     """What a client's compaction of a history table has to leave.
 
     Attributes
@@ -33,7 +33,7 @@ class KeptVersions:
     floor_ms: int | None = None
     known: Mapping[Ulid, SstProperties] = field(default_factory=dict)
 
-    def including(self, files: Iterable[NewFile]) -> KeptVersions:
+    def including(self, files: Iterable[NewFile]) -> KeptHistory:
         """Return the same with more files known."""
         return replace(self, known={**self.known, **{file.handle.id: file.properties for file in files}})
 
@@ -60,16 +60,16 @@ class KeptVersions:
         return max(lowest - 1, 0)
 
 
-def find_kept_versions(stores: TableStores, manifest: Manifest) -> KeptVersions | None:
+def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | None:
     """Return what compaction has to leave of the files of a manifest; None if the table is no history table."""
     definition = resolve_definition(stores, manifest)
     if not definition.has_history:
         return None
     floor_ms = definition.full_history_ts_low_ms
     if floor_ms is None:
-        return KeptVersions()
+        return KeptHistory()
     recorded = recorded_properties(stores, {str(view.sst_id) for view in manifest.views()})
-    return KeptVersions(floor_ms, {Ulid.parse(name): properties for name, properties in recorded.items()})
+    return KeptHistory(floor_ms, {Ulid.parse(name): properties for name, properties in recorded.items()})
 
 
 def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
