@@ -287,9 +287,25 @@ class WriteOptions:
         "timestamp",
         doc="The commit time of all rows of the write, ISO-8601 or epoch ms, which TTLs count from: not before the "
         "table's last clock tick, not in the future. Default: the system clock. Tables with `clock=custom` need it; "
-        "there it may be in the future.",
+        "there it may be in the future. On history tables it may be of the past, but not before what is stored of any "
+        "key of the write.",
         parse=named(parse_time_ms),
         default=None,
+    )
+    timestamp_column: str | None = option(
+        "timestampColumn",
+        doc="History tables: column with the time of each row, a TIMESTAMP or a BIGINT of ms since 1970; parts of a "
+        "millisecond are cut off. Several versions of a key may be in one write; of two with the same time the later "
+        "row is kept, or the one with the highest `sequenceColumn`. Stored like any column of the table.",
+        parse=parse_text,
+        default=None,
+    )
+    ttl_from: str = option(
+        "ttlFrom",
+        doc="What a TTL counts from: `row`, the time of the row; or `write`, the time by the clock at which it is "
+        "written.",
+        parse=parse_choice("row", "write"),
+        default="row",
     )
     key_columns: tuple[str, ...] | None = option(
         "keyColumns",
@@ -333,7 +349,9 @@ class WriteOptions:
     )
     default_ttl: str | None = _property("defaultTtl", doc="the `ttl` of writes that give none.")
     retention: str | None = _property("retention", doc="how long after its last upsert a row is kept.")
-    history: str | None = _property("history", doc="user-defined timestamps; not supported yet.")
+    history: str | None = _property(
+        "history", doc="`true` keeps every version of a row, at times that writes may give; never changes."
+    )
     version_retention: str | None = _property("versionRetention", doc="how long replaced versions stay readable.")
     clock: str | None = _property(
         "clock", doc="`system`, or `custom`: every write gives its `timestamp`, and reads judge expiry at the last one."
@@ -417,6 +435,8 @@ class WriteOptions:
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
         if self.ttl_column is not None and self.expire_at_column is not None:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
+        if self.timestamp_column is not None and self.timestamp_ms is not None:
+            raise OptionError("timestampColumn and timestamp are both given.", todo="Give one of them.")
 
     @property
     def properties(self) -> dict[str, str]:

@@ -85,12 +85,18 @@ class WriteJob:
     definition: TableDefinition | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
-        """Return seq and times of the rows of task number `task`; a later task has the higher seq."""
+        """Return seq and times of the rows of task number `task`.
+
+        A later task has the higher seq, unless rows have times of their own: then no two tasks may share a key.
+        """
         ttl_ms = options.ttl_ms
         if ttl_ms == DEFAULT_TTL_MS:
             properties = {} if self.definition is None else self.definition.properties
             ttl_ms = parse_property("defaultTtl", properties.get("defaultTtl"))
-        return Stamp(self.base_seq + 1 + task, self.create_ts_ms, ttl_ms)
+        first_seq = self.base_seq + 1
+        if options.timestamp_column is None:
+            first_seq += task
+        return Stamp(first_seq, self.create_ts_ms, ttl_ms, self.planned_ms if options.ttl_from == "write" else None)
 
     @property
     def creates(self) -> bool:

@@ -192,7 +192,7 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
         When others changed it so that the rows do not fit any more.
     """
     here, ours = current or TableDefinition(), planned or TableDefinition()
-    if here.has_own_time != ours.has_own_time:
+    if not _same_times(here, ours):
         raise _replaced()
     if current is None or planned is None:
         if (current or planned or TableDefinition()).is_typed:
@@ -207,6 +207,11 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
     grown = grow_definition(current, wanted)
     _check_spelling(grown.schema, wanted)
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
+
+
+def _same_times(one: TableDefinition, other: TableDefinition) -> bool:
+    """Tell whether two definitions agree on what the times of rows mean, which never changes."""
+    return (one.has_own_time, one.has_history) == (other.has_own_time, other.has_history)
 
 
 def _check_spelling(schema: pa.Schema, wanted: pa.Schema) -> None:
@@ -283,7 +288,7 @@ def join_created(
     here, ours = current or TableDefinition(), planned or TableDefinition()
     same = here.schema == ours.schema and (current is None or here.properties == ours.properties)
     same = same or (ours.created_by != "" and here.created_by == ours.created_by)
-    alike = here.same_keys(ours) and here.has_own_time == ours.has_own_time
+    alike = here.same_keys(ours) and _same_times(here, ours)
     if not alike or not (same or (merge_schema and here.is_typed)):
         raise TableExistsError(
             "Another job created this table meanwhile, with other columns or properties.",

@@ -15,6 +15,7 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import WriteOptions
 from slatespark.table.write.row_expiry import check_expire_at_type, check_ttl_type
+from slatespark.table.write.row_times import check_timestamp_type
 from slatespark.table.write.rows import RowEncoder, check_takes_operands
 from slatespark.table.write.sequence import check_sequence_type
 
@@ -38,7 +39,11 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
     if options.operation == "merge":
         check_takes_operands(codec)
     op_column, expiry = resolve_op_column(schema, options), resolve_expiry_columns(schema, options)
-    stored = [field for field in schema if field.name not in (op_column, *expiry.values())]
+    timestamp_column = resolve_timestamp_column(schema, options)
+    apart = [op_column, *expiry.values()]
+    if timestamp_column is not None and not _holds_time(timestamp_column, codec, options):
+        apart.append(timestamp_column)
+    stored = [field for field in schema if field.name not in apart]
     _check_present(stored, codec, options)
     needed = codec.key_columns if options.operation == "delete" else codec.schema.names
     targets = {target.name.lower(): target for target in codec.schema}
@@ -46,7 +51,8 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
         target = targets[field.name.lower()]
         if target.name in needed:
             _check_type(field, target)
-    return RowEncoder(codec, options.operation, op_column, _resolve_sequence(stored, codec, options), **expiry)
+    sequence_column = _resolve_sequence(stored, codec, options)
+    return RowEncoder(codec, options.operation, op_column, sequence_column, timestamp_column=timestamp_column, **expiry)
 
 
 def check_distinct(schema: pa.Schema) -> None:
@@ -83,8 +89,20 @@ def resolve_expiry_columns(schema: pa.Schema, options: WriteOptions) -> dict[str
     }
 
 
+def resolve_timestamp_column(schema: pa.Schema, options: WriteOptions) -> str | None:
+    """Return `timestampColumn` as the rows spell it; raises `SchemaError` when it is missing or says no time."""
+    return _resolve_own(schema, "timestampColumn", options.timestamp_column, check_timestamp_type)
+
+
+def _holds_time(name: str, codec: RowCodec, options: WriteOptions) -> bool:
+    """Tell whether the times are stored as a column too: unless the table holds bytes alone, or no value is written."""
+    if find_name(codec.schema, name) is not None:
+        return True
+    return codec.value_format in ("avro", "json") and options.operation != "delete"
+
+
 def _resolve_own(schema: pa.Schema, option: str, wanted: str | None, check: Callable[[pa.Field], None]) -> str | None:
-    """Return a column that says something of its row and is not stored, as the rows spell it."""
+    """Return a column that says something of its row, as the rows spell it."""
     if wanted is None:
         return None
     name = find_name(schema, wanted)

@@ -99,11 +99,32 @@ def _plan_once(
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
     operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
-    if definition is not None and definition.has_own_time and timestamp_ms is None:
-        raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
+    _check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options, bytes_per_s)
+
+
+def _check_times(stores: TableStores, definition: TableDefinition, options: WriteOptions, *, overwrite: bool) -> None:
+    """Refuse times that the table does not take; raises `OptionError`."""
+    if options.timestamp_column is not None and not definition.has_history:
+        raise OptionError(
+            f"timestampColumn: {stores.url} is no history table.",
+            why="Elsewhere all rows of a write have one time.",
+            todo="Create the table with history=true, or give the write a timestamp.",
+        )
+    if definition.has_own_time and options.timestamp_ms is None and options.timestamp_column is None:
+        raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
+    if definition.has_own_time and options.ttl_from == "write":
+        raise OptionError(
+            f"ttlFrom=write: {stores.url} has clock=custom, so no clock says when it is written.",
+            todo="Leave ttlFrom out.",
+        )
+    if definition.has_history and overwrite:
+        raise OptionError(
+            f"{stores.url} is a history table, which cannot be overwritten: its past would go.",
+            todo="Delete the rows and write the new ones; their earlier versions stay readable.",
+        )
 
 
 def _lasting(schema: pa.Schema, options: WriteOptions) -> pa.Schema:

@@ -58,8 +58,21 @@ def same_expiry(count: int, expire_ts_ms: int | None) -> Expiries:
     return Expiries(expire_ts, np.full(count, expire_ts_ms is not None))
 
 
+def expire_each(times: NDArray[np.int64], ttl_ms: int | None) -> Expiries:
+    """Return when rows with a time each expire by one TTL; a sum beyond 64 bits never comes."""
+    if ttl_ms is None:
+        return same_expiry(len(times), None)
+    expires = times <= MAX_MS - ttl_ms
+    return Expiries(np.where(expires, times, -ttl_ms) + np.int64(ttl_ms), expires)
+
+
 def expire_after(
-    ttls: pa.ChunkedArray, name: str, *, create_ts_ms: int, default_ms: int | None, live: NDArray[np.bool_]
+    ttls: pa.ChunkedArray,
+    name: str,
+    *,
+    created_ms: int | NDArray[np.int64],
+    default: Expiries,
+    live: NDArray[np.bool_],
 ) -> Expiries:
     """Return when rows expire by a TTL each.
 
@@ -67,8 +80,8 @@ def expire_after(
     ----------
     ttls : of a type that `check_ttl_type` accepts; parts of a millisecond are cut off
     name : of the column, for the message
-    create_ts_ms : what TTLs count from; a sum beyond 64 bits never comes, as for the real client
-    default_ms : the expiry of rows without a TTL
+    created_ms : what TTLs count from; a sum beyond 64 bits never comes, as for the real client
+    default : the expiry of rows without a TTL
     live : (n,) False for rows of which the TTL does not matter
 
     Raises
@@ -83,32 +96,31 @@ def expire_after(
             f"ttlColumn: {name} is {_shown(ttls, int(bad[0]))} in some row, a negative time to live.",
             todo="Give 0 for a row that expires at once, null for the ttl of the write.",
         )
-    ttl_ms, finite = _to_ms(numbers, ttls.type)
-    finite &= ttl_ms <= min(MAX_MS, MAX_MS - create_ts_ms)
-    counted = np.where(there & finite & live, ttl_ms, 0) + np.int64(create_ts_ms)
-    return _or_default(counted, there, finite, default_ms)
+    ttl_ms, finite = to_ms(numbers, ttls.type)
+    finite &= ttl_ms <= MAX_MS - np.maximum(created_ms, 0)
+    counted = np.where(there & finite & live, ttl_ms, 0) + np.asarray(created_ms, np.int64)
+    return _or_default(counted, there, finite, default)
 
 
-def expire_at(instants: pa.ChunkedArray, *, default_ms: int | None) -> Expiries:
+def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
     """Return when rows expire by an instant each.
 
     Parameters
     ----------
     instants : of a type that `check_expire_at_type` accepts; parts of a millisecond are cut off, without a time zone
         they are UTC. One that 64 bits of milliseconds do not hold never comes, or has always been.
-    default_ms : the expiry of rows without one
+    default : the expiry of rows without one
     """
     numbers, there = _numbers(instants)
-    at_ms, finite = _to_ms(numbers, instants.type)
-    return _or_default(at_ms, there, finite, default_ms)
+    at_ms, finite = to_ms(numbers, instants.type)
+    return _or_default(at_ms, there, finite, default)
 
 
 def _or_default(
-    at_ms: NDArray[np.int64], there: NDArray[np.bool_], finite: NDArray[np.bool_], default_ms: int | None
+    at_ms: NDArray[np.int64], there: NDArray[np.bool_], finite: NDArray[np.bool_], default: Expiries
 ) -> Expiries:
-    otherwise = same_expiry(len(at_ms), default_ms)
-    expires = np.where(there, finite, otherwise.expires)
-    return Expiries(np.where(expires, np.where(there, at_ms, otherwise.expire_ts), 0), expires)
+    expires = np.where(there, finite, default.expires)
+    return Expiries(np.where(expires, np.where(there, at_ms, default.expire_ts), 0), expires)
 
 
 def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -122,7 +134,7 @@ def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.boo
     return numbers, there
 
 
-def _to_ms(numbers: NDArray[np.int64], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def to_ms(numbers: NDArray[np.int64], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return numbers of a type as ms, rounded down, and which of them are no more than 64 bits hold."""
     unit = kind.unit if kinds.is_duration(kind) or kinds.is_timestamp(kind) else "ms"
     if unit == "s":

@@ -15,7 +15,8 @@ from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
-from slatespark.table.write.row_expiry import Expiries, expire_after, expire_at, same_expiry
+from slatespark.table.write.row_expiry import Expiries, expire_after, expire_at, expire_each, same_expiry
+from slatespark.table.write.row_times import times_of
 from slatespark.table.write.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
@@ -31,21 +32,24 @@ class Stamp:
 
     Attributes
     ----------
-    seq : one sequence number for all rows of the task
+    seq : one sequence number for all rows of the task; where rows have times of their own, that of the oldest version
     create_ts_ms : the commit clock time
     ttl_ms : None for rows that do not expire
+    ttl_from_ms : what TTLs count from; None for the time of the row
     """
 
     seq: int
     create_ts_ms: int
     ttl_ms: int | None
+    ttl_from_ms: int | None = None
 
     @property
     def expire_ts_ms(self) -> int | None:
-        """Return the instant of expiry; a sum beyond 64 bits never comes."""
-        if self.ttl_ms is None or self.create_ts_ms + self.ttl_ms > MAX_MS:
+        """Return the instant of expiry of rows without a time of their own; a sum beyond 64 bits never comes."""
+        start_ms = self.create_ts_ms if self.ttl_from_ms is None else self.ttl_from_ms
+        if self.ttl_ms is None or start_ms + self.ttl_ms > MAX_MS:
             return None
-        return self.create_ts_ms + self.ttl_ms
+        return start_ms + self.ttl_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class RowEncoder:
     operation : what becomes of each row, unless `op_column` says it
     op_column : as the rows spell it; None if not given
     sequence_column : as the table spells it; None if not given
-    ttl_column, expire_at_column : as the rows spell them; None if not given
+    ttl_column, expire_at_column, timestamp_column : as the rows spell them; None if not given
     """
 
     codec: RowCodec
@@ -75,6 +79,7 @@ class RowEncoder:
     sequence_column: str | None = None
     ttl_column: str | None = None
     expire_at_column: str | None = None
+    timestamp_column: str | None = None
 
     def encode(self, table: pa.Table, stamp: Stamp) -> EncodedRows:
         """Return the rows of a table.
@@ -92,14 +97,15 @@ class RowEncoder:
         keys, key_offsets = self._encode_keys(table)
         values, starts, lengths = self._encode_values(table, deleted)
         flags |= HAS_CREATE
-        expiries = self._expiries(table, stamp, ~deleted)
+        times = self._times(table)
+        expiries = self._expiries(table, stamp, times, ~deleted)
         flags[expiries.expires & ~deleted] |= HAS_EXPIRE
         rows = RowColumns(
             key_bytes=keys,
             key_offsets=key_offsets,
             seqs=np.full(len(table), stamp.seq, np.uint64),
             flags=flags,
-            create_ts=np.full(len(table), stamp.create_ts_ms, np.int64),
+            create_ts=np.full(len(table), stamp.create_ts_ms, np.int64) if times is None else times,
             expire_ts=np.where(deleted, 0, expiries.expire_ts),
             value_bytes=values,
             value_starts=starts,
@@ -152,14 +158,25 @@ class RowEncoder:
         starts[~deleted], lengths[~deleted] = offsets[:-1], np.diff(offsets)
         return data, starts, lengths
 
-    def _expiries(self, table: pa.Table, stamp: Stamp, live: NDArray[np.bool_]) -> Expiries:
-        default_ms = stamp.expire_ts_ms
+    def _times(self, table: pa.Table) -> NDArray[np.int64] | None:
+        """Return the times that rows have of their own; None if they have none."""
+        if self.timestamp_column is None:
+            return None
+        return times_of(table.column(self.timestamp_column), self.timestamp_column)
+
+    def _expiries(
+        self, table: pa.Table, stamp: Stamp, times: NDArray[np.int64] | None, live: NDArray[np.bool_]
+    ) -> Expiries:
+        counted_from: int | NDArray[np.int64] = stamp.create_ts_ms if stamp.ttl_from_ms is None else stamp.ttl_from_ms
+        default = same_expiry(len(table), stamp.expire_ts_ms)
+        if times is not None and stamp.ttl_from_ms is None:
+            counted_from, default = times, expire_each(times, stamp.ttl_ms)
         if self.ttl_column is not None:
-            ttls, created_ms = table.column(self.ttl_column), stamp.create_ts_ms
-            return expire_after(ttls, self.ttl_column, create_ts_ms=created_ms, default_ms=default_ms, live=live)
+            ttls = table.column(self.ttl_column)
+            return expire_after(ttls, self.ttl_column, created_ms=counted_from, default=default, live=live)
         if self.expire_at_column is not None:
-            return expire_at(table.column(self.expire_at_column), default_ms=default_ms)
-        return same_expiry(len(table), default_ms)
+            return expire_at(table.column(self.expire_at_column), default=default)
+        return default
 
     def _ranks(self, table: pa.Table) -> Ranks | None:
         if self.sequence_column is None:
