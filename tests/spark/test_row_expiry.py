@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import SlateStore, SlateTable
+from slatespark import ClockRegressionError, OptionError, SlateStore, SlateTable
 
 pytestmark = pytest.mark.spark
 
@@ -68,3 +71,43 @@ def test_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_path: Path) ->
     table.write(spark.sql("SELECT 3 AS id, 7 AS n"), timestamp=9)
     assert [row.asDict() for row in table.toDF().collect()] == [{"id": 3, "n": 7}]
     assert table.toDF(now=8).count() == 3
+
+
+def test_changes_of_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = SlateTable.create(spark, path, "id INT, n INT", "id", clock="custom", defaultTtl=10)
+    table.write(spark.sql("SELECT CAST(id AS INT) AS id, 0 AS n FROM range(5)"), timestamp=100)
+    changes = spark.sql("SELECT 1 AS id, 1 AS n UNION ALL SELECT 8, 8")
+    merge = table.alias("t").merge(changes.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    before = SlateStore.open(path).history(1)[0].version
+    for refused in (lambda: table.delete("id = 2"), merge.execute):
+        with pytest.raises(OptionError, match="has clock=custom, and no timestamp is given"):
+            refused()
+    with pytest.raises(ClockRegressionError, match=r"\(99\), the last clock tick of the table .*\(100\)"):
+        table.delete("id = 2", timestamp=99)
+    assert SlateStore.open(path).history(1)[0].version == before
+    table.delete("n = 0 AND id = 2", timestamp=103)
+    merge.execute(timestamp=105)
+    assert rows_of(path) == {0: 0, 1: 1, 3: 0, 4: 0, 8: 8}, "at the last tick"
+    assert rows_of(path, now=109) == {0: 0, 1: 1, 3: 0, 4: 0, 8: 8}
+    assert rows_of(path, now=110) == {1: 1, 8: 8}, "the TTL counts from the timestamp"
+    assert rows_of(path, now=115) == {}
+    table.delete(F.col("id") == 8, timestamp=110)
+    assert {row["id"]: row["n"] for row in table.toDF().collect()} == {1: 1}
+
+
+def rows_of(path: str, **options: Any) -> dict[int, int]:
+    return {row["id"]: row["n"] for row in SlateStore.open(path).scan(**options).read_all().to_pylist()}
+
+
+def test_tasks_divide_the_rate(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = spark.range(0, 4000, 1, 4).selectExpr("id", "sha2(string(id), 256) AS text")
+    started_s = time.monotonic()
+    rows.write.format("slate").options(keyColumns="id", throughputMBPerSec="0.2").mode("append").save(path)
+    took_s = time.monotonic() - started_s
+    stored = sum(file.stat().st_size for file in (tmp_path / "t" / "compacted").iterdir())
+    assert took_s > stored / 200_000
+    assert not list((tmp_path / "t" / "slatespark" / "leases").iterdir())
+    SlateTable.forPath(spark, path).write(rows, throughputMBPerSec=1000.5)
+    assert spark.read.format("slate").load(path).count() == 4000
