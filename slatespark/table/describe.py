@@ -26,24 +26,13 @@ from slatespark.table.describe_files import (
     layer_facts,
     plan_table_layers,
 )
+from slatespark.table.history.checkpoints import CheckpointFacts, checkpoint_facts
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.snapshot import Snapshot, manifest_log, resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import fetch_compactions
-from slatespark.units import s_to_ms
 
 _ENVELOPE = struct.Struct(">H")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointFacts:
-    """A checkpoint; `expires_ms` is None for one that stays."""
-
-    id: str
-    name: str | None
-    version: int
-    created_ms: int
-    expires_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +223,7 @@ def _table_facts(
         last_seq=snapshot.max_seq,
         clock_tick_ms=snapshot.tick_ms if snapshot.tick_ms > NO_TICK else None,
         wal=_wal(snapshot),
-        checkpoints=_checkpoints(manifest),
+        checkpoints=tuple(checkpoint_facts(point) for point in manifest.checkpoints),
         external=_external(manifest),
         jobs=_jobs(stores),
         versions=tuple(log.numbers()),
@@ -297,19 +286,6 @@ def _count_rows(stores: TableStores, files: Sequence[SstFile]) -> RowFacts:
 def _wal(snapshot: Snapshot) -> WalFacts:
     tail = snapshot.wal
     return WalFacts(tail.start, tail.end, tail.last_seq or None)
-
-
-def _checkpoints(manifest: Manifest) -> tuple[CheckpointFacts, ...]:
-    return tuple(
-        CheckpointFacts(
-            id=str(point.id),
-            name=point.name,
-            version=point.manifest_id,
-            created_ms=s_to_ms(point.create_time_s),
-            expires_ms=s_to_ms(point.expire_time_s) if point.expire_time_s else None,
-        )
-        for point in manifest.checkpoints
-    )
 
 
 def _external(manifest: Manifest) -> tuple[ExternalFacts, ...]:

@@ -32,6 +32,7 @@ from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.stores import TableStores
 
+_KNOWN_SHOWN = 10  # checkpoints in a message
 _STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
 
 
@@ -147,11 +148,12 @@ def find_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
     """Return the checkpoint with this id or name; raises `HistoryTrimmedError` when there is none."""
     hits = [point for point in manifest.checkpoints if name in (str(point.id), point.name)]
     if not hits:
-        known = ", ".join(point.name or str(point.id) for point in manifest.checkpoints) or "none"
+        known = [point.name or str(point.id) for point in manifest.checkpoints]
+        shown = ", ".join(known[-_KNOWN_SHOWN:]) + (" and others" if len(known) > _KNOWN_SHOWN else "") or "none"
         raise HistoryTrimmedError(
             f"{url}: there is no checkpoint {name!r}.",
             why="It was deleted, has expired, or never existed.",
-            todo=f"Known checkpoints: {known}.",
+            todo=f"Known checkpoints: {shown}.",
         )
     if len({point.manifest_id for point in hits}) > 1:
         raise InvalidRequestError(

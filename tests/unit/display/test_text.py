@@ -13,7 +13,6 @@ from slatespark.display.text import (
     verify_text,
 )
 from slatespark.table.describe import (
-    CheckpointFacts,
     CodecFacts,
     ExternalFacts,
     JobFacts,
@@ -22,6 +21,7 @@ from slatespark.table.describe import (
     WalFacts,
 )
 from slatespark.table.describe_files import FileFacts
+from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
 
 FACTS = TableFacts(
