@@ -40,6 +40,7 @@ from slatespark.format.references import (
 from slatespark.format.tables import bytes_of, items_of, put_offsets, put_u32s, put_ulid, put_ulids, text_of, ulid_of
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
+from slatespark.format.wire_table import WireTable
 from slatespark.format.wire_tables import COMPACTIONS_V1
 
 VERSION: Final = 2  # on disk, do not change
@@ -223,7 +224,7 @@ def _context_of(table: JobTable.Compaction) -> TieredContext | None:
     parts = items_of(context.SubcompactionsLength(), context.Subcompactions)
     return TieredContext(
         subcompactions=tuple(
-            Subcompaction(range_of(part.Range()), _handles_of(part.OutputSstsLength(), part.OutputSsts))
+            Subcompaction(range_of(WireTable.of(part.Range())), _handles_of(part.OutputSstsLength(), part.OutputSsts))
             for part in parts
         ),
         retention_min_seq=context.RetentionMinSeq(),

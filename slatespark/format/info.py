@@ -24,8 +24,8 @@ import flatbuffers
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import SsTableInfo as InfoTable
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, check_crc
-from slatespark.format.tables import bytes_of
 from slatespark.format.verifier import verify
+from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import SST_INFO
 from slatespark.ranges import ByteRange, KeyRange, key_after
 
@@ -34,6 +34,12 @@ FORMAT_VERSIONS: Final = (1, 2)  # of the data blocks
 FORMAT_VERSION: Final = 2  # the one we write
 
 _FOOTER = struct.Struct(">QH")
+
+_FIRST_ENTRY, _LAST_ENTRY = field_numbers(SST_INFO, "first_entry", "last_entry")
+_INDEX_OFFSET, _INDEX_LEN = field_numbers(SST_INFO, "index_offset", "index_len")
+_FILTER_OFFSET, _FILTER_LEN = field_numbers(SST_INFO, "filter_offset", "filter_len")
+_STATS_OFFSET, _STATS_LEN = field_numbers(SST_INFO, "stats_offset", "stats_len")
+_COMPRESSION, _SST_TYPE, _FILTER_FORMAT = field_numbers(SST_INFO, "compression_format", "sst_type", "filter_format")
 
 
 class SstType(IntEnum):
@@ -48,6 +54,12 @@ class FilterFormat(IntEnum):
 
     LEGACY = 0
     COMPOSITE = 1
+
+
+# By number; a manifest has one of each per file.
+_CODECS: Final = tuple(Compression)
+_SST_TYPES: Final = tuple(SstType)
+_FILTER_FORMATS: Final = tuple(FilterFormat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +189,7 @@ def encode_info_section(info: SstInfo) -> bytes:
 def decode_info(data: Buffer) -> SstInfo:
     """Return the info that a flatbuffer holds."""
     verify(data, SST_INFO, what="SST info")
-    return info_of(InfoTable.SsTableInfo.GetRootAs(data))
+    return info_of(WireTable.of(InfoTable.SsTableInfo.GetRootAs(data)))
 
 
 def encode_info(info: SstInfo) -> bytes:
@@ -187,28 +199,28 @@ def encode_info(info: SstInfo) -> bytes:
     return bytes(builder.Output())
 
 
-def info_of(table: InfoTable.SsTableInfo) -> SstInfo:
+def info_of(table: WireTable) -> SstInfo:
     """Return the info that a verified table holds."""
-    codec, kind, filter_format = table.CompressionFormat(), table.SstType(), table.FilterFormat()
+    codec, kind, filter_format = table.i8(_COMPRESSION), table.i8(_SST_TYPE), table.i8(_FILTER_FORMAT)
     for what, value, known in (
-        ("compression", codec, Compression),
-        ("type", kind, SstType),
-        ("filter format", filter_format, FilterFormat),
+        ("compression", codec, _CODECS),
+        ("type", kind, _SST_TYPES),
+        ("filter format", filter_format, _FILTER_FORMATS),
     ):
         if not 0 <= value < len(known):
             raise UnsupportedFormatError(f"SST has {what} {value}, known are 0 to {len(known) - 1}.")
     info = SstInfo(
-        first_entry=bytes_of(table.FirstEntryAsNumpy()),
-        last_entry=bytes_of(table.LastEntryAsNumpy()),
-        index_offset=table.IndexOffset(),
-        index_len=table.IndexLen(),
-        filter_offset=table.FilterOffset(),
-        filter_len=table.FilterLen(),
-        compression=Compression(codec),
-        sst_type=SstType(kind),
-        stats_offset=table.StatsOffset(),
-        stats_len=table.StatsLen(),
-        filter_format=FilterFormat(filter_format),
+        first_entry=table.octets(_FIRST_ENTRY),
+        last_entry=table.octets(_LAST_ENTRY),
+        index_offset=table.u64(_INDEX_OFFSET),
+        index_len=table.u64(_INDEX_LEN),
+        filter_offset=table.u64(_FILTER_OFFSET),
+        filter_len=table.u64(_FILTER_LEN),
+        compression=_CODECS[codec],
+        sst_type=_SST_TYPES[kind],
+        stats_offset=table.u64(_STATS_OFFSET),
+        stats_len=table.u64(_STATS_LEN),
+        filter_format=_FILTER_FORMATS[filter_format],
     )
     _check_sections(info)
     return info

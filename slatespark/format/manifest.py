@@ -43,10 +43,11 @@ from slatespark.format.references import (
     view_of,
 )
 from slatespark.format.sequence_tracker import encode_sequence_tracker
-from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, put_ulids, put_uuid, text_of
+from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, put_ulids, put_uuid, text_of, ulid_at
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
-from slatespark.format.wire_tables import MANIFEST_V2
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import MANIFEST_V2, SEGMENT
 
 __all__ = [
     "NO_TICK",
@@ -70,6 +71,11 @@ VERSION: Final = 2  # on disk, do not change
 
 _VERSION = struct.Struct(">H")
 _WRITER_CHECKPOINT: Final = 1
+
+_SSTS, _L0, _COMPACTED, _SEGMENTS = field_numbers(MANIFEST_V2, "ssts", "l0", "compacted", "segments")
+_SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_numbers(
+    SEGMENT, "prefix", "last_compacted_l0_sst_view_id", "l0", "compacted"
+)
 
 
 def decode_manifest(data: Buffer) -> Manifest:
@@ -100,6 +106,7 @@ def decode_manifest(data: Buffer) -> Manifest:
 
 
 def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
+    fields = WireTable.of(table)
     return Manifest(
         nonce=table.ManifestId(),
         external_dbs=tuple(external_db_of(entry) for entry in items_of(table.ExternalDbsLength(), table.ExternalDbs)),
@@ -109,30 +116,31 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         replay_after_wal_id=table.ReplayAfterWalId(),
         wal_id_last_seen=table.WalIdLastSeen(),
         last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        ssts=handles_of(handle_of(entry) for entry in items_of(table.SstsLength(), table.Ssts)),
-        l0=tuple(view_of(entry) for entry in items_of(table.L0Length(), table.L0)),
-        compacted=tuple(run_of(entry) for entry in items_of(table.CompactedLength(), table.Compacted)),
+        ssts=handles_of(map(handle_of, fields.tables(_SSTS))),
+        l0=tuple(map(view_of, fields.tables(_L0))),
+        compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),
         checkpoints=tuple(checkpoint_of(entry) for entry in items_of(table.CheckpointsLength(), table.Checkpoints)),
         last_l0_seq=table.LastL0Seq(),
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
-        segments=_segments_of(items_of(table.SegmentsLength(), table.Segments)),
+        segments=_segments_of(fields.tables(_SEGMENTS)),
         segment_extractor_name=text_of(table.SegmentExtractorName()),
     )
 
 
-def _segments_of(tables: list[SegmentTable.Segment]) -> tuple[Segment, ...]:
+def _segments_of(tables: list[WireTable]) -> tuple[Segment, ...]:
     """Return the segments by prefix: the client sorts them, too."""
     return tuple(sorted((_segment_of(table) for table in tables), key=lambda segment: segment.prefix))
 
 
-def _segment_of(table: SegmentTable.Segment) -> Segment:
+def _segment_of(table: WireTable) -> Segment:
+    marker = table.find(_SEGMENT_MARKER)
     return Segment(
-        prefix=bytes_of(table.PrefixAsNumpy()) or b"",
-        last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        l0=tuple(view_of(entry) for entry in items_of(table.L0Length(), table.L0)),
-        compacted=tuple(run_of(entry) for entry in items_of(table.CompactedLength(), table.Compacted)),
+        prefix=table.octets(_SEGMENT_PREFIX) or b"",
+        last_compacted_l0_sst_view_id=None if marker is None else ulid_at(marker),
+        l0=tuple(map(view_of, table.tables(_SEGMENT_L0))),
+        compacted=tuple(map(run_of, table.tables(_SEGMENT_COMPACTED))),
     )
 
 

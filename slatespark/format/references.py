@@ -21,9 +21,17 @@ from slatespark.format._generated import CompactedSsTableV2 as HandleTable
 from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
 from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, put_info
-from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, ulid_of
+from slatespark.format.tables import put_offsets, put_ulid, ulid_at, ulid_of
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import BYTES_BOUND, BYTES_RANGE, COMPACTED_SST_V2, SORTED_RUN_V2, SST_VIEW
 from slatespark.ranges import KeyRange, key_after
+
+_START, _END = field_numbers(BYTES_RANGE, "start_bound", "end_bound")
+_BOUND_KEY, _BOUND_TYPE = field_numbers(BYTES_BOUND, "key", "bound_type")
+_SST_ID, _SST_INFO, _SST_VERSION = field_numbers(COMPACTED_SST_V2, "id", "info", "format_version")
+_VIEW_ID, _VIEW_SST, _VIEW_RANGE = field_numbers(SST_VIEW, "id", "sst_id", "visible_range")
+_RUN_ID, _RUN_VIEWS = field_numbers(SORTED_RUN_V2, "id", "ssts")
 
 
 class BoundType(IntEnum):
@@ -154,13 +162,13 @@ class SortedRun:
     views: tuple[SstView, ...]
 
 
-def range_of(table: RangeTable.BytesRange) -> BytesRange:
+def range_of(table: WireTable) -> BytesRange:
     """Return the range that a verified table holds."""
-    return BytesRange(_bound_of(table.StartBound()), _bound_of(table.EndBound()))
+    return BytesRange(_bound_of(table.table(_START)), _bound_of(table.table(_END)))
 
 
-def _bound_of(table: BoundTable.BytesBound) -> Bound:
-    key, kind = bytes_of(table.KeyAsNumpy()), table.BoundType()
+def _bound_of(table: WireTable) -> Bound:
+    key, kind = table.octets(_BOUND_KEY), table.i8(_BOUND_TYPE)
     try:
         return Bound(BoundType(kind), key)
     except ValueError as exc:
@@ -186,9 +194,9 @@ def _put_bound(builder: flatbuffers.Builder, bound: Bound) -> int:
     return int(BoundTable.End(builder))
 
 
-def handle_of(table: HandleTable.CompactedSsTableV2) -> SstHandle:
+def handle_of(table: WireTable) -> SstHandle:
     """Return the handle that a verified table holds."""
-    return _handle(ulid_of(table.Id()), info_of(table.Info()), table.FormatVersion())
+    return _handle(ulid_at(table.table(_SST_ID)), info_of(table.table(_SST_INFO)), table.u16(_SST_VERSION))
 
 
 def _handle(ulid: Ulid, info: SstInfo, version: int | None) -> SstHandle:
@@ -214,8 +222,8 @@ def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
 def shown_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
     """Return handle and visible range of the older form, which holds both in one table."""
     shown = table.VisibleRange()
-    handle = _handle(ulid_of(table.Id()), info_of(table.Info()), table.FormatVersion())
-    return handle, None if shown is None else range_of(shown)
+    handle = _handle(ulid_of(table.Id()), info_of(WireTable.of(table.Info())), table.FormatVersion())
+    return handle, None if shown is None else range_of(WireTable.of(shown))
 
 
 def put_shown_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
@@ -231,10 +239,10 @@ def put_shown_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range
     return int(SstTable.End(builder))
 
 
-def view_of(table: ViewTable.CompactedSsTableView) -> SstView:
+def view_of(table: WireTable) -> SstView:
     """Return the view that a verified table holds."""
-    shown = table.VisibleRange()
-    return SstView(ulid_of(table.Id()), ulid_of(table.SstId()), None if shown is None else range_of(shown))
+    view_id, sst_id, shown = table.table(_VIEW_ID), table.table(_VIEW_SST), table.find(_VIEW_RANGE)
+    return SstView(ulid_at(view_id), ulid_at(sst_id), None if shown is None else range_of(shown))
 
 
 def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
@@ -249,9 +257,9 @@ def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
     return int(ViewTable.End(builder))
 
 
-def run_of(table: RunTable.SortedRunV2) -> SortedRun:
+def run_of(table: WireTable) -> SortedRun:
     """Return the sorted run that a verified table holds."""
-    return SortedRun(table.Id(), tuple(view_of(view) for view in items_of(table.SstsLength(), table.Ssts)))
+    return SortedRun(table.u32(_RUN_ID), tuple(map(view_of, table.tables(_RUN_VIEWS))))
 
 
 def put_run(builder: flatbuffers.Builder, run: SortedRun) -> int:

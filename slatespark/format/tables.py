@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from slatespark.format._generated import Ulid as UlidTable
 from slatespark.format._generated import Uuid as UuidTable
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import ULID
 
 T = TypeVar("T")
 
+_HIGH, _LOW = field_numbers(ULID, "high", "low")
 _HALF_BITS = 64
 _LOW_MASK = (1 << _HALF_BITS) - 1
 
@@ -39,7 +42,12 @@ def items_of(count: int, item: Callable[[int], T | None]) -> list[T]:
 
 def ulid_of(table: UlidTable.Ulid) -> Ulid:
     """Return the ULID that a table holds."""
-    return Ulid.from_halves(table.High(), table.Low())
+    return ulid_at(WireTable.of(table))
+
+
+def ulid_at(table: WireTable) -> Ulid:
+    """Return the ULID that a table holds."""
+    return Ulid.from_halves(table.u64(_HIGH), table.u64(_LOW))
 
 
 def uuid_of(table: UuidTable.Uuid) -> UUID:

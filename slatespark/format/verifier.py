@@ -22,6 +22,8 @@ MAX_DEPTH: Final = 64
 MAX_TABLES: Final = 1_000_000_000
 MAX_APPARENT_BYTES: Final = 1 << 31  # of the buffer with every shared part counted each time it is reached
 
+_WIDEST: Final = 8  # bytes of the widest scalar
+
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -81,10 +83,28 @@ def verify(buffer: Buffer, root: Table, *, what: str) -> None:
     _Walk(memoryview(buffer), what).follow(0, root)
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a vtable says of its tables, looked at once: a manifest has six tables per SST, and a handful of vtables.
+
+    Attributes
+    ----------
+    reach : bytes from the start of a table to the end of its last scalar
+    scalar_bytes : of all scalars that are there
+    vtable_bytes : what looking at the vtable adds to the apparent size
+    links : place in the table, and slot, of what points elsewhere; unions, there or not, in order among them
+    """
+
+    reach: int
+    scalar_bytes: int
+    vtable_bytes: int
+    links: tuple[tuple[int | None, Slot], ...]
+
+
 class _Walk:
     """State of one verification: what is left of each limit."""
 
-    __slots__ = ("apparent", "buffer", "depth", "size", "tables", "what")
+    __slots__ = ("apparent", "buffer", "depth", "layouts", "size", "tables", "what")
 
     def __init__(self, buffer: memoryview, what: str) -> None:
         self.buffer = buffer
@@ -93,6 +113,7 @@ class _Walk:
         self.depth = 0
         self.tables = 0
         self.apparent = 0
+        self.layouts: dict[tuple[int, int, str], _Layout] = {}
 
     def fail(self, message: str, offset: int) -> CorruptDataError:
         return CorruptDataError(f"{self.what}: {message}.", why="The flatbuffer is damaged.", offset=offset)
@@ -122,37 +143,64 @@ class _Walk:
     def table(self, at: int, table: Table) -> None:
         self.span(at, 4, 4)
         vtable = at - int(_I32.unpack_from(self.buffer, at)[0])
-        vtable_bytes = self.u16(vtable)
-        if vtable_bytes % 2:
-            raise self.fail(f"vtable of {table.name} has {vtable_bytes} bytes, expected an even number", vtable)
-        self.span(vtable, vtable_bytes, 2)
+        layout = self.layout(at, vtable, table)
         self.tables += 1
         self.depth += 1
         if self.tables > MAX_TABLES:
             raise self.fail(f"it has more than {MAX_TABLES} tables", at)
         if self.depth > MAX_DEPTH:
             raise self.fail(f"tables are nested deeper than {MAX_DEPTH}", at)
-        for slot in table.slots:
-            place = self.place(at, vtable, vtable_bytes, slot.offset)
+        for distance, slot in layout.links:
+            place = None if distance is None else at + distance
             if slot.kind is Kind.UNION:
-                self.union(at, vtable, vtable_bytes, slot, place, table)
+                self.union(at, vtable, slot, place, table)
             elif place is not None:
                 self.slot(place, slot)
-            elif slot.required:
-                raise self.fail(f"{table.name} lacks its field {slot.name}", at)
         self.depth -= 1
 
-    def place(self, at: int, vtable: int, vtable_bytes: int, offset: int) -> int | None:
-        if offset >= vtable_bytes:
-            return None
-        distance = self.u16(vtable + offset)
-        return at + distance if distance else None
+    def layout(self, at: int, vtable: int, table: Table) -> _Layout:
+        """Return the layout of the table at `at`, its scalars checked."""
+        key = vtable, at % _WIDEST, table.name
+        layout = self.layouts.get(key)
+        if layout is None:
+            layout = self.layouts[key] = self.new_layout(at, vtable, table)
+            return layout
+        if at + layout.reach > self.size:
+            raise self.fail(f"bytes {at} to {at + layout.reach} lie outside its {self.size} bytes", at)
+        self.apparent += layout.scalar_bytes + layout.vtable_bytes
+        if self.apparent > MAX_APPARENT_BYTES:
+            raise self.fail(f"it expands to more than {MAX_APPARENT_BYTES} bytes", at)
+        return layout
+
+    def new_layout(self, at: int, vtable: int, table: Table) -> _Layout:
+        """Check a vtable, and the scalars of the first table that has it; others lie alike relative to 8 bytes."""
+        before = self.apparent
+        vtable_bytes = self.u16(vtable)
+        if vtable_bytes % 2:
+            raise self.fail(f"vtable of {table.name} has {vtable_bytes} bytes, expected an even number", vtable)
+        self.span(vtable, vtable_bytes, 2)
+        places = [(slot, self.distance(vtable, vtable_bytes, slot.offset)) for slot in table.slots]
+        looked_at = self.apparent - before
+        for slot, distance in places:
+            if slot.required and distance is None and slot.kind is not Kind.UNION:
+                raise self.fail(f"{table.name} lacks its field {slot.name}", at)
+        scalars = [(slot, place) for slot, place in places if slot.kind is Kind.SCALAR and place is not None]
+        for slot, place in scalars:
+            self.span(at + place, slot.width, slot.width)
+        return _Layout(
+            reach=max((place + slot.width for slot, place in scalars), default=0),
+            scalar_bytes=sum(slot.width for slot, _ in scalars),
+            vtable_bytes=looked_at,
+            links=tuple((place, slot) for slot, place in places if _is_link(slot, place)),
+        )
+
+    def distance(self, vtable: int, vtable_bytes: int, offset: int) -> int | None:
+        """Return how far from the start of a table a field lies; None if it is not there."""
+        return None if offset >= vtable_bytes else self.u16(vtable + offset) or None
 
     def slot(self, at: int, slot: Slot) -> None:
         kind = slot.kind
-        if kind is Kind.SCALAR:
-            self.span(at, slot.width, slot.width)
-        elif kind is Kind.TABLE:
+        if kind is Kind.TABLE:
             assert slot.target is not None
             self.follow(at, slot.target)
         elif kind is Kind.SCALARS:
@@ -181,8 +229,9 @@ class _Walk:
         except UnicodeDecodeError as exc:
             raise self.fail(f"{name} is not UTF-8", start) from exc
 
-    def union(self, at: int, vtable: int, vtable_bytes: int, slot: Slot, place: int | None, table: Table) -> None:
-        type_place = self.place(at, vtable, vtable_bytes, slot.offset - 2)
+    def union(self, at: int, vtable: int, slot: Slot, place: int | None, table: Table) -> None:
+        distance = self.distance(vtable, self.u16(vtable), slot.offset - 2)
+        type_place = None if distance is None else at + distance
         if (type_place is None) != (place is None):
             raise self.fail(f"{table.name} has half of the union {slot.name}", at)
         if type_place is None or place is None:
@@ -193,3 +242,7 @@ class _Walk:
         target = slot.variants.get(self.buffer[type_place])
         if target is not None:
             self.follow(place, target)
+
+
+def _is_link(slot: Slot, place: int | None) -> bool:
+    return slot.kind is Kind.UNION or (slot.kind is not Kind.SCALAR and place is not None)
