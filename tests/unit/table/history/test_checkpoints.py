@@ -139,11 +139,11 @@ def test_a_name_is_given_once(place: Place) -> None:
 
 def test_unknown_ones(place: Place) -> None:
     for call in (refresh_checkpoint, delete_checkpoint):
-        with pytest.raises(HistoryTrimmedError, match="there is no checkpoint 'y'.*Known checkpoints: none"):
+        with pytest.raises(HistoryTrimmedError, match=r"there is no checkpoint 'y'.*Known checkpoints: none"):
             call(place.stores, place.clock, "y")
     for number in range(30):
         create_checkpoint(place.stores, place.clock, name=f"n{number}")
-    with pytest.raises(HistoryTrimmedError, match="Known checkpoints: n20, .*n29 and others"):
+    with pytest.raises(HistoryTrimmedError, match=r"Known checkpoints: n20, .*n29 and others"):
         delete_checkpoint(place.stores, place.clock, "y")
 
 
@@ -191,8 +191,11 @@ def test_a_lost_race_is_run_again(place: Place) -> None:
     number, _ = place.latest()
     rival = FakeClock(NOW_MS, seed=1)
     inner = TableStores(main=place.store.inner, wal=place.store.inner)
-    path = manifest_path(number + 1)
-    place.store.run(lambda: create_checkpoint(inner, rival, name="rival") and None, "create", path)
+
+    def overtake() -> None:
+        create_checkpoint(inner, rival, name="rival")
+
+    place.store.run(overtake, "create", manifest_path(number + 1))
     made = create_checkpoint(place.stores, place.clock, name="ours")
     assert [point.name for point in place.points()] == ["rival", "ours"]
     assert made.version == number + 2
