@@ -1,7 +1,8 @@
 """What we note beside the client's folders, under `slatespark/`: commits, claims and leases, as JSON.
 
 The client ignores the folder and its garbage collector leaves it (spec 9, trap 17). Commit records are best effort:
-`history` is richer with them, and nothing is wrong without. Claims tell our own epochs from those of other clients.
+`history` is richer and planning skips more with them, and nothing is wrong without. Every hundred of them are put
+together in one object. Claims tell our own epochs from those of other clients.
 """
 
 from __future__ import annotations
@@ -11,19 +12,30 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError, SlateError
-from slatespark.storage.object_store import ObjectStore
+from slatespark.format.paths import numbered
+from slatespark.storage import ObjectMeta, ObjectStore, run_together
 from slatespark.units import MAX_MS
 
 ROOT: Final = "slatespark/"
 COMMITS_DIR: Final = f"{ROOT}commits/"
+BATCHES_DIR: Final = f"{COMMITS_DIR}batches/"
 CLAIMS_DIR: Final = f"{ROOT}claims/"
 LEASES_DIR: Final = f"{ROOT}leases/"
 
+BATCH_RECORDS: Final = 100
+BATCH_BYTES: Final = 16 << 20  # a batch ends with the record that reaches it; each file takes a few hundred bytes
+
+_CHECKED: Final = {"manifest_id": int, "committed_ms": int, "operation": str, "rows": dict, "files": dict}
+_JSON: Final = ".json"
+_IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
+_LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
+_TOGETHER: Final = 32  # requests
 _WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
 LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
 
@@ -63,23 +75,26 @@ class CommitRecord:
 
 
 def _commit_path(manifest_id: int) -> str:
-    return f"{COMMITS_DIR}{manifest_id:020d}.json"
+    return f"{COMMITS_DIR}{manifest_id:020d}{_JSON}"
 
 
 def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
     """Note a commit; a failure to do so does not matter: the commit has landed, and an error would say otherwise."""
     with contextlib.suppress(FileExistsError, SlateError):
         store.create(_commit_path(record.manifest_id), _encode(asdict(record)))
+        if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:
+            batch_commit_records(store)
 
 
 def fetch_commit_records(store: ObjectStore, limit: int | None = None) -> list[CommitRecord]:
-    """Return the newest `limit` commit records, newest first; all without a limit."""
-    paths = sorted((meta.path for meta in store.list(COMMITS_DIR) if meta.path.endswith(".json")), reverse=True)
-    records = []
-    for path in paths[:limit]:
-        with contextlib.suppress(FileNotFoundError):
-            records.append(_decode_commit(path, bytes(store.get(path))))
-    return records
+    """Return the newest `limit` commit records, newest first; all without a limit.
+
+    Raises
+    ------
+    CorruptDataError
+        When a record is damaged that is in no batch, or not in a sound one.
+    """
+    return list(itertools.islice(_records_newest_first(store, with_late=limit is None), limit))
 
 
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
@@ -91,9 +106,39 @@ def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | 
         return None
 
 
+def _records_newest_first(store: ObjectStore, *, with_late: bool) -> Iterator[CommitRecord]:
+    """Yield commit records; those that were noted after the batch of their time was made only if it is asked for."""
+    batches = _list_numbered(store, BATCHES_DIR)
+    newest = max(batches, default=0)
+    singles = sorted(_list_numbered(store, COMMITS_DIR, "" if with_late else _commit_path(newest)), reverse=True)
+    recent = [number for number in singles if number > newest]
+    for at in range(0, len(recent), _TOGETHER):
+        yield from _fetch_singles(store, recent[at : at + _TOGETHER])
+    for high, low in itertools.pairwise([*sorted(batches, reverse=True), 0]):
+        records = fetch_commit_object(store, batches[high])  # batches of two writers may overlap
+        found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
+        late = [number for number in singles if low < number <= high and number not in found]
+        found |= {record.manifest_id: record for record in _fetch_singles(store, late)}
+        yield from (found[number] for number in sorted(found, reverse=True))
+
+
+def _fetch_singles(store: ObjectStore, numbers: Sequence[int]) -> list[CommitRecord]:
+    fetches = [partial(fetch_commit_record, store, number) for number in numbers]
+    return [record for record in run_together(fetches, is_remote=store.is_remote) if record is not None]
+
+
 def _decode_commit(path: str, data: bytes) -> CommitRecord:
-    content = _decode(path, data)
-    for name, kind in (("committed_ms", int), ("operation", str), ("rows", dict), ("files", dict)):
+    return _commit_of(path, _decode(path, data))
+
+
+def _commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
+    for name, kind in (
+        ("manifest_id", int),
+        ("committed_ms", int),
+        ("operation", str),
+        ("rows", dict),
+        ("files", dict),
+    ):
         if not isinstance(content.get(name), kind):
             raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
     try:
@@ -101,6 +146,73 @@ def _decode_commit(path: str, data: bytes) -> CommitRecord:
         return CommitRecord(**{**known, "removed": tuple(content.get("removed", ()))})
     except TypeError as exc:  # one that has no default
         raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
+
+
+# --- batches of commit records --------------------------------------------------------------------------------------
+
+
+def batch_commit_records(store: ObjectStore) -> None:
+    """Put commit records together, a hundred at a time, so that thousands of commits are read in a few requests.
+
+    The single ones stay; so nothing is lost with a batch. Two writers may do this at the same time: the first one to
+    name a batch wins, and a record that is in two of them is the same in both.
+    """
+    newest = max(_list_numbered(store, BATCHES_DIR), default=0)
+    waiting = sorted(_list_numbered(store, COMMITS_DIR, _commit_path(newest)).items())
+    while (chunk := _full_batch(waiting)) is not None:
+        waiting = waiting[len(chunk) :]
+        contents = run_together([partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote)
+        data = _encode({"commits": [content for content in contents if content is not None]})
+        store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{_JSON}", data)
+
+
+def _full_batch(waiting: Sequence[tuple[int, ObjectMeta]]) -> Sequence[tuple[int, ObjectMeta]] | None:
+    """Return the first of the records as far as they fill a batch; None if they do not."""
+    for count, size in enumerate(itertools.accumulate(meta.size for _, meta in waiting), 1):
+        if count == BATCH_RECORDS or size >= BATCH_BYTES:
+            return waiting[:count]
+    return None
+
+
+def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
+    """Return the content of a record; None if it is damaged, or gone."""
+    try:
+        content = _decode(path, bytes(store.get(path)))
+        _commit_of(path, content)
+    except (FileNotFoundError, CorruptDataError):
+        return None
+    return content
+
+
+def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
+    """Return the objects that hold our commit records, newest first: single ones above the newest batch, then batches.
+
+    They never change. A record that was noted after the batch of its time was made is in none of them.
+    """
+    batches = _list_numbered(store, BATCHES_DIR)
+    singles = _list_numbered(store, COMMITS_DIR, _commit_path(max(batches, default=0)))
+    return [found[number] for found in (singles, batches) for number in sorted(found, reverse=True)]
+
+
+def fetch_commit_object(store: ObjectStore, meta: ObjectMeta) -> list[CommitRecord]:
+    """Return the sound records of one of `list_commit_objects`, oldest first; of a damaged object none."""
+    with contextlib.suppress(FileNotFoundError, CorruptDataError):
+        content = _decode(meta.path, bytes(store.get(meta.path)))
+        parts = content.get("commits") if meta.path.startswith(BATCHES_DIR) else [content]
+        return list(_sound_commits(meta.path, parts))
+    return []
+
+
+def _sound_commits(path: str, parts: Any) -> Iterator[CommitRecord]:
+    for part in parts if isinstance(parts, list) else ():
+        with contextlib.suppress(CorruptDataError):
+            yield _commit_of(path, part if isinstance(part, dict) else {})
+
+
+def _list_numbered(store: ObjectStore, folder: str, start_after: str = "") -> dict[int, ObjectMeta]:
+    """Return the records of a folder by the number in their name."""
+    found = ((numbered(meta.path, _JSON[1:]), meta) for meta in store.list(folder, start_after))
+    return {number: meta for number, meta in found if number is not None}
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------
