@@ -131,14 +131,27 @@ class ReadOptions:
     version_as_of: int | None = option(
         "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), default=None
     )
+    timestamp_as_of_ms: int | None = option(
+        "timestampAsOf",
+        doc="Read the table as it was at an instant, ISO-8601 or epoch ms: the newest version committed at or before "
+        "it; on tables with `history=true` each row as of its timestamp; with `clock=custom` by the table's ticks.",
+        parse=named(parse_time_ms),
+        default=None,
+    )
+    seq_as_of: int | None = option(
+        "seqAsOf",
+        doc="Read the table as it was when this was its last sequence number.",
+        parse=parse_count(0, 2**63 - 1),
+        default=None,
+    )
     checkpoint: str | None = option(
         "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, default=None
     )
     now_ms: int | None = option(
         "now",
         doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
-        "tick of the snapshot, whichever is later; for `versionAsOf` and `checkpoint` that manifest's tick. On tables "
-        "with `clock=custom` always the tick.",
+        "tick of the table, whichever is later; for `timestampAsOf` that instant, for `versionAsOf` and `checkpoint` "
+        "that manifest's tick. On tables with `clock=custom` the tick instead of the system clock.",
         parse=named(parse_time_ms),
         default=None,
     )
@@ -230,12 +243,32 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         """Check combinations."""
-        if self.version_as_of is not None and self.checkpoint is not None:
-            raise OptionError("versionAsOf and checkpoint are both given.", todo="Give one of them.")
+        if len(given := self._as_of()) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
         if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
             raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
+
+    def _as_of(self) -> list[str]:
+        """Return the names of the options given that choose a state of the past."""
+        choices = {
+            "versionAsOf": self.version_as_of,
+            "timestampAsOf": self.timestamp_as_of_ms,
+            "seqAsOf": self.seq_as_of,
+            "checkpoint": self.checkpoint,
+        }
+        return [name for name, value in choices.items() if value is not None]
+
+    @property
+    def reads_past(self) -> bool:
+        """Whether a state of the past is asked for, not the newest one."""
+        return bool(self._as_of())
+
+    @property
+    def shows_intervals(self) -> bool:
+        """Whether rows come with the time in which they were valid."""
+        return self.read_versions == "intervals"
 
     @property
     def key_range(self) -> KeyRange:

@@ -64,6 +64,7 @@ class Snapshot:
     max_seq : highest visible sequence number; rows above it are not committed
     tick_ms : last clock tick, of trees and WAL; the smallest int64 when nothing was ever written
     now_ms : the instant at which expiry is judged
+    as_of_ts_ms : rows created later do not exist for the read; None for no such bound
     """
 
     manifest_id: int
@@ -72,6 +73,7 @@ class Snapshot:
     max_seq: int
     tick_ms: int
     now_ms: int
+    as_of_ts_ms: int | None = None
 
 
 def manifest_log(stores: TableStores) -> NumberedLog:
@@ -110,26 +112,47 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
     Raises
     ------
     TableNotFoundError, HistoryTrimmedError, SnapshotExpiredError, CorruptDataError, UnsupportedFormatError
+    InvalidRequestError, OptionError
+        When a version, time or sequence number of the future is asked for.
     """
+    if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
+        from slatespark.table.history.as_of import resolve_as_of  # most reads are of the newest state
+
+        return resolve_as_of(stores, options, clock)
     latest_id, latest = fetch_latest_manifest(stores)
     number = _pinned_version(stores, options, latest_id, latest)
-    if number is None:
-        latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
-    else:
+    if number is not None:
         manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        wal = fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
+        return pin_version(stores, number, manifest, options.now_ms)
+    latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
+    return make_snapshot(latest_id, manifest, wal, options.now_ms, clock)
+
+
+def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: int | None = None) -> Snapshot:
+    """Return the snapshot of a version as it was committed, with the WAL that it knew.
+
+    Parameters
+    ----------
+    now_ms : the instant that judges expiry; by default the version's clock tick
+
+    Raises
+    ------
+    SnapshotExpiredError
+        When WAL files of it were collected.
+    """
+    wal = fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
+    now_ms = manifest.last_l0_clock_tick if now_ms is None else now_ms
+    return make_snapshot(number, manifest, wal, now_ms)
+
+
+def make_snapshot(
+    number: int, manifest: Manifest, wal: WalTail, now_ms: int | None, clock: Clock | None = None
+) -> Snapshot:
+    """Return the snapshot of all rows of a version and a WAL tail; without `now_ms` it is that of the clock."""
     tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms) if wal.tick_ms is not None else manifest.last_l0_clock_tick
-    now_ms = options.now_ms
     if now_ms is None:
-        now_ms = max(clock.now_ms(), tick_ms) if number is None else manifest.last_l0_clock_tick
-    return Snapshot(
-        manifest_id=latest_id if number is None else number,
-        manifest=manifest,
-        wal=wal,
-        max_seq=max(manifest.last_l0_seq, wal.last_seq),
-        tick_ms=tick_ms,
-        now_ms=now_ms,
-    )
+        now_ms = tick_ms if clock is None else max(clock.now_ms(), tick_ms)
+    return Snapshot(number, manifest, wal, max(manifest.last_l0_seq, wal.last_seq), tick_ms, now_ms)
 
 
 def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:

@@ -77,7 +77,7 @@ class Timeline:
         if time_ms > present_ms:
             clock = "the table's own clock stands at" if self.own_time else "it is"
             raise OptionError(
-                f"{self.stores.url}: {_text(time_ms)} lies in the future; {clock} {_text(present_ms)}.",
+                f"{self.stores.url}: {time_text(time_ms)} lies in the future; {clock} {time_text(present_ms)}.",
                 todo="Give an instant of the past, or none for the newest rows.",
             )
 
@@ -134,26 +134,27 @@ class Timeline:
     # --- refusals -----------------------------------------------------------------------------------------------------
 
     def _too_early(self, time_ms: int, first: int) -> HistoryTrimmedError:
-        since = _text(self.time_ms(first))
+        since = time_text(self.time_ms(first))
         if first == 1:
             return HistoryTrimmedError(
-                f"{self.stores.url}: there was no table at {_text(time_ms)}.",
+                f"{self.stores.url}: there was no table at {time_text(time_ms)}.",
                 todo=f"The earliest time that can be answered is {since}, that of version 1.",
             )
         return HistoryTrimmedError(
-            f"{self.stores.url}: the version of {_text(time_ms)} does not exist any more.",
+            f"{self.stores.url}: the version of {time_text(time_ms)} does not exist any more.",
             why=f"Versions before {first} were collected.",
             todo=f"The earliest time that can be answered is {since}, that of version {first}. {_KEEP}",
         )
 
     def _collected(self, time_ms: int, before: int, after: int) -> HistoryTrimmedError:
         return HistoryTrimmedError(
-            f"{self.stores.url}: the version of {_text(time_ms)} does not exist any more.",
+            f"{self.stores.url}: the version of {time_text(time_ms)} does not exist any more.",
             why=f"Versions between {before} and {after} were collected.",
-            todo=f"The earliest later time that can be answered is {_text(self.time_ms(after))}, that of version "
-            f"{after}; version {before} shows {_text(self.time_ms(before))}. {_KEEP}",
+            todo=f"The earliest later time that can be answered is {time_text(self.time_ms(after))}, that of version "
+            f"{after}; version {before} shows {time_text(self.time_ms(before))}. {_KEEP}",
         )
 
 
-def _text(time_ms: int) -> str:
+def time_text(time_ms: int) -> str:
+    """Return an instant for a message: as text, and in ms."""
     return f"{ms_to_text(time_ms)} ({time_ms})"

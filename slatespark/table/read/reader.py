@@ -93,9 +93,8 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     snapshot = resolve_snapshot(stores, options, clock)
     # After the snapshot: a definition is published before the rows that need it.
     definition = resolve_definition(stores, snapshot.manifest)
-    if definition.has_own_time and options.now_ms is None:
-        pinned = options.version_as_of is not None or options.checkpoint is not None
-        snapshot = snapshot if pinned else replace(snapshot, now_ms=snapshot.tick_ms)
+    if definition.has_own_time and options.now_ms is None and not options.reads_past:
+        snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition
 
 
@@ -182,7 +181,8 @@ def _settings(
         now_ms=snapshot.now_ms,
         include_expired=options.include_expired,
         include_deleted=options.include_deleted,
-        all_versions=options.read_versions == "all",
+        all_versions=options.read_versions != "latest",
+        max_create_ts_ms=snapshot.as_of_ts_ms,
     )
     hides_expired = not (visibility.include_expired or visibility.all_versions)
     return ScanSettings(
