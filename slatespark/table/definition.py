@@ -26,6 +26,7 @@ from slatespark.table_properties import parse_property
 
 DEFINITION_DIR: Final = f"{ROOT}table/"
 DEFINITION_EXTENSION: Final = "json"
+TYPED_VERSION_RETENTION: Final = "7d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,12 @@ class TableDefinition:
     def retention_ms(self) -> int | None:
         """How long after its last upsert a row is shown; None for ever."""
         return parse_duration_or_none(self.properties.get("retention"), "retention")
+
+    @property
+    def version_retention_ms(self) -> int | None:
+        """How long a version stays readable after a commit replaced it; None if nothing is done for it."""
+        text = self.properties.get("versionRetention", TYPED_VERSION_RETENTION if self.is_typed else None)
+        return parse_duration_or_none(text, "versionRetention") or None
 
     @property
     def has_own_time(self) -> bool:

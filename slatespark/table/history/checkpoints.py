@@ -38,7 +38,7 @@ MAX_ATTEMPTS: Final = 20
 OWN_NAMES: Final = "slatespark/"  # names that begin so are ours to give
 PIN_NAME: Final = f"{OWN_NAMES}pin"
 
-_S_END: Final = 1 << 32  # seconds of a checkpoint are u32 on disk
+LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
 
 T = TypeVar("T")
 
@@ -185,10 +185,10 @@ def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
     if lifetime_ms is None:
         return 0
     expires_s = -ms_to_s(-(now_ms + lifetime_ms))
-    if lifetime_ms <= 0 or not 0 < expires_s < _S_END:
+    if lifetime_ms <= 0 or not 0 < expires_s <= LAST_S:
         raise OptionError(
             f"lifetime: {lifetime_ms} ms is not acceptable.",
-            why=f"Checkpoints last at least a second, and not beyond {ms_to_text(s_to_ms(_S_END - 1))}.",
+            why=f"Checkpoints last at least a second, and not beyond {ms_to_text(s_to_ms(LAST_S))}.",
             todo="Give a duration like 7d, or none for ever.",
         )
     return expires_s
@@ -335,7 +335,7 @@ def _refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Man
 
 def _present_s(now_ms: int) -> int:
     seconds = ms_to_s(now_ms)
-    if seconds >= _S_END:
+    if seconds > LAST_S:
         raise InvalidRequestError(
             f"The clock says {ms_to_text(now_ms)}, which no checkpoint can hold.", todo="Set the clock right."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
-from slatespark.table.clock import Clock, back_off, new_ulid, read_clock
+from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import (
@@ -39,6 +39,7 @@ from slatespark.table.write.protocol import (
     NONCE_BITS,
     Baseline,
     Claim,
+    Prepare,
     RaceLostError,
     claim_epochs,
     clear_active_jobs,
@@ -52,11 +53,13 @@ from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit
+from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced
 from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
 ENGINE = "slatespark"
+RESTORE = "restore"
 
 Outputs = tuple[tuple[NewFile, ...], ...]
 
@@ -287,20 +290,44 @@ class _Commit:
         self._check_last_seq_before_claim(latest_id, latest)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
-        self._settle_definition(latest)
+        definition = self._settle_definition(latest)
         if self._has_history:
             settle_losses(self.stores, self.clock, latest)
-        claim = claim_epochs(self.stores, latest_id, latest, self.clock, write_id=self.job.write_id, attempt=number)
+        prepare, write_id = self._keep_replaced(latest_id, latest, definition), self.job.write_id
+        claim = claim_epochs(
+            self.stores, latest_id, latest, self.clock, write_id=write_id, attempt=number, prepare=prepare
+        )
         return self._publish_claimed(claim)
+
+    def _keep_replaced(self, latest_id: int, latest: Manifest, definition: TableDefinition | None) -> Prepare:
+        """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
+        lifetime_ms = (definition or TableDefinition()).version_retention_ms
+        if lifetime_ms is None and self.job.operation == RESTORE:  # which can be undone in any table
+            lifetime_ms = UNDO_LIFETIME_MS
+        version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
+        replaced = Replaced(version, lifetime_ms)
+
+        def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
+            has_rows = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
+            return replaced.keep(
+                claim,
+                latest_id + 1,
+                wal_end,
+                has_rows=has_rows,
+                now_ms=self.clock.now_ms(),
+                new_id=lambda: new_uuid(self.clock),
+            )
+
+        return prepare
 
     def _check_other_clients(self, latest_id: int, latest: Manifest) -> None:
         if self.options.if_client_active == "fence":
             return
         refuse_foreign_client(self.stores, latest_id, latest, self.job.baseline, now_ms=self.clock.now_ms())
 
-    def _settle_definition(self, latest: Manifest) -> None:
+    def _settle_definition(self, latest: Manifest) -> TableDefinition | None:
         created, merge = self.job.creates, self.options.merge_schema
-        settle_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
+        return settle_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
 
     def _check_last_seq_before_claim(self, latest_id: int, latest: Manifest) -> None:
         if self.options.if_last_seq is not None:

@@ -27,8 +27,8 @@ def settle_growth(
     *,
     created: bool,
     merge: bool,
-) -> None:
-    """Make sure that the definition of a table that stands admits rows encoded by `planned`.
+) -> TableDefinition | None:
+    """Make sure that the definition of a table that stands admits rows encoded by `planned`, and return it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def settle_growth(
     def change(current: TableDefinition | None) -> TableDefinition | None:
         return join_created(current, planned, merge_schema=merge) if created else join_growth(current, planned)
 
-    evolve_definition(stores, clock, manifest, change)
+    return evolve_definition(stores, clock, manifest, change)
 
 
 def evolve_definition(

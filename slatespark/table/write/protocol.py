@@ -5,7 +5,9 @@ Source: spec sections 4.3, 10.1, 12.1, 12.10.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from slatespark.errors import CommitConflictError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import (
@@ -108,10 +110,24 @@ def _create(stores: TableStores, manifest_id: int, data: bytes) -> None:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
 
 
+Prepare: TypeAlias = Callable[[Manifest, Mapping[int, int], int], Manifest]
+
+
 def claim_epochs(
-    stores: TableStores, checked_id: int, checked: Manifest, clock: Clock, *, write_id: str, attempt: int
+    stores: TableStores,
+    checked_id: int,
+    checked: Manifest,
+    clock: Clock,
+    *,
+    write_id: str,
+    attempt: int,
+    prepare: Prepare | None = None,
 ) -> Claim:
     """Claim both epochs right after the manifest that was checked, fence the WAL, and make sure that both held.
+
+    Parameters
+    ----------
+    prepare : what else the claim says: of (claim, sizes of the WAL files by id, first WAL id that is free)
 
     Raises
     ------
@@ -120,7 +136,8 @@ def claim_epochs(
     """
     # The place of the fence is chosen before the claim, as the client does: whoever claims after us fences no lower, so
     # that our fence meets theirs instead of landing in the middle of their files.
-    first_free = _first_free_wal_id(stores, checked)
+    taken = wal_sizes(stores, checked)
+    first_free = _first_free_wal_id(taken, checked)
     claiming = replace(
         checked,
         writer_epoch=checked.writer_epoch + 1,
@@ -128,6 +145,8 @@ def claim_epochs(
         nonce=clock.random_bits(NONCE_BITS),
     )
     manifest_id = checked_id + 1
+    if prepare is not None:
+        claiming = prepare(claiming, taken, first_free)
     check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
     publish_claim(stores.main, manifest_id, write_id, attempt, data)
@@ -140,8 +159,7 @@ def claim_epochs(
     return claim
 
 
-def _first_free_wal_id(stores: TableStores, manifest: Manifest) -> int:
-    taken = wal_sizes(stores, manifest)
+def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:
     number = manifest.replay_after_wal_id + 1
     while number in taken:
         number += 1

@@ -1,0 +1,136 @@
+"""What a commit does so that the version it replaces stays readable for a while: an expiring checkpoint.
+
+It comes with the claim, not with the rows: from then on the version is no longer the newest one, and a
+collector may take whatever nothing pins. Source: design 6.4; spec 12.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.table.history.checkpoints import LAST_S, OWN_NAMES
+from slatespark.table.records import fetch_commit_record
+from slatespark.table.snapshot import fetch_manifest
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_s
+
+RETAINED_NAMES: Final = f"{OWN_NAMES}version/"
+MAX_RETAINED: Final = 1000  # each costs about 80 bytes in every manifest
+UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, where the table keeps none
+
+_MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
+
+
+def is_retained(name: str | None) -> bool:
+    """Tell whether a checkpoint of this name is one that a commit left on the version it replaced."""
+    return name is not None and name.startswith(RETAINED_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The version that a commit replaces.
+
+    Attributes
+    ----------
+    version : its id, as users know it
+    lifetime_ms : how long it stays; None if it does not
+    """
+
+    version: int
+    lifetime_ms: int | None
+
+    def keep(
+        self, claim: Manifest, claim_id: int, wal_end: int, *, has_rows: bool, now_ms: int, new_id: Callable[[], UUID]
+    ) -> Manifest:
+        """Return the claim of a commit with checkpoints on what it replaces.
+
+        Parameters
+        ----------
+        claim, claim_id : the manifest that will claim the epochs
+        wal_end : first WAL id that does not exist
+        has_rows : whether there are WAL files with rows that no version counts on: the claim itself becomes the version
+            that shows them
+        new_id : makes ids of checkpoints
+        """
+        if self.lifetime_ms is None:
+            return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id))
+        versions = (self.version, claim_id) if has_rows else (self.version,)
+        return replace(
+            claim,
+            checkpoints=retained(claim.checkpoints, versions, self.lifetime_ms, now_ms, new_id),
+            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if has_rows else claim.wal_id_last_seen,
+        )
+
+
+def find_replaced(stores: TableStores, number: int, latest: Manifest) -> int:
+    """Return the version that brought what the newest one shows: not those that only changed checkpoints or epochs.
+
+    Parameters
+    ----------
+    number, latest : the newest version
+    """
+    for _ in range(_MAX_STEPS):
+        try:
+            if number <= 1 or fetch_commit_record(stores.main, number) is not None:
+                return number
+            before = fetch_manifest(stores, number - 1)
+        except (SnapshotExpiredError, CorruptDataError, UnsupportedFormatError):  # of what is past, nothing is needed
+            return number
+        if _content(before) != _content(latest):
+            return number
+        number -= 1
+    return number
+
+
+def _content(manifest: Manifest) -> tuple[object, ...]:
+    wal = manifest.replay_after_wal_id, manifest.wal_id_last_seen
+    return manifest.last_l0_seq, wal, manifest.trees()
+
+
+def retained(
+    points: Sequence[Checkpoint],
+    versions: Sequence[int],
+    lifetime_ms: int,
+    now_ms: int,
+    new_id: Callable[[], UUID],
+    *,
+    limit: int = MAX_RETAINED,
+) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints of a table with `versions` kept, and without those of ours that have expired.
+
+    Parameters
+    ----------
+    lifetime_ms : of `versions`, from now
+    limit : of versions kept so; the more of them there are, the farther apart the old ones become
+    """
+    now_s, expires_s = ms_to_s(now_ms), min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
+    others = [point for point in points if not is_retained(point.name)]
+    ours = {point.manifest_id: point for point in points if is_retained(point.name) and _lasts(point, now_s)}
+    for version in versions:
+        point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
+        ours[version] = replace(point, expire_time_s=max(point.expire_time_s, expires_s))
+    return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit))
+
+
+def _lasts(point: Checkpoint, now_s: int) -> bool:
+    return point.expire_time_s == 0 or point.expire_time_s > now_s
+
+
+def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoint]:
+    """Return at most `limit` checkpoints, oldest first: of old ones fewer than of new ones, and always both ends."""
+    while len(points) > max(limit, 2):
+        gaps = ((_relative_gap(points, at, now_s), at) for at in range(1, len(points) - 1))
+        dropped = min(gaps)[1]
+        points = points[:dropped] + points[dropped + 1 :]
+    return points
+
+
+def _relative_gap(points: Sequence[Checkpoint], at: int, now_s: int) -> float:
+    """Return how wide the gap would be without a checkpoint, as a part of its age."""
+    gap_s = points[at + 1].create_time_s - points[at - 1].create_time_s
+    return gap_s / max(1, now_s - points[at].create_time_s)
