@@ -34,6 +34,7 @@ from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
 from slatespark.table.write.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.write.version_sort import VersionSorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def run_task(
 ) -> tuple[NewFile, ...]:
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
     stamp, fold = load.job.stamp(task, load.options), resolve_operator(load.merge_operator)
-    sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    make_sorter = VersionSorter if load.encoder.has_times else TaskSorter
+    sorter = make_sorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
         return upload_task(stores, clock, sorter, load.options, load.job.planned_ms, pace=pace)
 

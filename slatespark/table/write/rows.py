@@ -81,6 +81,11 @@ class RowEncoder:
     expire_at_column: str | None = None
     timestamp_column: str | None = None
 
+    @property
+    def has_times(self) -> bool:
+        """Whether each row says its time, so that a key may have several versions."""
+        return self.timestamp_column is not None
+
     def encode(self, table: pa.Table, stamp: Stamp) -> EncodedRows:
         """Return the rows of a table.
 

@@ -145,18 +145,24 @@ def _sorted_chunks(
     batches: Iterable[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: Fold | None, buffer_bytes: int
 ) -> Iterator[_Chunk]:
     """Collect batches up to `writeBuffer` and sort each lot."""
+    for held, is_last in collect_lots(batches, buffer_bytes):
+        yield _sort_chunk(held, encoder, stamp, fold, is_last=is_last)
+
+
+def collect_lots(batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+    """Yield as many batches as fit the buffer together, and whether they are the last ones."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
         for piece in _pieces(batch, buffer_bytes):
             size = _memory_of(piece)
             if held and held_bytes + size > buffer_bytes:
-                yield _sort_chunk(held, encoder, stamp, fold, is_last=False)
+                yield held, False
                 held, held_bytes = [], 0
             held.append(piece)
             held_bytes += size
     if held:
-        yield _sort_chunk(held, encoder, stamp, fold, is_last=True)
+        yield held, True
 
 
 def _memory_of(batch: pa.RecordBatch) -> int:

@@ -30,7 +30,7 @@ class SortedRows:
 
 
 def one_version_per_key(
-    sources: list[RowColumns], rows: NDArray[np.int64], fold: Fold | None
+    sources: list[RowColumns], rows: NDArray[np.int64], fold: Fold | None, *, first: NDArray[np.bool_] | None = None
 ) -> tuple[list[RowColumns], NDArray[np.int64]]:
     """Keep the last of adjacent rows of one key; an operand that is not alone folds onto what precedes it.
 
@@ -38,12 +38,13 @@ def one_version_per_key(
     ----------
     sources, rows : packed rows; those of one key follow each other, oldest first
     fold : joins operands, None if not given
+    first : (n,) True where rows of another key begin, or of another time; by default where the key changes
 
     Returns
     -------
     Sources (with the folded rows as a further one) and the rows that stay, in the same order.
     """
-    first = new_key_mask(sources, rows)
+    first = new_key_mask(sources, rows) if first is None else first
     if first.all():
         return sources, rows
     last = np.append(first[1:], True)

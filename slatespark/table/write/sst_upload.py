@@ -15,16 +15,18 @@ from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
 from slatespark.format.ulid import Ulid
-from slatespark.kernels import key_lengths, take_rows, value_lengths
+from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.read.fold import row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.throughput import UploadPace
+from slatespark.table.write.version_sort import VersionSorter
 
 STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -72,10 +74,13 @@ def upload_sorted(
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
+    All versions of a key are in one file, unless they are as large as one: then that key ends a file and begins the
+    next, newer versions first.
+
     Parameters
     ----------
     store : of the table
-    pieces : rows in key order, one version per key
+    pieces : rows in key order, newest version first
     options : codec, block, file and filter sizes
     clock : for the random part of file ids
     planned_ms : time part of file ids, the driver's, so that clocks of executors do not matter (spec 1.2)
@@ -83,13 +88,23 @@ def upload_sorted(
     """
     files: list[NewFile] = []
     builder: SstBuilder | None = None
+    reached: bytes | None = None  # the last key of a file that is full
     for piece in pieces:
         for step in _steps(piece, max(1, min(STEP_BYTES, options.sst_bytes // 4))):
+            if builder is not None and reached is not None:
+                same = _count_versions(step, reached)
+                builder.add(step.sources, step.rows[:same])
+                if same == len(step.rows) and builder.estimated_bytes < 2 * options.sst_bytes:
+                    continue
+                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
+                builder, reached = None, None
+                step = SortedRows(step.sources, step.rows[same:])
+            if not len(step.rows):
+                continue
             builder = builder or _new_builder(options, planned_ms)
             builder.add(step.sources, step.rows)
             if builder.estimated_bytes >= options.sst_bytes:
-                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
-                builder = None
+                reached = row_at(step.sources, int(step.rows[-1])).key
     if builder is not None:
         files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
     return tuple(files)
@@ -98,7 +113,7 @@ def upload_sorted(
 def upload_task(
     stores: TableStores,
     clock: Clock,
-    sorter: TaskSorter,
+    sorter: TaskSorter | VersionSorter,
     options: WriteOptions,
     planned_ms: int,
     *,
@@ -126,6 +141,14 @@ def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
         bloom_bits_per_key=options.bloom_bits_per_key,
         created_ms=created_ms,
     )
+
+
+def _count_versions(step: SortedRows, key: bytes) -> int:
+    """Return how many rows at the beginning are of that key."""
+    if row_at(step.sources, int(step.rows[0])).key != key:
+        return 0
+    others = np.flatnonzero(new_key_mask(step.sources, step.rows)[1:])
+    return int(others[0]) + 1 if len(others) else len(step.rows)
 
 
 def _steps(piece: SortedRows, step_bytes: int) -> Iterator[SortedRows]:
