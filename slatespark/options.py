@@ -194,8 +194,10 @@ class ReadOptions:
     )
     read_versions: str = option(
         "readVersions",
-        doc="`latest`, or `all`: every stored version, tombstones and expired ones included, with metadata columns.",
-        parse=parse_choice("latest", "all"),
+        doc="`latest`; `all`: every stored version, tombstones and expired ones included, with metadata columns; or "
+        "`intervals`, of history tables: every version that was ever visible, with `_valid_from`, `_valid_to` and "
+        "`_is_current`.",
+        parse=parse_choice("latest", "all", "intervals"),
         default="latest",
     )
     include_expired: bool = option(
@@ -247,6 +249,8 @@ class ReadOptions:
             raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
         if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
             raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
+        if self.shows_intervals and self.include_deleted:
+            raise OptionError("includeDeleted: a deletion has no interval, it ends one.", todo="Use readVersions=all.")
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
 

@@ -31,6 +31,16 @@ METADATA_TYPES: Final[Mapping[str, pa.DataType]] = {
     "_create_ts": pa.timestamp("us", tz="UTC"),
     "_expire_ts": pa.timestamp("us", tz="UTC"),
 }
+# What a read of intervals adds: from when until when a version was valid, and whether it still is.
+VALID_FROM: Final = "_valid_from"
+VALID_TO: Final = "_valid_to"
+IS_CURRENT: Final = "_is_current"
+VALIDITY_TYPES: Final[Mapping[str, pa.DataType]] = {
+    VALID_FROM: pa.timestamp("us", tz="UTC"),
+    VALID_TO: pa.timestamp("us", tz="UTC"),
+    IS_CURRENT: pa.bool_(),
+}
+_ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_TYPES}
 _OPS: Final = ("put", "delete", "merge")
 
 
@@ -68,19 +78,20 @@ class Projection:
                 fixed_bytes += max(1, item.type.bit_width // 8)
             except ValueError:  # it has no fixed width
                 in_key = name == "_key" or name in self.codec.key_columns
-                of_key, of_value = of_key or in_key, of_value or (not in_key and name not in METADATA_TYPES)
+                of_key, of_value = of_key or in_key, of_value or (not in_key and name not in _ADDED_TYPES)
         return of_key, of_value, fixed_bytes
 
 
 def _type_of(name: str, codec: RowCodec) -> pa.DataType:
     position = codec.schema.get_field_index(name)
-    return codec.schema.field(position).type if position >= 0 else METADATA_TYPES[name]
+    return codec.schema.field(position).type if position >= 0 else _ADDED_TYPES[name]
 
 
-def readable_schema(codec: RowCodec) -> pa.Schema:
-    """Return all columns that a filter may name: those of the table and all metadata columns."""
+def readable_schema(codec: RowCodec, *, intervals: bool = False) -> pa.Schema:
+    """Return all columns that a filter may name: those of the table, all metadata columns, and those of intervals."""
     taken = set(codec.schema.names)
-    extra = [pa.field(name, kind) for name, kind in METADATA_TYPES.items() if name not in taken]
+    added = _ADDED_TYPES if intervals else METADATA_TYPES
+    extra = [pa.field(name, kind) for name, kind in added.items() if name not in taken]
     return pa.schema([*(item.with_nullable(True) for item in codec.schema), *extra])
 
 
@@ -98,7 +109,8 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     SchemaError
         When a column does not exist, or is asked for twice.
     """
-    metadata = (f"_{name}" for name in options.metadata_columns)
+    metadata = [f"_{name}" for name in options.metadata_columns]
+    metadata += VALIDITY_TYPES if options.shows_intervals else ()
     offered = [*codec.schema.names, *(name for name in metadata if name not in codec.schema.names)]
     asked = columns or options.columns or offered
     names = tuple(_resolve_name(name, offered) for name in asked)
@@ -208,8 +220,8 @@ def _metadata(name: str, fields: Fields) -> pa.Array:
         kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
         return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_OPS)).dictionary_decode()
     if name == "_create_ts":
-        return _instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
-    return _instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
+        return instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
+    return instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
 
 
 def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
@@ -217,8 +229,8 @@ def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def _instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
-    """Return ms as timestamps; what microseconds cannot hold is set to the nearest they can."""
+def instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
+    """Return ms as timestamps, null where absent; what microseconds cannot hold is set to the nearest they can."""
     limit = MAX_MS // 1000
     return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))
 

@@ -7,7 +7,7 @@ column that nobody asked for is never decoded.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SMALL_BATCH_ROWS: Final = 8192
 SMALL_BATCH_BYTES: Final = 1 << 20
 
+_NOTHING: Final[Mapping[str, pa.Array]] = {}
 _MOST: Final = 0.5  # above this share of rows kept, one pass over all columns is cheaper than two
 
 
@@ -65,10 +66,19 @@ class Materialiser:
         self._first = projection.names if residual is None else tuple(residual.columns)
         self._keeps_most = False
 
-    def batches(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are kept."""
+    def batches(
+        self, sources: Sequence[RowColumns], rows: NDArray[np.int64], known: Mapping[str, pa.Array] = _NOTHING
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are kept.
+
+        Parameters
+        ----------
+        sources, rows : packed rows
+        known : columns that are not decoded, one value for each row
+        """
         for start, end in cut_batches(sources, rows, self._projection):
-            batch = self._batch(_Rows(sources, rows[start:end], {}))
+            given = {name: column.slice(start, end - start) for name, column in known.items()}
+            batch = self._batch(_Rows(sources, rows[start:end], given))
             if len(batch):
                 yield batch
 

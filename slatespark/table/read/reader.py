@@ -16,6 +16,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, resolve_definition
+from slatespark.table.history.floor import history_floor
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
@@ -23,6 +24,7 @@ from slatespark.table.read.materialise import Tally
 from slatespark.table.read.plan import Layer, Split, cut_layers, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.validity import ValiditySettings
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
 
@@ -101,7 +103,7 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
 def _renewed(projection: Projection, codec: RowCodec) -> Projection:
     """Return a projection made earlier with the table's present codec; its columns must be what they were."""
     renewed = replace(projection, codec=codec)
-    lost = [name for name in projection.names if name not in readable_schema(codec).names]
+    lost = [name for name in projection.names if name not in readable_schema(codec, intervals=True).names]
     if lost or renewed.schema != projection.schema:
         raise SchemaError(
             "The columns of the table have changed since they were looked at.", todo="Load the table again."
@@ -121,7 +123,7 @@ def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -
     from slatespark.encoding.predicates import bind_filter, parse_filter  # most reads have no filter
 
     given = () if options.filter is None else parse_filter(options.filter)
-    return bind_filter((*given, *pushed), readable_schema(codec))
+    return bind_filter((*given, *pushed), readable_schema(codec, intervals=options.shows_intervals))
 
 
 def _plan_keys(
@@ -195,7 +197,25 @@ def _settings(
         residual=residual,
         ignore_undecodable=options.ignore_undecodable,
         retired_ms=retired_until_ms(definition.retention_ms, snapshot.now_ms) if hides_expired else None,
+        validity=_validity(stores, snapshot, definition, options) if options.shows_intervals else None,
         table=stores.url,
+    )
+
+
+def _validity(
+    stores: TableStores, snapshot: Snapshot, definition: TableDefinition, options: ReadOptions
+) -> ValiditySettings:
+    if not definition.has_history:
+        raise OptionError(
+            f"readVersions=intervals: {stores.url} is no history table.",
+            why="Other tables keep older versions only by chance.",
+            todo="Create the table with history=true.",
+        )
+    return ValiditySettings(
+        now_ms=snapshot.now_ms,
+        ends_by_expiry=not options.include_expired,
+        retention_ms=definition.retention_ms,
+        floor_ms=history_floor(stores, snapshot.manifest, definition),
     )
 
 

@@ -23,6 +23,7 @@ from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.retention import hide_retired, is_retired, may_be_due
+from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -48,6 +49,7 @@ class ScanSettings:
     residual : of the visible rows only those are shown for which it is true; None shows all
     ignore_undecodable : leave out rows that do not decode
     retired_ms : rows created at or before it are hidden by the table's retention; None hides none
+    validity : show all versions with the intervals in which they were valid; None shows rows as usual
     table : where the table is, for messages
     """
 
@@ -60,6 +62,7 @@ class ScanSettings:
     residual: Filter | None = None
     ignore_undecodable: bool = False
     retired_ms: int | None = None
+    validity: ValiditySettings | None = None
     table: str = ""
 
 
@@ -81,17 +84,33 @@ def scan_split(
         settings.projection, settings.residual, settings.table, counted if settings.ignore_undecodable else None
     )
     try:
-        yield from join_small(
-            batch
+        windows = (
+            (sources, selection.rows)
             for cursors in _open_chunks(stores, split, settings)
             for sources, selection in visible_windows(
                 cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
             )
-            for batch in made.batches(sources, selection.rows)
         )
+        if settings.validity is not None:
+            yield from join_small(_interval_batches(windows, settings, settings.validity, made))
+        else:
+            yield from join_small(batch for found in windows for batch in made.batches(*found))
     finally:
         if tally is None:
             counted.warn(settings.table)
+
+
+def _interval_batches(
+    windows: Iterator[tuple[list[RowColumns], NDArray[np.int64]]],
+    settings: ScanSettings,
+    validity: ValiditySettings,
+    made: Materialiser,
+) -> Iterator[pa.RecordBatch]:
+    own = settings.projection.codec.schema.names
+    for found in valid_intervals(windows, validity, settings.fold):
+        columns = interval_columns(found, validity.now_ms)
+        sources, rows, *_ = found
+        yield from made.batches(sources, rows, {name: columns[name] for name in columns if name not in own})
 
 
 def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[list[LayerCursor]]:

@@ -1,0 +1,227 @@
+"""From when until when each version of a history table was valid: rows with both ends, as of an SCD-2 table.
+
+A version is valid from its create_ts until the next version of its key, or until it expires or retires, whichever comes
+first: at any instant in between, a read as of then shows it. So an end needs the newer versions of a key, which come
+first; what is kept of them across windows is one number, and of merge operands the rows that wait for what lies below.
+Source: design section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.errors import UnsupportedFormatError
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.kernels import gather_fields, new_key_mask
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.table.read.arrow import IS_CURRENT, VALID_FROM, VALID_TO, instants
+from slatespark.table.read.fold import Fold, fold_rows, row_at
+from slatespark.units import MAX_MS, MIN_MS
+
+_POSITION_MASK: Final = (1 << ROW_BITS) - 1
+_ALWAYS: Final = MIN_MS  # where a version without create_ts begins
+_OPEN: Final = MAX_MS  # where a version that is still valid ends
+
+# Sources, packed rows, and for each row [start, end).
+Intervals: TypeAlias = tuple[Sequence[RowColumns], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class ValiditySettings:
+    """What decides how long a version is valid, and which ones are shown.
+
+    Attributes
+    ----------
+    now_ms : the instant at which a version is current or not
+    ends_by_expiry : whether expiry and retention end a version
+    retention_ms : of the table
+    floor_ms : versions that were over by then are left out, since others that were valid then may be gone
+    """
+
+    now_ms: int
+    ends_by_expiry: bool = True
+    retention_ms: int | None = None
+    floor_ms: int | None = None
+
+
+def valid_intervals(
+    windows: Iterable[tuple[Sequence[RowColumns], NDArray[np.int64]]], settings: ValiditySettings, fold: Fold | None
+) -> Iterator[Intervals]:
+    """Yield the versions that were ever valid, with their intervals.
+
+    Parameters
+    ----------
+    windows : all versions, keys ascending, of a key the newest first; a key may go on in the next window
+    settings : see there
+    fold : what merge operands need
+
+    Raises
+    ------
+    OptionError
+        When there are operands and no operator.
+    UnsupportedFormatError
+        When the operands of a key are not in the order of their times.
+    """
+    tracker = _Tracker(settings, fold)
+    for sources, rows in windows:
+        yield from tracker.of_window(sources, rows)
+    yield from tracker.flush()
+
+
+def interval_columns(found: Intervals, now_ms: int) -> dict[str, pa.Array]:
+    """Return the three columns of rows and their intervals."""
+    _, _, starts, ends = found
+    return {
+        VALID_FROM: instants(starts, starts == _ALWAYS),
+        VALID_TO: instants(ends, ends == _OPEN),
+        IS_CURRENT: pa.array((starts <= now_ms) & (ends > now_ms)),
+    }
+
+
+class _Tracker:
+    """The state between windows: the last key, since when it has newer versions, and operands that wait."""
+
+    def __init__(self, settings: ValiditySettings, fold: Fold | None) -> None:
+        self._settings, self._fold = settings, fold
+        self._key: bytes | None = None
+        self._closing = _OPEN
+        self._operands: list[tuple[Row, int]] = []
+
+    def of_window(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Iterator[Intervals]:
+        if not len(rows):
+            return
+        fields = gather_fields(sources, rows)
+        starts = np.where(fields.flags & HAS_CREATE, fields.create_ts, _ALWAYS)
+        closings, heads = self._closings(sources, rows, starts)
+        if self._operands or (fields.flags & MERGE).any():
+            yield from self._one_by_one(sources, rows, closings, heads)
+            return
+        ends = closings
+        if self._settings.ends_by_expiry:
+            ends = np.minimum(ends, np.where(fields.flags & HAS_EXPIRE, fields.expire_ts, _OPEN))
+            if self._settings.retention_ms is not None:
+                ends = np.minimum(ends, np.where(fields.flags & HAS_CREATE, self._retired_at(fields.create_ts), _OPEN))
+        shown = ((fields.flags & TOMBSTONE) == 0) & self._is_shown(starts, ends)
+        if shown.any():
+            yield sources, rows[shown], starts[shown], ends[shown]
+
+    def _closings(
+        self, sources: Sequence[RowColumns], rows: NDArray[np.int64], starts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return when each version gives way to a newer one, and which is the newest of its key."""
+        heads = new_key_mask(sources, rows)
+        heads[0] = _key_at(sources, int(rows[0])) != self._key
+        closings = np.append(np.int64(_OPEN if heads[0] else self._closing), starts[:-1])
+        closings[heads] = _OPEN
+        for at in np.flatnonzero(~heads & (starts > closings)).tolist():  # rare: newer, and yet of an earlier time
+            after = at + 1
+            while after < len(rows) and not heads[after]:
+                closings[after] = min(closings[after], closings[after - 1])
+                after += 1
+        self._key = _key_at(sources, int(rows[-1]))
+        self._closing = int(min(closings[-1], starts[-1]))
+        return closings, heads
+
+    def _is_shown(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        lasts = starts < ends
+        return lasts if self._settings.floor_ms is None else lasts & (ends > self._settings.floor_ms)
+
+    def _retired_at(self, create_ts: NDArray[np.int64]) -> NDArray[np.int64]:
+        retention_ms = self._settings.retention_ms
+        if retention_ms is None:
+            return np.full(len(create_ts), _OPEN, np.int64)
+        return np.where(create_ts > _OPEN - retention_ms, _OPEN, create_ts + retention_ms)
+
+    # --- merge operands: each makes a new row of what lies below it ---------------------------------------------------
+
+    def _one_by_one(
+        self,
+        sources: Sequence[RowColumns],
+        rows: NDArray[np.int64],
+        closings: NDArray[np.int64],
+        heads: NDArray[np.bool_],
+    ) -> Iterator[Intervals]:
+        made: list[tuple[Row, int, int]] = []
+        for packed, closing, head in zip(rows.tolist(), closings.tolist(), heads.tolist(), strict=True):
+            if head:
+                made += self._settled(None)
+            row = row_at(sources, packed)
+            if row.kind is RowKind.MERGE:
+                self._operands.append((row, closing))
+            else:
+                made += self._settled(row)
+                if row.kind is RowKind.PUT:
+                    made += self._states([row], _start_of(row), closing)
+        yield from self._as_intervals(made)
+
+    def flush(self) -> Iterator[Intervals]:
+        """Yield what the last key's operands make of nothing."""
+        yield from self._as_intervals(self._settled(None))
+
+    def _settled(self, base: Row | None) -> list[tuple[Row, int, int]]:
+        """Return what the waiting operands make of the version below them, newest first."""
+        _check_order([*(row for row, _ in self._operands), *([] if base is None else [base])])
+        below = [base] if base is not None and base.kind is RowKind.PUT else []
+        states: list[list[tuple[Row, int, int]]] = []
+        for operand, closing in reversed(self._operands):
+            below = [operand, *below]
+            states.append(self._states(below, _start_of(operand), closing))
+            if all(row.expire_ts_ms is None for row in below):
+                below = [fold_rows(below, self._fold)]  # it stands for all of them from here on
+        self._operands = []
+        return [state for made in reversed(states) for state in made]
+
+    def _states(self, versions: list[Row], start: int, end: int) -> list[tuple[Row, int, int]]:
+        """Return the rows that versions of a key, newest to oldest, make from `start` on; one that expires parts it."""
+        expires = self._expiry_of
+        edges = sorted({start, end, *(expires(row) for row in versions if start < expires(row) < end)})
+        found: list[tuple[Row, int, int]] = []
+        for low, high in pairwise(edges if start < end else []):
+            live = [row for row in versions if expires(row) > low]
+            if not live:
+                continue
+            row = live[0] if live[0].kind is RowKind.PUT else fold_rows(live, self._fold)
+            created = [] if row.create_ts_ms is None else [row.create_ts_ms]
+            retired = self._retired_at(np.array(created, np.int64)).tolist() if self._settings.ends_by_expiry else []
+            stop = min([high, *retired])
+            if low < stop:
+                found.append((row, low, stop))
+        return found[::-1]
+
+    def _expiry_of(self, row: Row) -> int:
+        return row.expire_ts_ms if self._settings.ends_by_expiry and row.expire_ts_ms is not None else _OPEN
+
+    def _as_intervals(self, made: list[tuple[Row, int, int]]) -> Iterator[Intervals]:
+        floor_ms = self._settings.floor_ms
+        kept = [state for state in made if floor_ms is None or state[2] > floor_ms]
+        if kept:
+            edges = np.array([state[1:] for state in kept], np.int64)
+            rows = np.arange(len(kept), dtype=np.int64)
+            yield [rows_to_columns([state[0] for state in kept])], rows, edges[:, 0], edges[:, 1]
+
+
+def _start_of(row: Row) -> int:
+    return _ALWAYS if row.create_ts_ms is None else row.create_ts_ms
+
+
+def _check_order(rows: Sequence[Row]) -> None:
+    """Refuse operands of which one would count before what it folds onto: their row has no single beginning."""
+    for newer, older in pairwise(rows):
+        if _start_of(newer) < _start_of(older):
+            raise UnsupportedFormatError(
+                f"Key {newer.key.hex()} holds a merge operand, seq {newer.seq}, that is older by its time than the "
+                f"version below it, seq {older.seq}.",
+                why="Nobody can say from when until when such rows were valid.",
+                todo="Use readVersions=all, or read as of the instants that you need.",
+            )
+
+
+def _key_at(sources: Sequence[RowColumns], packed: int) -> bytes:
+    return sources[packed >> ROW_BITS].key(packed & _POSITION_MASK)

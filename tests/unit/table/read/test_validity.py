@@ -1,0 +1,177 @@
+"""An interval holds exactly the instants as of which a read shows that row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark.errors import OptionError, UnsupportedFormatError
+from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.kernels import merge_visible, take_rows
+from slatespark.kernels.columns import Visibility
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.fold import fold_selection, resolve_operator
+from slatespark.table.read.retention import hide_retired, retired_until_ms
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
+from slatespark.units import MAX_MS, MIN_MS
+from tests.unit.table.layers import Shape, new_stores, shapes
+
+CONCAT = resolve_operator("concat")
+EVERYTHING = Visibility(2**64 - 1, 0, all_versions=True)
+
+Found = list[tuple[Row, int, int]]
+
+
+def intervals(rows: Iterable[Row], settings: ValiditySettings | None = None, fold: Any = None) -> Found:
+    columns = rows_to_columns(list(rows))
+    windows = [([columns], np.arange(len(columns), dtype=np.int64))]
+    return collected(valid_intervals(windows, settings or ValiditySettings(0), fold))
+
+
+def collected(parts: Iterable[Any]) -> Found:
+    found: Found = []
+    for sources, rows, starts, ends in parts:
+        shown = columns_to_rows(take_rows(sources, rows))
+        found += zip(shown, starts.tolist(), ends.tolist(), strict=True)
+    return found
+
+
+def put(seq: int, created: int | None, expires: int | None = None, key: bytes = b"k") -> Row:
+    return Row(key, seq, RowKind.PUT, b"%d" % seq, created, expires)
+
+
+def delete(seq: int, created: int | None) -> Row:
+    return Row(b"k", seq, RowKind.DELETE, b"", created, None)
+
+
+def spans(found: Found) -> list[tuple[int, int, int]]:
+    return [(row.seq, start, end) for row, start, end in found]
+
+
+def test_a_version_ends_where_the_next_begins() -> None:
+    assert spans(intervals([put(3, 30), put(2, 20), put(1, 10), put(9, 5, key=b"l")])) == [
+        (3, 30, MAX_MS),
+        (2, 20, 30),
+        (1, 10, 20),
+        (9, 5, MAX_MS),
+    ]
+
+
+def test_a_deletion_closes_and_has_no_interval() -> None:
+    assert spans(intervals([put(3, 30), delete(2, 20), put(1, 10)])) == [(3, 30, MAX_MS), (1, 10, 20)]
+
+
+def test_an_expiry_closes_if_it_comes_first() -> None:
+    assert spans(intervals([put(2, 20, 25), put(1, 10, 100)])) == [(2, 20, 25), (1, 10, 20)]
+    kept = ValiditySettings(0, ends_by_expiry=False)
+    assert spans(intervals([put(2, 20, 25), put(1, 10, 15)], kept)) == [(2, 20, MAX_MS), (1, 10, 20)]
+
+
+def test_what_no_read_ever_showed_has_no_interval() -> None:
+    assert spans(intervals([put(3, 10), put(2, 10), put(1, 10, 10)])) == [(3, 10, MAX_MS)]
+    assert spans(intervals([put(2, None), put(1, 10)])) == [(2, MIN_MS, MAX_MS)]
+    assert spans(intervals([put(1, 10, 10)])) == []
+
+
+def test_versions_whose_times_are_out_of_order() -> None:
+    assert spans(intervals([put(4, 10), put(3, 30), put(2, 20), put(1, 5)])) == [(4, 10, MAX_MS), (1, 5, 10)]
+
+
+def test_retention_ends_a_version() -> None:
+    found = intervals([put(2, 20), put(1, 10)], ValiditySettings(0, retention_ms=5))
+    assert spans(found) == [(2, 20, 25), (1, 10, 15)]
+
+
+def test_what_was_over_by_the_floor_is_left_out() -> None:
+    rows = [put(3, 30), put(2, 20), put(1, 10)]
+    assert spans(intervals(rows, ValiditySettings(0, floor_ms=20))) == [(3, 30, MAX_MS), (2, 20, 30)]
+    assert spans(intervals(rows, ValiditySettings(0, floor_ms=19)))[-1] == (1, 10, 20)
+
+
+def test_operands_make_new_rows_of_what_lies_below() -> None:
+    operands = [Row(b"k", seq, RowKind.MERGE, b"+%d" % seq, 10 * seq, None) for seq in (4, 3)]
+    found = intervals([*operands, put(2, 20), put(1, 10)], fold=CONCAT)
+    assert [(row.value, start, end) for row, start, end in found] == [
+        (b"2+3+4", 40, MAX_MS),
+        (b"2+3", 30, 40),
+        (b"2", 20, 30),
+        (b"1", 10, 20),
+    ]
+    with pytest.raises(OptionError, match="mergeOperator"):
+        intervals(operands)
+
+
+def test_an_operand_that_expires_parts_its_row() -> None:
+    operand = Row(b"k", 2, RowKind.MERGE, b"+", 20, 25)
+    found = intervals([operand, put(1, 10)], fold=CONCAT)
+    assert [(row.value, start, end) for row, start, end in found] == [
+        (b"1", 25, MAX_MS),
+        (b"1+", 20, 25),
+        (b"1", 10, 20),
+    ]
+
+
+def test_the_columns() -> None:
+    rows = rows_to_columns([put(3, 3), put(2, 2), put(1, None)])
+    [found] = valid_intervals([([rows], np.arange(3, dtype=np.int64))], ValiditySettings(0), None)
+    columns = {name: column.cast("int64") for name, column in interval_columns(found, now_ms=2).items()}
+    assert {name: column.to_pylist() for name, column in columns.items()} == {
+        "_valid_from": [3000, 2000, None],
+        "_valid_to": [None, 3000, 2000],
+        "_is_current": [0, 1, 0],
+    }
+
+
+def test_operands_out_of_order_are_refused() -> None:
+    operand = Row(b"k", 2, RowKind.MERGE, b"+", 5, None)
+    for base in (put(1, 10), delete(1, 10)):
+        with pytest.raises(UnsupportedFormatError, match=r"seq 2, that is older by its time than .* seq 1"):
+            intervals([operand, base], fold=CONCAT)
+
+
+def timed(shape: Shape) -> Shape:
+    """Give every operand, and what lies below it, a time: without one they cannot be put in order."""
+    layers = tuple(
+        tuple(replace(row, create_ts_ms=row.seq if row.kind is RowKind.MERGE else row.create_ts_ms) for row in rows)
+        for rows in shape.layers
+    )
+    return replace(shape, layers=layers)
+
+
+def shown_as_of(shape: Shape, instant: int, retention_ms: int | None) -> list[tuple[bytes, bytes]]:
+    """The answer: one merge of all rows, as of an instant."""
+    sources = [rows_to_columns(rows) for rows in shape.layers]
+    lows, highs = np.zeros(len(sources), np.int64), np.array([len(rows) for rows in sources], np.int64)
+    selection = merge_visible(sources, lows, highs, Visibility(2**64 - 1, instant, max_create_ts_ms=instant))
+    retired_ms = retired_until_ms(retention_ms, instant)
+    if retired_ms is not None:
+        selection = hide_retired(sources, selection, retired_ms)
+    folded, selection = fold_selection(list(sources), selection, CONCAT)
+    return [(row.key, row.value) for row in columns_to_rows(take_rows(folded, selection.rows))]
+
+
+@settings(max_examples=60)
+@given(
+    shapes().map(timed),
+    st.sampled_from([1, 60, 300, 1 << 20]),
+    st.none() | st.integers(0, 200),
+    st.lists(st.integers(-1, 420)),
+)
+def test_at_any_instant_the_intervals_are_the_table(
+    shape: Shape, window_bytes: int, retention_ms: int | None, instants: list[int]
+) -> None:
+    stores = new_stores()
+    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in shape.store(stores)]
+    windows = ((sources, selection.rows) for sources, selection in visible_windows(cursors, EVERYTHING, None))
+    found = collected(valid_intervals(windows, ValiditySettings(0, retention_ms=retention_ms), CONCAT))
+    edges = {edge for _, start, end in found for edge in (start, end)} - {MIN_MS, MAX_MS}
+    for instant in {*instants, *edges, *(edge - 1 for edge in edges)}:
+        valid = sorted((row.key, row.value) for row, start, end in found if start <= instant < end)
+        assert valid == sorted(shown_as_of(shape, instant, retention_ms))
