@@ -16,6 +16,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 
 VERSION: Final = 1  # on disk, do not change
@@ -23,12 +26,15 @@ INTERVAL_S: Final = 60  # a point is taken only this long after the last one
 MAX_POINTS: Final = 8192  # above it every second point goes
 
 _HEAD = struct.Struct("<BI")
-_COUNT_BITS: Final = 32
-_VALUE_BITS: Final = 64
-_U64: Final = (1 << 64) - 1
-# (largest change, prefix, bits of the prefix, bits of the change); on disk, do not change
-_FORMS: Final = ((63, 0b10, 2, 7), (255, 0b110, 3, 9), (2047, 0b1110, 4, 12), ((1 << 31) - 1, 0b1111, 4, 32))
-_WIDTHS: Final = (0, 7, 9, 12, 32)  # bits of the change, by leading ones
+_STREAM_HEAD = struct.Struct(">I")  # number of values
+_FIRST = struct.Struct(">q")
+# Five forms, by the ones that a value starts with; on disk, do not change.
+_LIMITS: Final = np.array([0, 63, 255, 2047])  # largest change of a form; the last one holds all others
+_PREFIXES: Final = np.array([0b0, 0b10, 0b110, 0b1110, 0b1111], np.uint64)
+_PREFIX_BITS: Final = np.array([1, 2, 3, 4, 4])
+_CHANGE_BITS: Final = np.array([0, 7, 9, 12, 32])
+_BITS: Final = _PREFIX_BITS + _CHANGE_BITS
+_WORD_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +97,9 @@ def _change_fits(values: list[int]) -> bool:
 def encode_sequence_tracker(tracker: SequenceTracker) -> bytes:
     """Return the bytes of a tracker; one without points has bytes too (the client stops at an empty field)."""
     head = _HEAD.pack(VERSION, len(tracker.points))
-    seqs, seconds = [seq for seq, _ in tracker.points], [at for _, at in tracker.points]
-    return head + _encode_gorilla(seqs) + _encode_gorilla(seconds)
+    seqs = np.fromiter((seq for seq, _ in tracker.points), np.uint64, len(tracker.points))
+    seconds = np.fromiter((at for _, at in tracker.points), np.int64, len(tracker.points))
+    return head + _encode_gorilla(seqs.view(np.int64)) + _encode_gorilla(seconds)
 
 
 def decode_sequence_tracker(data: bytes) -> SequenceTracker:
@@ -111,67 +118,88 @@ def decode_sequence_tracker(data: bytes) -> SequenceTracker:
         raise UnsupportedFormatError(f"Sequence tracker has version {version}, expected {VERSION}.")
     seqs, used = _decode_gorilla(data[_HEAD.size :], count)
     seconds, _ = _decode_gorilla(data[_HEAD.size + used :], count)
-    return SequenceTracker(tuple(zip((seq & _U64 for seq in seqs), seconds, strict=True)))
+    return SequenceTracker(tuple(zip(seqs.view(np.uint64).tolist(), seconds.tolist(), strict=True)))
 
 
-def _signed(value: int, bits: int) -> int:
-    """Two's complement of the low `bits` of `value`."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> bits - 1 else value
+def _encode_gorilla(values: NDArray[np.int64]) -> bytes:
+    """Return the stream of int64 values; a change beyond 32 bits is cut off, as by the client."""
+    head = _STREAM_HEAD.pack(len(values))
+    if not len(values):
+        return head
+    changes = np.diff(np.diff(values, prepend=values[0]))  # the first distance counts as a change from none
+    # The absolute value of the smallest int64 stays negative, and takes the last form none the less.
+    form = np.where(changes == np.iinfo(np.int64).min, 4, np.searchsorted(_LIMITS, np.abs(changes)))
+    masks = (np.uint64(1) << _CHANGE_BITS[form].astype(np.uint64)) - np.uint64(1)
+    codes = _PREFIXES[form] << _CHANGE_BITS[form].astype(np.uint64) | changes.view(np.uint64) & masks
+    return head + _FIRST.pack(int(values[0])) + _pack_bits(codes, _BITS[form])
 
 
-def _encode_gorilla(values: list[int]) -> bytes:
-    bits: list[str] = [f"{len(values):0{_COUNT_BITS}b}"]
-    before, distance = 0, 0
-    for place, value in enumerate(_signed(value, _VALUE_BITS) for value in values):
-        if place == 0:
-            bits.append(f"{value & _U64:0{_VALUE_BITS}b}")
-        else:
-            bits.append(_change_bits(value - before - distance))
-            distance = value - before
-        before = value
-    text = "".join(bits)
-    text += "0" * (-len(text) % 8)
-    return int(text, 2).to_bytes(len(text) // 8, "big")
+def _pack_bits(codes: NDArray[np.uint64], bits: NDArray[np.int64]) -> bytes:
+    """Return the low `bits` of each code, one behind the other, filled up to a byte with zeros.
+
+    Requires: no code of more than 64 bits, no other bits set.
+    """
+    if not len(codes):
+        return b""
+    ends = np.cumsum(bits)
+    total, starts = int(ends[-1]), ends - bits
+    words = np.zeros(total // _WORD_BITS + 2, np.uint64)
+    word, left = starts // _WORD_BITS, _WORD_BITS - starts % _WORD_BITS - bits  # room behind a code in its word
+    fits = np.maximum(left, 0).astype(np.uint64), np.maximum(-left, 0).astype(np.uint64)
+    firsts = np.flatnonzero(np.diff(word, prepend=-1))
+    words[word[firsts]] = np.bitwise_or.reduceat(codes << fits[0] >> fits[1], firsts)
+    over = left < 0  # at most one code per word
+    words[word[over] + 1] |= codes[over] << (_WORD_BITS + left[over]).astype(np.uint64)
+    return words.astype(">u8").tobytes()[: -(-total // 8)]
 
 
-def _change_bits(change: int) -> str:
-    if change == 0:
-        return "0"
-    for limit, prefix, prefix_bits, change_bits in _FORMS:
-        if abs(change) <= limit or change_bits == 32:  # beyond 32 bits the client cuts off; `record` keeps us from it
-            return f"{prefix << change_bits | change & ((1 << change_bits) - 1):0{prefix_bits + change_bits}b}"
-    raise AssertionError("unreachable")
-
-
-def _decode_gorilla(data: bytes, expected: int) -> tuple[list[int], int]:
+def _decode_gorilla(data: bytes, expected: int) -> tuple[NDArray[np.int64], int]:
     """Return the values of a stream, and the bytes it takes."""
-    total = len(data) * 8
-    if total < _COUNT_BITS:
+    if len(data) < _STREAM_HEAD.size:
         raise CorruptDataError("Sequence tracker ends inside a count.")
-    count = int.from_bytes(data[:4], "big")
+    (count,) = _STREAM_HEAD.unpack_from(data)
     if count != expected:
         raise CorruptDataError(f"Sequence tracker holds {count} values, its head says {expected}.")
     if count == 0:
-        return [], 4
-    at = _COUNT_BITS + _VALUE_BITS
-    if at + count - 1 > total:  # a value takes a bit at least: nothing is allocated for a wild count
+        return np.empty(0, np.int64), _STREAM_HEAD.size
+    body = _STREAM_HEAD.size + _FIRST.size
+    if body > len(data) or count - 1 > (len(data) - body) * 8:  # a value takes a bit at least
         raise CorruptDataError(f"Sequence tracker ends before its {count} values.")
-    value, distance = _signed(int.from_bytes(data[4:12], "big"), _VALUE_BITS), 0
-    values = [value]
-    padded = data + bytes(8)  # so that a window may be read at the end
-    for _ in range(count - 1):
-        # 40 bits; the longest form has 36
-        window = int.from_bytes(padded[at >> 3 : (at >> 3) + 6], "big") >> 8 - (at & 7)
-        ones = 0
-        while ones < 4 and window >> 39 - ones & 1:
-            ones += 1
-        prefix_bits, change_bits = min(ones + 1, 4), _WIDTHS[ones]
-        if change_bits:
-            distance += _signed(window >> 40 - prefix_bits - change_bits, change_bits)
-        at += prefix_bits + change_bits
-        if at > total:
-            raise CorruptDataError(f"Sequence tracker ends before its {count} values.")
-        value = _signed(value + distance, _VALUE_BITS)
-        values.append(value)
-    return values, (at + 7) // 8
+    changes, used = _decode_changes(data[body:], count - 1)
+    values = np.empty(count, np.int64)
+    (values[0],) = _FIRST.unpack_from(data, _STREAM_HEAD.size)
+    values[1:] = values[0] + np.cumsum(np.cumsum(changes))  # beyond 64 bits it wraps, as it does for the client
+    return values, body + used
+
+
+def _decode_changes(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
+    """Return so many changes, and the bytes that they take."""
+    longest = min(len(data), (count * int(_BITS.max()) + 7) // 8)
+    octets = np.zeros(longest + 8, np.uint8)  # so that a window may be read at the end
+    octets[:longest] = np.frombuffer(data, np.uint8, longest)
+    form = _forms(octets)
+    sizes = _BITS.astype(np.uint8)[form].tobytes()
+    starts, at = [], 0
+    for _ in range(count):  # where a value starts, only its predecessors say; the rest is done for all at once
+        if at >= longest * 8:
+            break
+        starts.append(at)
+        at += sizes[at]
+    if len(starts) < count or at > longest * 8:
+        raise CorruptDataError(f"Sequence tracker ends before its {count + 1} values.")
+    places = np.array(starts, np.int64)
+    windows = octets[(places >> 3)[:, None] + np.arange(8)].view(">u8")[:, 0].astype(np.uint64)
+    chosen = form[places]
+    windows <<= (places & 7).astype(np.uint64) + _PREFIX_BITS.astype(np.uint64)[chosen]
+    signed = windows.view(np.int64) >> np.minimum(_WORD_BITS - _CHANGE_BITS, _WORD_BITS - 1)[chosen]
+    return np.where(chosen == 0, 0, signed), (at + 7) // 8
+
+
+def _forms(octets: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return, for each bit but the last three, how many ones a value that starts there begins with, four at most."""
+    bits = np.unpackbits(octets)
+    one = bits[:-3]
+    two = one & bits[1:-2]
+    three = two & bits[2:-1]
+    ones: NDArray[np.uint8] = one + two + three + (three & bits[3:])
+    return ones
