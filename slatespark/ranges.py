@@ -84,6 +84,22 @@ def key_after(key: bytes) -> bytes:
     return key + b"\0"
 
 
+def ranges_outside(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the keys that lie in none of the ranges.
+
+    Requires: ranges ascending, not overlapping, none empty; they may touch.
+    """
+    outside = []
+    start: bytes | None = b""
+    for item in ranges:
+        assert start is not None  # nothing follows an unbounded range
+        outside.append(KeyRange(start, item.start))
+        start = item.end
+    if start is not None:
+        outside.append(KeyRange(start))
+    return tuple(item for item in outside if not item.is_empty())
+
+
 def point_range(key: bytes) -> KeyRange:
     """Return the range that holds `key` alone."""
     return KeyRange(key, key_after(key))

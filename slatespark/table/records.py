@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.paths import numbered
+from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectMeta, ObjectStore, run_together
 from slatespark.units import MAX_MS
 
@@ -57,6 +58,7 @@ class CommitRecord:
     removed : ids of the SSTs that the version before showed and this one does not
     compactor_epoch : the value the commit left
     delete_rate : bytes per second at which a reap deleted; None for other operations
+    replaced : key intervals of which it left nothing as it was, `[start, end)` in hexadecimal; end None is open
     """
 
     manifest_id: int
@@ -72,6 +74,12 @@ class CommitRecord:
     removed: Sequence[str] = ()
     compactor_epoch: int = 0
     delete_rate: int | None = None
+    replaced: Sequence[tuple[str, str | None]] = ()
+
+
+def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
+    """Return a range as commit records hold it."""
+    return keys.start.hex(), None if keys.end is None else keys.end.hex()
 
 
 def _commit_path(manifest_id: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slatespark.errors import (
     ClockRegressionError,
@@ -17,9 +18,10 @@ from slatespark.errors import (
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.kernels import lower_bound
 from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS
+from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -27,6 +29,7 @@ from slatespark.table.records import (
     CommitRecord,
     delete_lease,
     merge_counts,
+    hex_bounds,
     publish_commit_record,
     publish_lease,
 )
@@ -52,7 +55,7 @@ from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit
+from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, replaced_ranges
 from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced
 from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS, ms_to_text
@@ -442,7 +445,7 @@ class _Commit:
         reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
         if not self.edit.keeps_wal:
             return (), reached_seq, tick_ms
-        pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
+        pieces = [SortedRows([rows], kept) for kept in _rows_outside(rows, replaced_ranges(self.edit))]
         files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
         return files, reached_seq, tick_ms
 
@@ -491,3 +494,16 @@ class _Commit:
 def _highest_tick(rows: RowColumns) -> int | None:
     stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
     return int(stamped.max()) if len(stamped) else None
+            replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
+def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:
+    """Return the positions of the rows whose keys lie in none of the ranges."""
+    spans = (
+        (
+            lower_bound(rows, keys.start, 0, len(rows)),
+            len(rows) if keys.end is None else lower_bound(rows, keys.end, 0, len(rows)),
+        )
+        for keys in ranges_outside(ranges)
+    )
+    return [np.arange(low, high, dtype=np.int64) for low, high in spans]
+
+

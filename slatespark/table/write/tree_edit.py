@@ -6,13 +6,19 @@ another commit comes in between, and refuses if what it was planned on is no lon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
+from slatespark.format.ulid import Ulid, make_ulid
+from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
 from slatespark.table.write.sst_upload import NewFile
+
+_RANDOM_BYTES: Final = 10  # of a ULID
 
 
 class TreeEdit(Protocol):
@@ -116,6 +122,72 @@ class ReplaceViews:
                 yield from identity_views(self.replacements[view])
             else:
                 yield view
+
+
+@dataclass(frozen=True, slots=True)
+class CutViews:
+    """What stands shows only keys outside of some intervals, without a file being rewritten. Source: spec 12.2.
+
+    A view with an interval inside it becomes two views of one file; one that lies in an interval goes. Rows that only
+    the WAL has stay as far as their keys lie outside.
+
+    Attributes
+    ----------
+    keys : the intervals, ascending, not overlapping, none empty
+    seed : random number that makes the ids of the views
+    """
+
+    keys: tuple[KeyRange, ...]
+    seed: int
+    keeps_wal: bool = True
+    files: tuple[NewFile, ...] = ()
+
+    def with_files(self, files: tuple[NewFile, ...]) -> CutViews:
+        """Return itself: there are no files."""
+        return self
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest with the views cut."""
+        outside = ranges_outside(self.keys)
+        runs = (
+            SortedRun(run.id, tuple(piece for view in run.views for piece in self._cut(view, base, outside)))
+            for run in base.compacted
+        )
+        return replace(base, compacted=tuple(run for run in runs if run.views))
+
+    def _cut(self, view: SstView, base: Manifest, outside: tuple[KeyRange, ...]) -> Iterator[SstView]:
+        """Yield what is left of a view, in key order; a view that no interval touches stays the same view."""
+        handle = base.ssts[view.sst_id]
+        shown = view.key_range(handle)
+        pieces = list(_overlapping(outside, shown))
+        if len(pieces) == 1 and pieces[0].intersect(shown) == shown:
+            yield view
+            return
+        allowed = ALL_KEYS if view.visible_range is None else view.visible_range.key_range()
+        for number, piece in enumerate(pieces):
+            yield SstView(self._new_id(view, number), view.sst_id, BytesRange.of(piece.intersect(allowed)))
+
+    def _new_id(self, view: SstView, number: int) -> Ulid:
+        """Return an id with the time of the SST, which the client's watermarks go by (spec 12.1.4)."""
+        drawn = hashlib.sha256(f"{self.seed} {view.id} {number}".encode()).digest()
+        return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
+
+
+def _overlapping(ranges: tuple[KeyRange, ...], keys: KeyRange) -> Iterator[KeyRange]:
+    """Yield those of ascending ranges that overlap `keys`."""
+    first = max(0, bisect_right(ranges, keys.start, key=lambda item: item.start) - 1)
+    for item in ranges[first:]:
+        if keys.end is not None and item.start >= keys.end:
+            return
+        if item.overlaps(keys):
+            yield item
+
+
+def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
+    """Return the keys of which an edit leaves nothing as it was, ascending."""
+    if isinstance(edit, CutViews):
+        return edit.keys
+    return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
 
 
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:
