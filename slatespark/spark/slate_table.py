@@ -188,6 +188,19 @@ class SlateTable:
             rows = rows.select(*[quoted(name) for name in columns])
         return rows if self.name is None else rows.alias(self.name)
 
+    def versions(self, **readOptions: Any) -> DataFrame:
+        """Return every version of each row of a history table, with the time in which it was valid.
+
+        The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. At
+        any instant in between, a read as of then shows that row.
+
+        Raises
+        ------
+        OptionError
+            When the table has no history.
+        """
+        return self._load({**readOptions, "readVersions": "intervals"})
+
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if there is no visible one.
 
@@ -266,6 +279,10 @@ class SlateTable:
             When one is unknown, has no such value, or cannot be changed.
         """
         self._store.setProperties(**properties)
+
+    def setHistoryFloor(self, ts: int | str | datetime) -> None:
+        """Give up the past of a history table below an instant; see `SlateStore.setHistoryFloor`."""
+        self._store.setHistoryFloor(ts)
 
     def dropColumns(self, *names: str) -> None:
         """Take columns of the value out of the table; their names cannot come back, since old rows may hold them.

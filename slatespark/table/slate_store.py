@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
@@ -25,10 +26,17 @@ from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.alteration import current_definition, delete_where, drop_columns, set_properties
+from slatespark.table.write.alteration import (
+    current_definition,
+    delete_where,
+    drop_columns,
+    raise_history_floor,
+    set_properties,
+)
 from slatespark.table.write.definition_plan import plan_creation
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table_properties import split_creation
+from slatespark.units import parse_time_ms
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
@@ -164,6 +172,26 @@ class SlateStore:
         run = run_read if order == "asc" else run_read_descending
         return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
 
+    def versions(self, **options: Any) -> pa.RecordBatchReader:
+        """Return every version of each row of a history table, with the time in which it was valid.
+
+        The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
+        version ends where the next one of its key begins, a deletion included, or where it expires. At any instant in
+        between, a read as of then shows that row. Of a key the newest version comes first.
+
+        Parameters
+        ----------
+        options : read options
+
+        Raises
+        ------
+        OptionError
+            When the table has no history.
+        HistoryTrimmedError, CorruptDataError
+            At the call, or while batches are taken.
+        """
+        return self.scan(**{**options, "readVersions": "intervals"})
+
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if there is no visible one.
 
@@ -236,6 +264,24 @@ class SlateStore:
     def setProperties(self, **properties: Any) -> None:
         """Set table properties; others stay. Raises `OptionError` for one that is unknown or cannot change."""
         set_properties(self._stores, self._clock, properties)
+
+    def setHistoryFloor(self, ts: int | str | datetime) -> None:
+        """Give up the past of a history table below an instant, so that compaction may drop what only that needs.
+
+        Reads as of an earlier time fail from now on. Of each key the newest version of then stays.
+
+        Parameters
+        ----------
+        ts : ms since the epoch, ISO text or a datetime; not below the floor that is set
+
+        Raises
+        ------
+        InvalidRequestError
+            When the table has no history, or the floor would fall.
+        OptionError
+            When the instant lies in the future.
+        """
+        raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
     def dropColumns(self, *names: str) -> None:
         """Take columns out of the table. They cannot come back, since rows keep their values.

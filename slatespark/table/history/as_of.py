@@ -40,7 +40,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     timeline.refuse_future(time_ms, clock.now_ms())
     now_ms = time_ms if options.now_ms is None else options.now_ms
     if definition.has_history:
-        return _as_of_row_time(stores, kept, definition, time_ms, now_ms)
+        return _as_of_row_time(stores, kept, time_ms, now_ms)
     number = timeline.find(time_ms)
     return pin_version(stores, number, kept.manifest(number), now_ms)
 
@@ -61,12 +61,11 @@ def _as_of_seq(
     return replace(make_snapshot(number, manifest, wal, now_ms), max_seq=seq)
 
 
-def _as_of_row_time(
-    stores: TableStores, kept: KeptVersions, definition: TableDefinition, time_ms: int, now_ms: int
-) -> Snapshot:
+def _as_of_row_time(stores: TableStores, kept: KeptVersions, time_ms: int, now_ms: int) -> Snapshot:
     """Return the snapshot of a history table's row versions that were created by then."""
     newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms)
-    _refuse_lost(stores, newest, definition, time_ms)
+    # After the snapshot: a floor is published before versions go.
+    _refuse_lost(stores, newest, resolve_definition(stores, newest.manifest), time_ms)
     return replace(newest, as_of_ts_ms=time_ms)
 
 

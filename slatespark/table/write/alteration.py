@@ -13,14 +13,14 @@ from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
-from slatespark.table.definition_json import refuse_later_features
-from slatespark.table.read.reader import plan_read, run_read
+from slatespark.table.read.reader import plan_read, resolve_table, run_read
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.load import load_batches
 from slatespark.table_properties import parse_properties, parse_property
+from slatespark.units import ms_to_text
 
 _IMMUTABLE = {"history": "false", "clock": "system"}  # with their defaults
 
@@ -40,7 +40,6 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
         When a property is unknown, has no such value, or cannot change.
     """
     properties = parse_properties(given)
-    refuse_later_features(properties)
 
     def change(current: TableDefinition | None) -> TableDefinition:
         known = current or TableDefinition()
@@ -54,6 +53,51 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
 
 def _meaning(properties: Mapping[str, str], name: str) -> object:
     return parse_property(name, properties.get(name, _IMMUTABLE[name]))
+
+
+def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> TableDefinition:
+    """Give up the past of a history table below an instant: of each key only the newest version of then need stay.
+
+    Parameters
+    ----------
+    floor_ms : the earliest instant that reads can still ask for
+
+    Raises
+    ------
+    InvalidRequestError
+        When the table has no history, or the floor is higher already.
+    OptionError
+        When the instant lies in the future.
+    """
+    present_ms = resolve_table(stores, ReadOptions.parse({"path": stores.url}), clock)[0].now_ms
+
+    def change(current: TableDefinition | None) -> TableDefinition:
+        known = current or TableDefinition()
+        _check_floor(stores, known, floor_ms)
+        return replace(known, full_history_ts_low_ms=floor_ms)
+
+    if floor_ms > present_ms:
+        raise OptionError(
+            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) lies in the future.",
+            todo="Give an instant of the past: what is yet to come cannot be given up.",
+        )
+    return _evolve(stores, clock, change)
+
+
+def _check_floor(stores: TableStores, definition: TableDefinition, floor_ms: int) -> None:
+    if not definition.has_history:
+        raise InvalidRequestError(
+            f"{stores.url} is no history table, and has no history floor.",
+            todo="How long replaced versions stay readable says the table property versionRetention.",
+        )
+    known_ms = definition.full_history_ts_low_ms
+    if known_ms is not None and floor_ms < known_ms:
+        raise InvalidRequestError(
+            f"{stores.url}: the history floor is {ms_to_text(known_ms)} ({known_ms}), and {ms_to_text(floor_ms)} "
+            f"({floor_ms}) lies below it.",
+            why="A floor only rises: versions below it may be gone.",
+            todo="Give a later instant.",
+        )
 
 
 def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> TableDefinition:
