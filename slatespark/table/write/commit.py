@@ -80,6 +80,7 @@ class WriteJob:
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
     definition : of the table, as this write needs it; None for a raw table without one
+    delete_rate : bytes per second at which a reap deletes, for the commit record
     """
 
     write_id: str
@@ -89,6 +90,7 @@ class WriteJob:
     base_seq: int
     create_ts_ms: int
     definition: TableDefinition | None = None
+    delete_rate: int | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.
@@ -488,6 +490,7 @@ class _Commit:
             files={str(file.handle.id): file.properties.to_json() for file in change.files},
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
+            delete_rate=self.job.delete_rate,
         )
 
 
