@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Buffer, Compression, compress, decompress
 from slatespark.format.info import Footer, SstInfo
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE
 from slatespark.kernels.results import Fields
 from slatespark.ranges import ByteRange
 
@@ -77,6 +77,25 @@ class SstProperties:
         """Rows of all kinds."""
         return self.puts + self.deletes + self.merges
 
+    def is_consistent(self) -> bool:
+        """Tell whether the parts fit together; where they do not, they are nobody's properties."""
+        counts, flags = (self.puts, self.deletes, self.merges), (self.any_flags, self.all_flags)
+        return (
+            all(0 <= count < 1 << ROW_BITS for count in counts)
+            and self.num_rows > 0
+            and 0 <= self.min_seq <= self.max_seq
+            and all(0 <= each < 256 for each in flags)
+            and not self.all_flags & ~self.any_flags
+            and self._is_counted(TOMBSTONE, self.deletes)
+            and self._is_counted(MERGE, self.merges)
+            and _is_span(self.min_create_ts, self.max_create_ts, self.any_flags & HAS_CREATE)
+            and _is_span(self.min_expire_ts, self.max_expire_ts, self.any_flags & HAS_EXPIRE)
+        )
+
+    def _is_counted(self, flag: int, count: int) -> bool:
+        any_has, all_have = self.any_flags & flag != 0, self.all_flags & flag != 0
+        return (any_has, all_have) == (count > 0, count == self.num_rows)
+
     def to_json(self) -> dict[str, int | bool | None]:
         """Return the header as JSON holds it."""
         return {"version": VERSION, **asdict(self)}
@@ -85,13 +104,20 @@ class SstProperties:
     def from_json(cls, header: Mapping[str, object]) -> Self:
         """Return the properties that a JSON header states; fields that it has beyond ours are passed over."""
         values: dict[str, int | bool | None] = {}
-        for field in fields(cls):
-            value = header.get(field.name)
-            nullable = field.name.endswith("_ts")
-            if field.name not in header or not (isinstance(value, int) or (value is None and nullable)):
-                raise CorruptDataError(f"SST properties have {field.name} = {value!r}, expected a number.")
-            values[field.name] = value
+        for name, nullable in _NULLABLE.items():
+            value = header.get(name)
+            if not (isinstance(value, int) or (value is None and nullable and name in header)):
+                raise CorruptDataError(f"SST properties have {name} = {value!r}, expected a number.")
+            values[name] = value
         return cls(**values)  # type: ignore[arg-type]  # checked above, field by field
+
+
+_NULLABLE: Final = {field.name: field.name.endswith("_ts") for field in fields(SstProperties)}
+
+
+def _is_span(low: int | None, high: int | None, has_any: int) -> bool:
+    """Tell whether two ends are those of times that rows have, or are absent where none has."""
+    return (low is not None and high is not None and low <= high) if has_any else (low is None and high is None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,12 @@ from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.materialise import Tally
+from slatespark.table.read.metadata_filter import file_test
 from slatespark.table.read.plan import Layer, Split, cut_layers, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.read.validity import ValiditySettings
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
@@ -82,8 +86,10 @@ def plan_read(
     columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
     condition = _bind(options, codec, pushed)
-    splits, residual = _plan_keys(stores, layers, options, codec, condition)
-    settings = _settings(stores, snapshot, definition, options, columns, residual)
+    settings = _settings(stores, snapshot, definition, options, columns, condition)
+    skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
+    splits, residual = _plan_keys(stores, layers, options, codec, condition, skip)
+    settings = replace(settings, residual=residual)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
 
 
@@ -126,10 +132,33 @@ def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -
     return bind_filter((*given, *pushed), readable_schema(codec, intervals=options.shows_intervals))
 
 
+def _skip_files(
+    stores: TableStores, snapshot: Snapshot, settings: ScanSettings, layers: Sequence[Layer]
+) -> tuple[Layer, ...]:
+    """Return the layers without what a scan does not need; `settings` hold the whole condition."""
+    rule = SkipRule(
+        settings.visibility,
+        settings.retired_ms,
+        file_test(settings.residual, settings.projection.codec.schema.names),
+        newest_may_fold=snapshot.wal.last_seq > snapshot.manifest.last_l0_seq,
+    )
+    return skip_files(layers, file_properties(stores, snapshot.manifest), rule)
+
+
 def _plan_keys(
-    stores: TableStores, layers: Sequence[Layer], options: ReadOptions, codec: RowCodec, condition: Filter | None
+    stores: TableStores,
+    layers: Sequence[Layer],
+    options: ReadOptions,
+    codec: RowCodec,
+    condition: Filter | None,
+    skip: Callable[[Sequence[Layer]], Sequence[Layer]],
 ) -> tuple[tuple[Split, ...], Filter | None]:
-    """Return the splits, and the part of the condition that they do not fulfil by themselves."""
+    """Return the splits, and the part of the condition that they do not fulfil by themselves.
+
+    Parameters
+    ----------
+    skip : leaves out what a scan does not need; a look-up of keys asks their filters instead
+    """
     ranges: Sequence[KeyRange] = (_key_range(options, codec),)
     residual = condition
     if condition is not None:
@@ -142,7 +171,7 @@ def _plan_keys(
             return plan_points(layers, points, target_bytes=options.split_bytes), residual
         ranges = [keys.intersect(ranges[0]) for keys in found.ranges]
     splits = plan_ranges(
-        layers,
+        skip(layers),
         [keys for keys in ranges if not keys.is_empty()],
         target_bytes=options.split_bytes,
         sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),

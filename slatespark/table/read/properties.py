@@ -1,0 +1,102 @@
+"""Properties of the files of a version, from our commit records: what planning knows of files without a request each.
+
+Best effort: a file of another client, one whose record is missing, damaged or of a newer release, has none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.properties import VERSION, SstProperties
+from slatespark.format.ulid import Ulid
+from slatespark.storage import ObjectMeta, run_together
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.read.fetch import SectionCache
+from slatespark.table.records import fetch_commit_object, list_commit_objects
+from slatespark.table.stores import TableStores
+
+CACHE_BYTES: Final = 32 << 20
+STORED_BYTES: Final = "stored_bytes"  # of the file, but for its footer: what a record says besides the properties
+
+_FILE_BYTES: Final = 800  # of what is held of a file
+_REQUESTS_PER_FILE: Final = 2  # what asking the file itself would cost
+_MIN_REQUESTS: Final = 8
+_TOGETHER: Final = 32  # requests
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """What a commit record says of a file.
+
+    Attributes
+    ----------
+    stored_bytes : by which the record is known to be of this file; None in a record that lacks it
+    """
+
+    properties: SstProperties
+    stored_bytes: int | None
+
+    def describes(self, handle: SstHandle) -> bool:
+        """Tell whether this can be of the file that a manifest lists: records are objects that anybody may put."""
+        return self.stored_bytes in (None, handle.info.sections_end) and self.properties.is_consistent()
+
+
+# By object, with its size and time: a table that was removed and made anew has others under the same names.
+recorded_files: Final = SectionCache[Mapping[str, RecordedFile]](CACHE_BYTES, lambda found: _FILE_BYTES * len(found))
+
+
+def file_properties(stores: TableStores, manifest: Manifest) -> Mapping[Ulid, SstProperties]:
+    """Return what our commit records say of the files of a version, as far as they do.
+
+    Costs two listings and, once in a process, a request per hundred commits and up to a hundred more; never more than
+    asking the files would cost.
+    """
+    foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
+    wanted = {str(sst_id): handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign}
+    found: dict[Ulid, SstProperties] = {}
+    if not wanted:
+        return found
+    most = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(wanted))
+    objects = list_commit_objects(stores.main)[:most]
+    for at in range(0, len(objects), _TOGETHER):
+        fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
+        for recorded in run_together(fetches, is_remote=stores.main.is_remote):
+            for name in wanted.keys() & recorded.keys():
+                handle = wanted.pop(name)
+                if recorded[name].describes(handle):
+                    found[handle.id] = recorded[name].properties
+        if not wanted:
+            break
+    return found
+
+
+def _fetch(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
+    version = f"{meta.path} {meta.size} {meta.modified_ms}"
+    return recorded_files.get(store, version, lambda: _recorded(store, meta))
+
+
+def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
+    found: dict[str, RecordedFile] = {}
+    for record in fetch_commit_object(store, meta):
+        for name, header in record.files.items():
+            recorded = _recorded_file(header)
+            if recorded is not None:
+                found[name] = recorded
+    return found
+
+
+def _recorded_file(header: object) -> RecordedFile | None:
+    """Return what an entry of a record says; None if it is damaged, or of a newer release."""
+    if not isinstance(header, dict) or header.get("version") != VERSION:
+        return None
+    try:
+        properties = SstProperties.from_json(header)
+    except CorruptDataError:
+        return None
+    size = header.get(STORED_BYTES)
+    return RecordedFile(properties, size if isinstance(size, int) else None)

@@ -1,0 +1,180 @@
+"""Which files a read can do without, from what their properties say of all their rows. Pure.
+
+A version that a read does not show may still decide what it shows: an expired put hides the older versions of its key,
+and a put that no filter passes is what newer operands fold onto. So a file is left out only where it decides nothing.
+By what its rows do in this read, it is one of four kinds:
+
+- *absent*: the rows count for nothing, as if they did not exist: committed or created after the point of the read, or
+  operands that have all expired. It is left out.
+- *silent*: no row is ever shown, but rows may hide older ones: all have expired, or all are tombstones.
+- *silent alone*: the same, but newer operands may fold onto its rows and show them: all are past retention, or none can
+  pass the filter on metadata columns. It counts as silent where no newer file that may hold operands shares keys.
+- *loud*: anything else, and every file whose properties are not known.
+
+A silent file is left out where no older loud one shares keys with it; else only of its keys from the first to the last
+that they share are read. Neither older nor newer silent files matter: whatever the rows of a key do among silent files,
+nothing of it is shown, with or without some of them. See docs/explanation/what-a-scan-skips.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from slatespark.format.properties import SstProperties
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, Visibility
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.read.plan import FileSlice, Layer
+
+
+class Effect(Enum):
+    """What the rows of a file do in a read; see the head of this module."""
+
+    ABSENT = "absent"
+    SILENT = "silent"
+    SILENT_ALONE = "silent alone"
+    LOUD = "loud"
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRule:
+    """What a read shows, as far as it decides on whole files.
+
+    Attributes
+    ----------
+    visibility, retired_ms : as in `ScanSettings`
+    may_pass : whether any row of a file with such properties can pass the filter
+    newest_may_fold : whether rows that are newer than every file may be operands, of any key
+    """
+
+    visibility: Visibility
+    retired_ms: int | None = None
+    may_pass: Callable[[SstProperties], bool] | None = None
+    newest_may_fold: bool = False
+
+
+def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rule: SkipRule) -> tuple[Layer, ...]:
+    """Return the layers without the files, and parts of files, that make no difference to a read.
+
+    Parameters
+    ----------
+    layers : of the snapshot, newest first
+    known : properties of files, as many as are known
+    rule : of the read
+    """
+    effects = {sst_id: judge_file(properties, rule) for sst_id, properties in known.items()}
+    if all(effect is Effect.LOUD for effect in effects.values()):
+        return tuple(layers)
+    if Effect.SILENT_ALONE in effects.values():
+        silent = _silent_slices(layers, known, effects, rule)
+    else:
+        silent = {part for layer in layers for part in layer.slices if effects.get(part.file.id) is Effect.SILENT}
+    kept: list[Layer] = []
+    below = _Cover()
+    for layer in reversed(layers):
+        parts: list[FileSlice] = []
+        for part in reversed(layer.slices):  # a later slice is the older one where both hold the same key
+            if effects.get(part.file.id) is Effect.ABSENT:
+                continue
+            if part in silent:
+                shared = below.shared(part.keys)
+                parts += [] if shared is None else [FileSlice(part.file, shared)]
+            else:
+                below.add(part.keys)
+                parts.append(part)
+        if parts:
+            kept.append(Layer(layer.name, tuple(reversed(parts))))
+    return tuple(reversed(kept))
+
+
+def _silent_slices(
+    layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], effects: Mapping[Ulid, Effect], rule: SkipRule
+) -> set[FileSlice]:
+    """Return the slices that are silent, where some are so only if nothing newer folds onto them."""
+    silent: set[FileSlice] = set()
+    operands = _Cover()
+    if rule.newest_may_fold:
+        operands.add(ALL_KEYS)
+    for layer in layers:
+        for part in layer.slices:
+            effect = effects.get(part.file.id, Effect.LOUD)
+            if effect is Effect.SILENT or (effect is Effect.SILENT_ALONE and operands.shared(part.keys) is None):
+                silent.add(part)
+            properties = known.get(part.file.id)
+            if effect in (Effect.LOUD, Effect.SILENT_ALONE) and (properties is None or properties.merges):
+                operands.add(part.keys)
+    return silent
+
+
+def judge_file(properties: SstProperties, rule: SkipRule) -> Effect:
+    """Return what the rows of a file do in a read."""
+    shown = rule.visibility
+    if _is_later(properties, shown):
+        return Effect.ABSENT
+    fails = rule.may_pass is not None and not rule.may_pass(properties)
+    if shown.all_versions:  # each is shown by itself; nothing hides another one
+        return Effect.ABSENT if fails else Effect.LOUD
+    if not shown.include_expired and _has_expired(properties, shown.now_ms):
+        return Effect.ABSENT if properties.merges == properties.num_rows else Effect.SILENT
+    if not shown.include_deleted and properties.deletes == properties.num_rows:
+        return Effect.SILENT
+    hides_deletes = not (shown.include_deleted and properties.deletes)
+    if rule.retired_ms is not None and hides_deletes and _was_created_by(properties, rule.retired_ms):
+        return Effect.SILENT_ALONE
+    # What operands of the file fold to has the metadata of several rows, so not those of any.
+    return Effect.SILENT_ALONE if fails and not properties.merges else Effect.LOUD
+
+
+def _is_later(properties: SstProperties, shown: Visibility) -> bool:
+    """Tell whether all rows came after the point of a read."""
+    if properties.min_seq > shown.max_seq:
+        return True
+    bound_ms, first_ms = shown.max_create_ts_ms, properties.min_create_ts
+    return bound_ms is not None and first_ms is not None and _all_have(properties, HAS_CREATE) and first_ms > bound_ms
+
+
+def _has_expired(properties: SstProperties, now_ms: int) -> bool:
+    last_ms = properties.max_expire_ts
+    return last_ms is not None and _all_have(properties, HAS_EXPIRE) and last_ms <= now_ms
+
+
+def _was_created_by(properties: SstProperties, limit_ms: int) -> bool:
+    last_ms = properties.max_create_ts
+    return last_ms is not None and _all_have(properties, HAS_CREATE) and last_ms <= limit_ms
+
+
+def _all_have(properties: SstProperties, flag: int) -> bool:
+    return properties.all_flags & flag != 0
+
+
+@dataclass(slots=True)
+class _Cover:
+    """The union of key ranges, as ascending ones that do not touch; an end is (0, key), or (1, b"") if open."""
+
+    starts: list[tuple[int, bytes]] = field(default_factory=list)
+    ends: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def add(self, keys: KeyRange) -> None:
+        """Add the keys of a range."""
+        start, end = _edges(keys)
+        first, stop = bisect_left(self.ends, start), bisect_right(self.starts, end)
+        if first < stop:
+            start, end = min(start, self.starts[first]), max(end, self.ends[stop - 1])
+        self.starts[first:stop] = [start]
+        self.ends[first:stop] = [end]
+
+    def shared(self, keys: KeyRange) -> KeyRange | None:
+        """Return the part of a range from the first to the last key that is covered; None if none is."""
+        start, end = _edges(keys)
+        first, stop = bisect_right(self.ends, start), bisect_left(self.starts, end)
+        if first >= stop:
+            return None
+        low, high = max(start, self.starts[first]), min(end, self.ends[stop - 1])
+        return KeyRange(low[1], None if high[0] else high[1])
+
+
+def _edges(keys: KeyRange) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    return (0, keys.start), (1, b"") if keys.end is None else (0, keys.end)
