@@ -128,7 +128,7 @@ def add_checkpoint(
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
-            _refuse_unkept(stores, manifest_id, new_id - 1, manifest)
+            refuse_unkept(stores, manifest_id, new_id - 1, manifest)
         return _with_checkpoint(stores, manifest, point)
 
     _publish(stores, clock, change, look=_fetch_whole_state if manifest_id is None else fetch_latest_manifest)
@@ -324,7 +324,7 @@ def _refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
         )
 
 
-def _refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
+def refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
     """Refuse a version that does not exist, any more or yet, or that lacks files."""
     if number > latest_id:
         raise InvalidRequestError(

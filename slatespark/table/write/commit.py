@@ -313,12 +313,12 @@ class _Commit:
         replaced = Replaced(version, lifetime_ms)
 
         def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
-            has_rows = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
+            unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
             return replaced.keep(
                 claim,
                 latest_id + 1,
                 wal_end,
-                has_rows=has_rows,
+                too=unseen or self.job.operation == RESTORE,  # whose predecessor is then the version one below
                 now_ms=self.clock.now_ms(),
                 new_id=lambda: new_uuid(self.clock),
             )

@@ -45,7 +45,7 @@ class Replaced:
     lifetime_ms: int | None
 
     def keep(
-        self, claim: Manifest, claim_id: int, wal_end: int, *, has_rows: bool, now_ms: int, new_id: Callable[[], UUID]
+        self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
     ) -> Manifest:
         """Return the claim of a commit with checkpoints on what it replaces.
 
@@ -53,17 +53,16 @@ class Replaced:
         ----------
         claim, claim_id : the manifest that will claim the epochs
         wal_end : first WAL id that does not exist
-        has_rows : whether there are WAL files with rows that no version counts on: the claim itself becomes the version
-            that shows them
+        too : keep the claim as well, as the version that shows all that the WAL has by then
         new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
             return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id))
-        versions = (self.version, claim_id) if has_rows else (self.version,)
+        versions = (self.version, claim_id) if too else (self.version,)
         return replace(
             claim,
             checkpoints=retained(claim.checkpoints, versions, self.lifetime_ms, now_ms, new_id),
-            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if has_rows else claim.wal_id_last_seen,
+            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if too else claim.wal_id_last_seen,
         )
 
 
@@ -109,16 +108,25 @@ def retained(
     limit : of versions kept so; the more of them there are, the farther apart the old ones become
     """
     now_s, expires_s = ms_to_s(now_ms), min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
-    others = [point for point in points if not is_retained(point.name)]
-    ours = {point.manifest_id: point for point in points if is_retained(point.name) and _lasts(point, now_s)}
+    others = [point for point in points if not _is_ours(point)]
+    ours: dict[int, Checkpoint] = {}
+    for point in points:
+        if _is_ours(point) and point.expire_time_s > now_s:
+            ours[point.manifest_id] = _longer(ours.get(point.manifest_id, point), point)
     for version in versions:
         point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
-        ours[version] = replace(point, expire_time_s=max(point.expire_time_s, expires_s))
+        ours[version] = _longer(point, replace(point, expire_time_s=expires_s))
     return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit))
 
 
-def _lasts(point: Checkpoint, now_s: int) -> bool:
-    return point.expire_time_s == 0 or point.expire_time_s > now_s
+def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
+    """Return a checkpoint with the later expiry of two."""
+    return replace(point, expire_time_s=max(point.expire_time_s, other.expire_time_s))
+
+
+def _is_ours(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint goes by itself; somebody may have refreshed it to stay for ever."""
+    return is_retained(point.name) and point.expire_time_s > 0
 
 
 def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoint]:

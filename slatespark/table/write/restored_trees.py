@@ -1,0 +1,61 @@
+"""RestoreTrees: the edit of a commit that brings back the trees of an earlier version. Pure. Source: spec 12.5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from slatespark.format.manifest import ExternalDb, Manifest, SortedRun, SstMap, SstView
+from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.tree_edit import identity_views
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTrees:
+    """The trees of an earlier version take the place of all that stands, under new numbers of runs.
+
+    Attributes
+    ----------
+    runs : views, run by run, oldest first; no two have one id
+    ssts : what they show
+    external_dbs : the databases that own some of these, as that version named them
+    flushed : files of rows that only the WAL of that version had, newer than all runs
+    """
+
+    runs: tuple[tuple[SstView, ...], ...]
+    ssts: SstMap = field(default_factory=SstMap)
+    external_dbs: tuple[ExternalDb, ...] = ()
+    flushed: tuple[NewFile, ...] = ()
+    keeps_wal: bool = False
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """Rows that only the WAL had."""
+        return self.flushed
+
+    def with_files(self, files: tuple[NewFile, ...]) -> RestoreTrees:
+        """Return the same change with other ids of its files."""
+        return replace(self, flushed=files)
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest with the runs of that version; numbers of runs are not used again (spec 12.1.2)."""
+        views = [*self.runs, tuple(identity_views(self.flushed))]
+        first = max(base.run_ids(), default=-1) + 1
+        runs = [SortedRun(first + at, run) for at, run in enumerate(run for run in views if run)]
+        return replace(
+            base,
+            compacted=tuple(reversed(runs)),
+            ssts=self.ssts.adding([file.handle for file in self.flushed]),
+            external_dbs=_joined(base.external_dbs, self.external_dbs),
+        )
+
+
+def _joined(standing: Iterable[ExternalDb], restored: Iterable[ExternalDb]) -> tuple[ExternalDb, ...]:
+    """Return the databases of both, with the files of both; path and final checkpoint tell which is which."""
+    joined = {(database.path, database.final_checkpoint_id): database for database in standing}
+    for database in restored:
+        key = database.path, database.final_checkpoint_id
+        known = joined.get(key)
+        ids = database.sst_ids if known is None else tuple(dict.fromkeys((*known.sst_ids, *database.sst_ids)))
+        joined[key] = replace(known or database, sst_ids=ids)
+    return tuple(joined.values())
