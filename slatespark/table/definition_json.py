@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = 1
 
 _FINGERPRINT_DIGITS: Final = 16
-_LATER_FEATURES: Final = {"history": True}
 _INSTANTS: Final = {
     "fullHistoryTsLow": "full_history_ts_low_ms",
     "lostThrough": "lost_through_ms",
@@ -161,18 +160,7 @@ def _properties(content: Any) -> dict[str, str]:
             parse_property(name, text)
         except OptionError as exc:
             raise _corrupt(f"property {exc}") from exc
-    refuse_later_features(content)
     return dict(content)
-
-
-def refuse_later_features(properties: Mapping[str, str]) -> None:
-    """Refuse tables whose rows mean more than this release knows."""
-    for name, meaning in _LATER_FEATURES.items():
-        if name in properties and parse_property(name, properties[name]) == meaning:
-            raise UnsupportedFormatError(
-                f"Tables with {name}={properties[name]} are not supported by this release.",
-                todo="Leave it out, or upgrade slatespark.",
-            )
 
 
 def _instant(content: Mapping[str, Any], key: str) -> int | None:

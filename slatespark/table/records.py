@@ -51,7 +51,7 @@ class CommitRecord:
     operation : `write`, `overwrite`, `create`, ...
     write_id : of the job
     engine : who committed
-    committed_ms, write_time_ms : wall clock at publication; create_ts of the rows
+    committed_ms, write_time_ms : wall clock at publication; create_ts of the rows, the latest if they have several
     first_seq, last_seq : sequence numbers it used, [first_seq, last_seq]; None if none
     rows : number of rows by kind
     files : properties of the files it added, by SST id

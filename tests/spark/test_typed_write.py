@@ -56,7 +56,6 @@ def test_nothing_is_created_when_a_check_fails(spark: SparkSession, tmp_path: Pa
         (spark.sql("SELECT 1 AS a"), {}, "SchemaError: The columns are a; a raw table takes key and value"),
         (spark.sql("SELECT array(1) AS a"), {"keyColumns": "a"}, "SchemaError: Key column a is"),
         (spark.sql("SELECT 1 AS a, NULL AS b"), {"keyColumns": "a"}, "SchemaError: Column b"),
-        (spark.sql("SELECT 1 AS a"), {"keyColumns": "a", "history": "true"}, r"UnsupportedFormatError: .*history=true"),
         (spark.sql("SELECT 1 AS a"), {"keyColumns": "a", "retention": "long"}, "OptionError: retention"),
     ]:
         with pytest.raises(PySparkException, match=message):

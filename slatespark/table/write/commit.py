@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
     ClockRegressionError,
     CommitConflictError,
@@ -17,8 +18,8 @@ from slatespark.errors import (
 )
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
-from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.kernels import lower_bound
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
@@ -28,14 +29,15 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import (
     CommitRecord,
     delete_lease,
-    merge_counts,
     hex_bounds,
+    merge_counts,
     publish_commit_record,
     publish_lease,
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
+from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
@@ -128,7 +130,8 @@ def plan_write(
     operation : for the commit record
     found : id and content of the newest manifest, which the caller looked at; None if there is no table
     definition : of the table, as this write needs it
-    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick
+    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick. Of a history
+        table it may lie before the last tick
 
     Raises
     ------
@@ -152,7 +155,8 @@ def plan_write(
     _check_tick(stores, tick_ms, present_ms)
     create_ts_ms = max(now_ms, tick_ms)
     if timestamp_ms is not None:
-        _check_timestamp(stores, timestamp_ms, tick_ms, present_ms)
+        has_history = definition is not None and definition.has_history
+        _check_timestamp(stores, timestamp_ms, MIN_MS if has_history else tick_ms, present_ms)
         create_ts_ms = timestamp_ms
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
@@ -198,6 +202,11 @@ def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_m
             why="Rows may not be older than the last tick.",
             todo="Give a later timestamp, or none.",
         )
+    _check_not_ahead(given, timestamp_ms, now_ms)
+
+
+def _check_not_ahead(given: str, timestamp_ms: int, now_ms: int | None) -> None:
+    """Refuse a time of the future; `now_ms` as for `_check_tick`."""
     if now_ms is not None and timestamp_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
             f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",
@@ -241,6 +250,7 @@ def commit_write(
         delete_lease(stores.main, job.write_id)
         return None
     commit = _Commit(stores, clock, job, options, tuple(outputs), edit, job.base_seq, job.create_ts_ms)
+    commit.check_newest_time()
     for attempt in range(MAX_ATTEMPTS):
         try:
             record = commit.attempt(attempt)
@@ -269,6 +279,7 @@ class _Commit:
     outputs : files per task; rewritten when they have to move above another commit
     edit : what becomes of the trees that stand
     base_seq, create_ts_ms : what their rows are numbered and timed from
+    in_order : ids of files of a history table that hold nothing younger than the outputs have of the same keys
     """
 
     stores: TableStores
@@ -279,6 +290,14 @@ class _Commit:
     edit: TreeEdit
     base_seq: int
     create_ts_ms: int
+    in_order: frozenset[str] = frozenset()
+
+    def check_newest_time(self) -> None:
+        """Refuse rows with times of their own that lie in the future."""
+        if self.options.timestamp_column is not None and any(self.outputs):
+            newest_ms = self._newest_ms()
+            given = f"{self.stores.url}: the newest time in {self.options.timestamp_column} is {ms_to_text(newest_ms)}"
+            _check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
         self._refresh_ids()
@@ -295,6 +314,7 @@ class _Commit:
         self._check_last_seq_before_claim(latest_id, latest)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
+        self._check_order(latest_id, latest)
         definition = self._settle_definition(latest)
         if self._has_history:
             settle_losses(self.stores, self.clock, latest)
@@ -329,6 +349,22 @@ class _Commit:
         if self.options.if_client_active == "fence":
             return
         refuse_foreign_client(self.stores, latest_id, latest, self.job.baseline, now_ms=self.clock.now_ms())
+
+    def _check_order(self, latest_id: int, latest: Manifest) -> None:
+        """Refuse versions older than what a history table holds of their keys; times that may move are above it."""
+        if not (self._has_history and self._has_given_times and any(self.outputs)):
+            return
+        check_order_in_trees(
+            self.stores, latest, self._files, self._codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
+        )
+        self.in_order |= {str(sst_id) for sst_id in latest.ssts}
+        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
+        self._check_order_in_rows(rows)
+
+    def _check_order_in_rows(self, rows: RowColumns | None) -> None:
+        if self._has_history and self._has_given_times:
+            check_order_in_rows(self.stores, rows, self._files, self._codec, buffer_bytes=self._buffer_bytes)
 
     def _settle_definition(self, latest: Manifest) -> TableDefinition | None:
         created, merge = self.job.creates, self.options.merge_schema
@@ -367,7 +403,8 @@ class _Commit:
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
         if self.options.timestamp_ms is not None and any(self.outputs):
-            _check_timestamp(self.stores, self.create_ts_ms, tick_ms, self._present_ms)
+            floor_ms = MIN_MS if self._has_history else tick_ms
+            _check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
         by_ms = 0 if self._has_given_times else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
@@ -398,7 +435,28 @@ class _Commit:
     @property
     def _has_given_times(self) -> bool:
         """Whether no time may move: instants that the user gave stay, and other times in the write stay beside them."""
-        return self.options.timestamp_ms is not None or self.options.expire_at_column is not None
+        options = self.options
+        given = (options.timestamp_ms, options.timestamp_column, options.expire_at_column)
+        return any(option is not None for option in given)
+
+    @property
+    def _files(self) -> list[NewFile]:
+        return [file for files in self.outputs for file in files]
+
+    @property
+    def _codec(self) -> RowCodec:
+        return (self.job.definition or TableDefinition()).codec()
+
+    @property
+    def _buffer_bytes(self) -> int:
+        return self.options.write_buffer_bytes
+
+    def _newest_ms(self) -> int:
+        """Return the latest create_ts of the outputs."""
+        if self.options.timestamp_column is None:
+            return self.create_ts_ms
+        times = [file.properties.max_create_ts for file in self._files]
+        return max((time for time in times if time is not None), default=self.create_ts_ms)
 
     def _create_table(self) -> CommitRecord:
         assert self.job.definition is not None  # plan_write gives every creator one
@@ -444,6 +502,7 @@ class _Commit:
         rows = fetch_wal_rows(self.stores, tail, base.last_l0_seq, ALL_KEYS)
         if rows is None:
             return (), 0, None
+        self._check_order_in_rows(rows)
         reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
         if not self.edit.keeps_wal:
             return (), reached_seq, tick_ms
@@ -461,7 +520,7 @@ class _Commit:
         kept: KeptHistory | None,
     ) -> Change:
         used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
-        ticks = [self.create_ts_ms] if used_seqs else []
+        ticks = [self._newest_ms()] if used_seqs else []
         return Change(
             outputs=self.outputs,
             drained=drained,
@@ -483,21 +542,17 @@ class _Commit:
             write_id=self.job.write_id,
             engine=ENGINE,
             committed_ms=self.clock.now_ms(),
-            write_time_ms=self.create_ts_ms,
+            write_time_ms=self._newest_ms(),
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
             files={str(file.handle.id): file.properties.to_json() for file in change.files},
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
-            delete_rate=self.job.delete_rate,
+            replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
         )
 
 
-def _highest_tick(rows: RowColumns) -> int | None:
-    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
-    return int(stamped.max()) if len(stamped) else None
-            replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
 def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:
     """Return the positions of the rows whose keys lie in none of the ranges."""
     spans = (
@@ -510,3 +565,6 @@ def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[
     return [np.arange(low, high, dtype=np.int64) for low, high in spans]
 
 
+def _highest_tick(rows: RowColumns) -> int | None:
+    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
+    return int(stamped.max()) if len(stamped) else None

@@ -15,7 +15,6 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.table.definition import TableDefinition
-from slatespark.table.definition_json import refuse_later_features
 from slatespark.table.write.encoder_plan import check_distinct, resolve_op_column
 from slatespark.table_properties import parse_property
 
@@ -41,7 +40,6 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     OptionError, UnsupportedFormatError
         When options do not go together, or ask for what this release cannot do.
     """
-    refuse_later_features(properties)
     if options.key_columns is None:
         if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
             raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")

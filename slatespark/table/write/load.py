@@ -152,8 +152,9 @@ def commit_load(
     """Publish the files of all tasks in one manifest; see `commit_write`."""
     if load.bytes_per_s is not None:
         clear_marks(stores.main, load.job.write_id)
-    if load.encoder.sequence_column is not None:
-        outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options)
+    if load.encoder.sequence_column is not None or load.encoder.has_times:
+        first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
+        outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
     edit = DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
     return commit_write(stores, clock, load.job, outputs, load.options, edit=edit)
 

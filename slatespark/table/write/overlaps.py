@@ -1,8 +1,14 @@
-"""Files of several tasks that share keys, merged before the commit so that `sequenceColumn` decides between them."""
+"""Files of several tasks that share keys, merged before the commit where no task alone can order their rows.
+
+That is so with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, by which all
+versions of a key are numbered together.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +21,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.fold import Fold
 from slatespark.table.read.plan import Layer
 from slatespark.table.read.scan import visible_windows, window_size
 from slatespark.table.stores import TableStores
@@ -22,6 +29,7 @@ from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.write.sorted_rows import SortedRows, one_version_per_key
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.version_spill import VersionSpill, distinct_versions, numbered, timed_cursor
 from slatespark.units import MIN_MS
 
 Outputs = tuple[tuple[NewFile, ...], ...]
@@ -35,13 +43,18 @@ def merge_overlaps(
     outputs: Sequence[tuple[NewFile, ...]],
     encoder: RowEncoder,
     options: WriteOptions,
+    *,
+    first_seq: int,
+    fold: Fold | None = None,
 ) -> Outputs:
     """Return the files of a write with those rewritten that share keys with files of another task.
 
     Parameters
     ----------
     outputs : per task, in key order; a later task is newer
-    encoder : with the sequence column
+    encoder : with the sequence column, or the column of times
+    first_seq : of the oldest version of a key, where rows have times
+    fold : joins operands of one key and time, None if not given
 
     Raises
     ------
@@ -51,25 +64,37 @@ def merge_overlaps(
     shared = find_overlapping(outputs)
     if not any(shared):
         return tuple(outputs)
+    if encoder.has_times:
+        shared = _with_whole_keys(outputs, shared)
     files = [file for group in shared for file in group]
     total_bytes = sum(file.size for file in files)
     if total_bytes > options.rewrite_limit_bytes:
         raise _use_slate_table(
             stores,
             f"to merge them would rewrite {total_bytes} bytes, commitRewriteLimit is {options.rewrite_limit_bytes}",
+            encoder,
         )
-    if any(file.properties.deletes for file in files):
-        raise _use_slate_table(stores, "there are deletes among them, which have no columns to go by")
-    merged = upload_sorted(stores.main, _merge(stores, shared, encoder, options), options, clock, clock.now_ms())
+    if encoder.sequence_column is not None and any(file.properties.deletes for file in files):
+        raise _use_slate_table(stores, "there are deletes among them, which have no columns to go by", encoder)
+    merged = upload_sorted(
+        stores.main,
+        _merge_versions(stores, shared, encoder, options, first_seq, fold)
+        if encoder.has_times
+        else _merge(stores, shared, encoder, options),
+        options,
+        clock,
+        clock.now_ms(),
+    )
     chosen = {file.handle.id for file in files}
     rest = (tuple(file for file in group if file.handle.id not in chosen) for group in outputs)
     return (*rest, merged)
 
 
-def _use_slate_table(stores: TableStores, fact: str) -> InvalidRequestError:
+def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> InvalidRequestError:
+    reason = "sequenceColumn has to decide between them."
     return InvalidRequestError(
         f"{stores.url}: tasks of this write hold rows of the same keys, and {fact}.",
-        why="sequenceColumn has to decide between them.",
+        why="All versions of a key are numbered together." if encoder.has_times else reason,
         todo="Use SlateTable.write, whose tasks never share keys, or repartition by the key columns.",
     )
 
@@ -91,6 +116,43 @@ def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
     return tuple(
         tuple(file for place, file in enumerate(files) if (task, place) in chosen) for task, files in enumerate(outputs)
     )
+
+
+def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) -> Outputs:
+    """Return the files that share keys with another task, with those of their own task that go on with a key of theirs.
+
+    A key of more versions than a file holds ends one file and begins the next.
+    """
+    whole = []
+    for files, chosen in zip(outputs, shared, strict=True):
+        wanted = {file.handle.id for file in chosen}
+        for one, next_one in (*pairwise(files), *pairwise(files[::-1])):
+            if one.handle.id in wanted and one.keys.overlaps(next_one.keys):
+                wanted.add(next_one.handle.id)
+        whole.append(tuple(file for file in files if file.handle.id in wanted))
+    return tuple(whole)
+
+
+def _merge_versions(
+    stores: TableStores,
+    shared: Outputs,
+    encoder: RowEncoder,
+    options: WriteOptions,
+    first_seq: int,
+    fold: Fold | None,
+) -> Iterator[SortedRows]:
+    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
+    window_bytes = window_size(options.write_buffer_bytes, len(layers))
+    cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
+
+    def by_sequence(
+        sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]
+    ) -> NDArray[np.int64] | None:
+        return order_repeats(first, _ranks(sources, rows, first, encoder))
+
+    with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+        distinct = distinct_versions(cursors, fold, None if encoder.sequence_column is None else by_sequence)
+        yield from numbered(distinct, first_seq, VersionSpill(folder), options.write_buffer_bytes)
 
 
 def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: WriteOptions) -> Iterator[SortedRows]:

@@ -8,7 +8,7 @@ import json
 import pickle
 from dataclasses import replace
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -102,14 +102,6 @@ def test_a_later_version_is_refused_and_named() -> None:
     place.main.create(definition_path(7), json.dumps({**content, "formatVersion": 2}).encode())
     with pytest.raises(UnsupportedFormatError, match=r"table/0+7\.json: .* format version 2, .* Upgrade"):
         fetch_definition(place)
-
-
-def test_features_of_later_releases_are_refused() -> None:
-    name, text = "history", "true"
-    with pytest.raises(UnsupportedFormatError, match=f"{name}={text}"):
-        read(encode_definition(replace(TYPED, properties={name: text})))
-    with pytest.raises(UnsupportedFormatError, match=f"{name}={text}"):
-        SlateStore.create(stores().url, **cast("Any", {name: text}))
 
 
 def changed(path: tuple[Any, ...], value: Any) -> bytes:
@@ -226,8 +218,13 @@ def test_properties_can_be_set_and_history_not() -> None:
     store.setProperties(retention="7d", defaultTtl="none")
     assert store.definition.properties == {"defaultTtl": "none", "retention": "7d"}
     store.setProperties(history=False)
-    with pytest.raises(UnsupportedFormatError):
+    with pytest.raises(OptionError, match="history cannot change once a table exists"):
         store.setProperties(history=True)
+    kept = SlateStore.create(stores().url, history=True)
+    kept.setProperties(history="TRUE", retention="7d")
+    with pytest.raises(OptionError, match="history cannot change once a table exists"):
+        kept.setProperties(history=False)
+    assert kept.definition.properties == {"history": "TRUE", "retention": "7d"}
     with pytest.raises(OptionError, match="Unknown option 'ttls'"):
         store.setProperties(ttls="1h")
 
