@@ -84,6 +84,11 @@ def parse_choice(*choices: str) -> Parser:
     return parse
 
 
+def parse_rounding(value: object) -> bool:
+    """Return whether `round` is `up`, not `down`."""
+    return bool(parse_choice("down", "up")(value, "round") == "up")
+
+
 def parse_names(value: object, name: str) -> tuple[str, ...]:
     """Return distinct names from a comma list or a sequence."""
     parts = value.split(",") if isinstance(value, str) else value

@@ -39,6 +39,12 @@ WalPath: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PATH", help="Where the WAL is, if apart from the table.", show_default=False)
 ]
 VersionAsOf: TypeAlias = Annotated[int | None, typer.Option(metavar="ID", help="Manifest id to read.")]
+TimestampAsOf: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Read the table as it was at an instant, ISO-8601 or epoch ms.")
+]
+SeqAsOf: TypeAlias = Annotated[
+    int | None, typer.Option(metavar="SEQ", help="Read the table as it was when this was its last sequence number.")
+]
 Checkpoint: TypeAlias = Annotated[str | None, typer.Option(metavar="NAME", help="Checkpoint to read, by id or name.")]
 Now: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TIME", help="Instant at which expiry is judged, ISO-8601 or epoch ms.")

@@ -8,17 +8,22 @@ from slatespark.cli import (
     looking,
     moving,
     reading,
+    sequences,
     showing,
 )
 from slatespark.cli.app import app
 
-__all__ = ["app", "changing", "checking", "looking", "main", "moving", "reading", "showing"]
+__all__ = ["app", "changing", "checking", "looking", "main", "moving", "reading", "sequences", "showing"]
 
 ORDER = (  # in which --help lists the commands
     "describe",
     "history",
     "files",
     "expiry",
+    "get-timestamp-for-seq",
+    "seq-to-ts",
+    "get-seq-for-timestamp",
+    "ts-to-seq",
     "scan",
     "get",
     "put",

@@ -13,8 +13,10 @@ from slatespark.cli.arguments import (
     Checkpoint,
     CountRows,
     Now,
+    SeqAsOf,
     Storage,
     TablePath,
+    TimestampAsOf,
     VersionAsOf,
     WalPath,
     open_table,
@@ -40,6 +42,8 @@ from slatespark.table.stores import open_stores
 def describe(
     table: TablePath,
     version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    seq_as_of: SeqAsOf = None,
     checkpoint: Checkpoint = None,
     rows: CountRows = False,
     wal_path: WalPath = None,
@@ -47,7 +51,13 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Show what a table is: columns, properties, version, layers, files, WAL, checkpoints."""
-    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "walPath": wal_path}
+    given = {
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+        "seqAsOf": seq_as_of,
+        "checkpoint": checkpoint,
+        "walPath": wal_path,
+    }
     options = read_options(table, given, storage=storage)
     facts = describe_table(open_table(options), options, SystemClock(), count_rows=rows)
     typer.echo(json_document(facts) if as_json else describe_text(facts))
@@ -58,6 +68,8 @@ def describe(
 def files(
     table: TablePath,
     version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    seq_as_of: SeqAsOf = None,
     checkpoint: Checkpoint = None,
     rows: CountRows = False,
     wal_path: WalPath = None,
@@ -66,7 +78,13 @@ def files(
     as_json: AsJson = False,
 ) -> None:
     """List the files of a table, layer by layer, newest first."""
-    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "walPath": wal_path}
+    given = {
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+        "seqAsOf": seq_as_of,
+        "checkpoint": checkpoint,
+        "walPath": wal_path,
+    }
     options = read_options(table, given, storage=storage)
     stores = open_table(options)
     found = list_files(stores, options, SystemClock(), count_rows=rows)
@@ -98,6 +116,8 @@ def expiry(
     table: TablePath,
     per: Annotated[str | None, typer.Option(metavar="PERIOD", help="hour or day; by default what suits.")] = None,
     version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    seq_as_of: SeqAsOf = None,
     checkpoint: Checkpoint = None,
     now: Now = None,
     wal_path: WalPath = None,
@@ -105,7 +125,14 @@ def expiry(
     as_json: AsJson = False,
 ) -> None:
     """Show how much expires when, of all that is stored: by hour or day, expired already, never."""
-    given = {"versionAsOf": version_as_of, "checkpoint": checkpoint, "now": now, "walPath": wal_path}
+    given = {
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+        "seqAsOf": seq_as_of,
+        "checkpoint": checkpoint,
+        "now": now,
+        "walPath": wal_path,
+    }
     options = read_options(table, given, storage=storage)
     report = report_expiry(open_table(options), options, SystemClock(), per=per)
     typer.echo(json_document(report) if as_json else expiry_text(report))

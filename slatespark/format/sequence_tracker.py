@@ -62,15 +62,15 @@ class SequenceTracker:
             fits = _fits(points[-3:])
         return SequenceTracker(points) if fits else self
 
-    def find_seconds(self, seq: int, *, round_up: bool) -> int | None:
-        """Return the second at which `seq` was reached, from the nearest point at or below (above) it."""
+    def find_by_seq(self, seq: int, *, round_up: bool) -> tuple[int, int] | None:
+        """Return the point of `seq`, or the nearest one below (above) it; None if there is none."""
         at = self._find([point[0] for point in self.points], seq, round_up=round_up)
-        return None if at is None else self.points[at][1]
+        return None if at is None else self.points[at]
 
-    def find_seq(self, seconds: int, *, round_up: bool) -> int | None:
-        """Return the sequence number reached at a second, from the nearest point at or before (after) it."""
+    def find_by_seconds(self, seconds: int, *, round_up: bool) -> tuple[int, int] | None:
+        """Return the point of a second, or the nearest one before (after) it; None if there is none."""
         at = self._find([point[1] for point in self.points], seconds, round_up=round_up)
-        return None if at is None else self.points[at][0]
+        return None if at is None else self.points[at]
 
     @staticmethod
     def _find(values: list[int], wanted: int, *, round_up: bool) -> int | None:

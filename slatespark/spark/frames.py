@@ -10,6 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from slatespark.table.describe import TableFacts
 from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.table.history.sequences import SequencePoint
 from slatespark.table.history.timeline import VersionFacts
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 
@@ -30,6 +31,7 @@ FILES: Final = (
     "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
     "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP"
 )
+SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
 RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
 EXPIRY: Final = (
     "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
@@ -60,6 +62,11 @@ def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
         list(facts.versions),
     )
     return _frame(spark, DETAIL, [row])
+
+
+def sequences_frame(spark: SparkSession, points: Iterable[SequencePoint]) -> DataFrame:
+    """Return the points of the sequence tracker, oldest first."""
+    return _frame(spark, SEQUENCES, [(point.seq, point.time_ms) for point in points])
 
 
 def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> DataFrame:

@@ -16,12 +16,14 @@ from slatespark.options import ReadOptions
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
-from slatespark.spark.frames import detail_frame, expiry_frame, files_frame, history_frame, runs_frame
+from slatespark.spark.frames import detail_frame, expiry_frame, files_frame, history_frame, runs_frame, sequences_frame
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition import resolve_codec
+from slatespark.table.history.resolution import Resolution
+from slatespark.table.history.sequences import SequenceMatch
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
@@ -301,6 +303,28 @@ class SlateTable:
     def history(self, limit: int | None = None) -> DataFrame:
         """Return the newest `limit` versions, newest first; all that exist without a limit."""
         return history_frame(self._spark, self._store.history(limit))
+
+    def resolve(self, **readOptions: Any) -> Resolution:
+        """Return what a read with these options would see: version, sequence number, time, and how they are found.
+
+        Raises
+        ------
+        HistoryTrimmedError
+            When the past that is asked for can no longer be answered exactly.
+        """
+        return self._store.resolve(**readOptions)
+
+    def sequences(self) -> DataFrame:
+        """Return the points of the sequence tracker, oldest first: which sequence number was reached when."""
+        return sequences_frame(self._spark, self._store.sequences())
+
+    def seqToTimestamp(self, seq: int, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
+        """Return the tracker's point of a sequence number, or the nearest one `down` or `up`; None if there is none."""
+        return self._store.seqToTimestamp(seq, round=round)
+
+    def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
+        """Return the tracker's point of an instant, or the nearest one `down` or `up`; None if there is none."""
+        return self._store.timestampToSeq(timestamp, round=round)
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""

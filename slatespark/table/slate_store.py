@@ -10,12 +10,20 @@ from typing import Any, Self
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SchemaError, SlateError
-from slatespark.option_values import STORAGE_PREFIX
+from slatespark.option_values import STORAGE_PREFIX, parse_count, parse_rounding
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
 from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.history.resolution import Resolution, resolve_read
+from slatespark.table.history.sequences import (
+    SequenceMatch,
+    SequencePoint,
+    find_seq_point,
+    find_time_point,
+    list_sequences,
+)
 from slatespark.table.history.timeline import VersionFacts, list_versions
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
@@ -306,6 +314,60 @@ class SlateStore:
     def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
         """Return the newest `limit` versions of the table, newest first, with what is known of their commits."""
         return list_versions(self._stores, limit)
+
+    def resolve(self, **options: Any) -> Resolution:
+        """Return what a read with these options would see: version, sequence number, time, and how they are found.
+
+        Parameters
+        ----------
+        options : read options
+
+        Raises
+        ------
+        HistoryTrimmedError
+            When the past that is asked for can no longer be answered exactly.
+        """
+        return resolve_read(self._stores, self._read_options(options), self._clock)
+
+    def sequences(self) -> tuple[SequencePoint, ...]:
+        """Return the points of the sequence tracker, oldest first: which sequence number was reached when."""
+        return list_sequences(self._stores)
+
+    def seqToTimestamp(self, seq: int | str, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
+        """Return when a sequence number was reached, as far as the sequence tracker knows.
+
+        Parameters
+        ----------
+        seq : a sequence number
+        round : take the nearest point at or below it (`down`), or at or above it (`up`)
+
+        Returns
+        -------
+        The point found, and whether it is another one than was asked for; None if there is none on that side.
+
+        Raises
+        ------
+        OptionError
+            When `seq` is no number, or `round` neither.
+        """
+        number = parse_count(0, 2**63 - 1)(seq, "seq")
+        return find_seq_point(self._stores, number, round_up=parse_rounding(round))
+
+    def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
+        """Return the sequence number reached at an instant, as far as the sequence tracker knows.
+
+        Parameters
+        ----------
+        timestamp : ms since the epoch, ISO text or a datetime
+        round, and what is returned : as for `seqToTimestamp`
+
+        Raises
+        ------
+        OptionError
+            When `timestamp` is no instant, or `round` neither.
+        """
+        time_ms = parse_time_ms(timestamp, name="timestamp")
+        return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
 
     def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
         """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""

@@ -141,12 +141,12 @@ def test_above_its_capacity_every_second_point_goes() -> None:
 
 def test_look_ups_round_to_points() -> None:
     tracker = SequenceTracker(((10, 100), (20, 200), (20, 260), (30, 320)))
-    assert tracker.find_seconds(20, round_up=False) == 200
-    assert [tracker.find_seconds(25, round_up=up) for up in (False, True)] == [260, 320]
-    assert [tracker.find_seconds(9, round_up=up) for up in (False, True)] == [None, 100]
-    assert [tracker.find_seconds(31, round_up=up) for up in (False, True)] == [320, None]
-    assert [tracker.find_seq(199, round_up=up) for up in (False, True)] == [10, 20]
-    assert SequenceTracker().find_seq(5, round_up=True) is None
+    assert tracker.find_by_seq(20, round_up=False) == (20, 200)
+    assert [tracker.find_by_seq(25, round_up=up) for up in (False, True)] == [(20, 260), (30, 320)]
+    assert [tracker.find_by_seq(9, round_up=up) for up in (False, True)] == [None, (10, 100)]
+    assert [tracker.find_by_seq(31, round_up=up) for up in (False, True)] == [(30, 320), None]
+    assert [tracker.find_by_seconds(199, round_up=up) for up in (False, True)] == [(10, 100), (20, 200)]
+    assert SequenceTracker().find_by_seconds(5, round_up=True) is None
 
 
 def test_large_seqs_are_unsigned() -> None:
