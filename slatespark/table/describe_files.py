@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.stats import SstStats, decode_stats_section
@@ -18,7 +17,7 @@ from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.fetch import external_roots, reading
 from slatespark.table.read.plan import FileSlice, Layer, SstFile, plan_layers
-from slatespark.table.records import fetch_commit_records
+from slatespark.table.read.properties import find_recorded
 from slatespark.table.snapshot import resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 
@@ -138,18 +137,9 @@ def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
 def recorded_properties(
     stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
 ) -> dict[str, SstProperties]:
-    """Return what our newest `limit` commit records say of files, by id.
-
-    They are best effort, so a damaged one says nothing.
-    """
-    found: dict[str, SstProperties] = {}
-    try:
-        for record in fetch_commit_records(stores.main, limit):
-            for file_id in wanted & set(record.files):
-                found.setdefault(file_id, SstProperties.from_json(record.files[file_id]))
-    except CorruptDataError:
-        return found
-    return found
+    """Return what our commit records say of files, by id; parameters as for `find_recorded`."""
+    found = find_recorded(stores, wanted, limit=limit)
+    return {name: item.properties for name, item in found.items() if item.properties.is_consistent()}
 
 
 def _file_facts(

@@ -5,10 +5,10 @@ Best effort: a file of another client, one whose record is missing, damaged or o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest, SstHandle
@@ -50,6 +50,11 @@ class RecordedFile:
 recorded_files: Final = SectionCache[Mapping[str, RecordedFile]](CACHE_BYTES, lambda found: _FILE_BYTES * len(found))
 
 
+def record_file(handle: SstHandle, properties: SstProperties) -> dict[str, Any]:
+    """Return what a commit record notes of a file."""
+    return {**properties.to_json(), STORED_BYTES: handle.info.sections_end}
+
+
 def file_properties(stores: TableStores, manifest: Manifest) -> Mapping[Ulid, SstProperties]:
     """Return what our commit records say of the files of a version, as far as they do.
 
@@ -57,20 +62,27 @@ def file_properties(stores: TableStores, manifest: Manifest) -> Mapping[Ulid, Ss
     asking the files would cost.
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
-    wanted = {str(sst_id): handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign}
-    found: dict[Ulid, SstProperties] = {}
-    if not wanted:
-        return found
-    most = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(wanted))
-    objects = list_commit_objects(stores.main)[:most]
+    handles = {str(sst_id): handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign}
+    found = find_recorded(stores, set(handles), limit=max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles)))
+    return {
+        handles[name].id: recorded.properties for name, recorded in found.items() if recorded.describes(handles[name])
+    }
+
+
+def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[str, RecordedFile]:
+    """Return what our commit records say of files, by id; of several that do the newest counts.
+
+    Parameters
+    ----------
+    limit : of the objects that are looked through, newest first: single records, and batches of a hundred
+    """
+    found: dict[str, RecordedFile] = {}
+    objects = list_commit_objects(stores.main)[:limit] if wanted else []
     for at in range(0, len(objects), _TOGETHER):
         fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
         for recorded in run_together(fetches, is_remote=stores.main.is_remote):
-            for name in wanted.keys() & recorded.keys():
-                handle = wanted.pop(name)
-                if recorded[name].describes(handle):
-                    found[handle.id] = recorded[name].properties
-        if not wanted:
+            found = {name: recorded[name] for name in wanted & recorded.keys()} | found
+        if len(found) == len(wanted):
             break
     return found
 

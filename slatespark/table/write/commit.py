@@ -26,6 +26,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.properties import record_file
 from slatespark.table.records import (
     CommitRecord,
     delete_lease,
@@ -64,7 +65,8 @@ from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
 ENGINE = "slatespark"
-RESTORE = "restore"
+RESTORE, TRIM = "restore", "trim"
+_UNDOABLE = (RESTORE, TRIM)  # in any table: the version before is kept for a while
 
 Outputs = tuple[tuple[NewFile, ...], ...]
 
@@ -327,7 +329,7 @@ class _Commit:
     def _keep_replaced(self, latest_id: int, latest: Manifest, definition: TableDefinition | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
         lifetime_ms = (definition or TableDefinition()).version_retention_ms
-        if lifetime_ms is None and self.job.operation == RESTORE:  # which can be undone in any table
+        if lifetime_ms is None and self.job.operation in _UNDOABLE:
             lifetime_ms = UNDO_LIFETIME_MS
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
         replaced = Replaced(version, lifetime_ms)
@@ -338,7 +340,7 @@ class _Commit:
                 claim,
                 latest_id + 1,
                 wal_end,
-                too=unseen or self.job.operation == RESTORE,  # whose predecessor is then the version one below
+                too=unseen or self.job.operation in _UNDOABLE,  # whose predecessor is then the version one below
                 now_ms=self.clock.now_ms(),
                 new_id=lambda: new_uuid(self.clock),
             )
@@ -546,7 +548,7 @@ class _Commit:
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
-            files={str(file.handle.id): file.properties.to_json() for file in change.files},
+            files={str(file.handle.id): record_file(file.handle, file.properties) for file in change.files},
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
             replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
