@@ -123,6 +123,12 @@ def no_path(what: str) -> OptionError:
     )
 
 
+def _key_range(start: bytes | None, end: bytes | None, prefix: bytes | None) -> KeyRange:
+    if prefix is not None:
+        return prefix_range(prefix)
+    return KeyRange(start or b"", end) if start or end is not None else ALL_KEYS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """Options of a read; design 5.1."""
@@ -277,9 +283,7 @@ class ReadOptions:
     @property
     def key_range(self) -> KeyRange:
         """The keys asked for."""
-        if self.key_prefix is not None:
-            return prefix_range(self.key_prefix)
-        return KeyRange(self.start_key or b"", self.end_key) if self.start_key or self.end_key is not None else ALL_KEYS
+        return _key_range(self.start_key, self.end_key, self.key_prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,6 +382,31 @@ class WriteOptions:
         parse=parse_text,
         default=None,
     )
+    replace_where: str | None = option(
+        "replaceWhere",
+        doc="With mode `overwrite`: replaces the rows of an interval of keys only. Comparisons on leading key columns, "
+        "joined by `AND`, name it: `=` or `IN` on all but the last of them. Rows outside of it are refused.",
+        parse=parse_text,
+        default=None,
+    )
+    start_key: bytes | None = option(
+        "startKey",
+        doc="Raw tables, with mode `overwrite`: first key of the interval to replace, in hexadecimal, inclusive.",
+        parse=parse_key,
+        default=None,
+    )
+    end_key: bytes | None = option(
+        "endKey",
+        doc="Raw tables, with mode `overwrite`: end of the interval to replace, in hexadecimal, exclusive.",
+        parse=parse_key,
+        default=None,
+    )
+    key_prefix: bytes | None = option(
+        "keyPrefix",
+        doc="Raw tables, with mode `overwrite`: all keys that start with it are replaced, in hexadecimal.",
+        parse=parse_key,
+        default=None,
+    )
     if_last_seq: int | None = option(
         "ifLastSeq",
         doc="Commit only if no row was committed above this sequence number.",
@@ -474,6 +503,22 @@ class WriteOptions:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
         if self.timestamp_column is not None and self.timestamp_ms is not None:
             raise OptionError("timestampColumn and timestamp are both given.", todo="Give one of them.")
+        given = self.given_keys
+        if self.key_prefix is not None and len(given) > 1:
+            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
+        if self.replace_where is not None and given:
+            raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
+
+    @property
+    def given_keys(self) -> dict[str, bytes]:
+        """The options given that name keys by their bytes."""
+        choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
+        return {name: key for name, key in choices.items() if key is not None}
+
+    @property
+    def key_range(self) -> KeyRange:
+        """The keys that these options name."""
+        return _key_range(self.start_key, self.end_key, self.key_prefix)
 
     @property
     def properties(self) -> dict[str, str]:

@@ -52,7 +52,15 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
         if target.name in needed:
             _check_type(field, target)
     sequence_column = _resolve_sequence(stored, codec, options)
-    return RowEncoder(codec, options.operation, op_column, sequence_column, timestamp_column=timestamp_column, **expiry)
+    return RowEncoder(
+        codec,
+        options.operation,
+        op_column,
+        sequence_column,
+        ttl_column=expiry["ttl_column"],
+        expire_at_column=expiry["expire_at_column"],
+        timestamp_column=timestamp_column,
+    )
 
 
 def check_distinct(schema: pa.Schema) -> None:

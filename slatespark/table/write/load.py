@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -29,11 +29,12 @@ from slatespark.table.write.definition_run import check_creation
 from slatespark.table.write.encoder_plan import check_distinct, plan_encoder, resolve_expiry_columns
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
+from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
 from slatespark.table.write.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
 from slatespark.table.write.version_sort import VersionSorter
 
 
@@ -99,7 +100,9 @@ def _plan_once(
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
-    operation, timestamp_ms = "overwrite" if overwrite else "write", options.timestamp_ms
+    encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
+    operation = "write" if not overwrite else "overwrite" if encoder.bounds is None else REPLACE
+    timestamp_ms = options.timestamp_ms
     _check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
@@ -155,8 +158,14 @@ def commit_load(
     if load.encoder.sequence_column is not None or load.encoder.has_times:
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
-    edit = DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
-    return commit_write(stores, clock, load.job, outputs, load.options, edit=edit)
+    return commit_write(stores, clock, load.job, outputs, load.options, edit=_edit(clock, load))
+
+
+def _edit(clock: Clock, load: Load) -> TreeEdit:
+    """Return what becomes of the rows that stand."""
+    if load.encoder.bounds is not None:
+        return cut_views(clock, load.encoder.bounds.ranges)
+    return DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
 
 
 def load_batches(

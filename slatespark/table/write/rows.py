@@ -15,6 +15,7 @@ from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.table.write.key_bounds import KeyBounds
 from slatespark.table.write.row_expiry import Expiries, expire_after, expire_at, expire_each, same_expiry
 from slatespark.table.write.row_times import times_of
 from slatespark.table.write.sequence import Ranks, rank_values
@@ -71,6 +72,7 @@ class RowEncoder:
     op_column : as the rows spell it; None if not given
     sequence_column : as the table spells it; None if not given
     ttl_column, expire_at_column, timestamp_column : as the rows spell them; None if not given
+    bounds : the intervals of keys that are replaced; None where rows may have any key
     """
 
     codec: RowCodec
@@ -80,6 +82,7 @@ class RowEncoder:
     ttl_column: str | None = None
     expire_at_column: str | None = None
     timestamp_column: str | None = None
+    bounds: KeyBounds | None = None
 
     @property
     def has_times(self) -> bool:
@@ -96,10 +99,14 @@ class RowEncoder:
         SchemaError
             On a null where none may be, a value that its column does not hold, a key that is empty or too long, an
             unknown operation, or a negative time to live.
+        InvalidRequestError
+            On a key outside of the bounds.
         """
         flags = self._flags(table)
         deleted = (flags & TOMBSTONE) != 0
         keys, key_offsets = self._encode_keys(table)
+        if self.bounds is not None:
+            self.bounds.check(table, (keys, key_offsets), codec=self.codec)
         values, starts, lengths = self._encode_values(table, deleted)
         flags |= HAS_CREATE
         times = self._times(table)

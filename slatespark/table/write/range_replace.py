@@ -1,0 +1,183 @@
+"""Replacing all rows of a range of keys in one commit, or deleting them: what the range is, and how it is deleted.
+
+No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work grows with the new rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slatespark.encoding.predicates import Filter, bind_filter, parse_filter, plan_keys
+from slatespark.encoding.predicates.key_plan import MAX_RANGES
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.errors import InternalError, OptionError
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange, point_range
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import TableStores
+from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.key_bounds import KeyBounds
+from slatespark.table.write.tree_edit import CutViews
+
+REPLACE = "replace"
+DELETE_RANGE = "deleteRange"
+
+_SEED_BITS = 64
+
+
+def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> KeyBounds | None:
+    """Return the intervals of keys that a write names by `replaceWhere`, or by key bytes; None if it names none.
+
+    Parameters
+    ----------
+    codec : of the table
+    overwrite : whether the mode of the write is `overwrite`
+
+    Raises
+    ------
+    OptionError
+        When the condition is not exactly a set of intervals of keys, or of no key at all, or when the mode is another.
+    """
+    given = options.given_keys
+    if options.replace_where is None and not given:
+        return None
+    if not overwrite:
+        raise OptionError(f"{next(iter(given), 'replaceWhere')} is for mode overwrite.", todo="Set mode to overwrite.")
+    if options.replace_where is not None:
+        return KeyBounds(exact_ranges(options.replace_where, codec, name="replaceWhere"), options.replace_where)
+    return KeyBounds((_given_range(options, codec),), _given_text(options))
+
+
+def _given_text(options: WriteOptions) -> str:
+    return ", ".join(f"{name} {key.hex()}" for name, key in options.given_keys.items())
+
+
+def _given_range(options: WriteOptions, codec: RowCodec) -> KeyRange:
+    """Return the keys that options name by their bytes; raises `OptionError`."""
+    if not codec.is_raw:
+        raise OptionError(
+            f"{next(iter(options.given_keys))} is for raw tables, and this one has the key columns "
+            f"{', '.join(codec.key_columns)}.",
+            todo="Name the range by a condition on these.",
+        )
+    keys = options.key_range
+    if keys.is_empty():
+        raise OptionError(f"{_given_text(options)}: no key lies in between.", todo="Give an endKey above the startKey.")
+    return keys
+
+
+def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRange, ...]:
+    """Return the ranges of keys for which a condition is true, ascending.
+
+    Parameters
+    ----------
+    condition : in the grammar of the option `filter`
+    name : of the option or argument, for messages
+
+    Raises
+    ------
+    OptionError
+        When the condition cannot be understood, says something of other columns than the leading ones of the key, is
+        never true, or makes too many ranges.
+    """
+    bound = bind_filter(parse_filter(condition, name=name), codec.schema)
+    plan = plan_keys(bound, codec)
+    if not plan.ranges:
+        raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give an interval that is not empty.")
+    if not plan.residual.columns and plan.points is None:
+        return plan.ranges
+    if plan.residual.columns:
+        raise _not_exact(bound, plan.residual, codec, name)
+    ranges = tuple(point_range(key) for key in plan.points or () if key)
+    if not 0 < len(ranges) <= MAX_RANGES:
+        raise OptionError(
+            f"{name}: {len(ranges)} keys are listed; at most {MAX_RANGES} can be.",
+            todo="Name an interval, or several in turn.",
+        )
+    return ranges
+
+
+def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> OptionError:
+    """Return the error for a condition that is not exactly a set of ranges, saying what would be."""
+    keys = ", ".join(codec.key_columns)
+    apart = [column for column in residual.columns if column not in codec.key_columns]
+    if apart:
+        return OptionError(
+            f"{name}: {apart[0]} is no key column.",
+            why="Only whole intervals of keys are replaced.",
+            todo=f"Name leading ones of the key columns: {keys}.",
+        )
+    named = {part.column: part for part in bound.conditions}
+    for before in codec.key_columns[: codec.key_columns.index(residual.columns[0])]:
+        if before not in named:
+            return OptionError(
+                f"{name}: {residual.columns[0]} makes no interval of keys without {before}, which comes before it.",
+                why="Keys are in the order of their columns.",
+                todo=f"Name {before} too, by = or IN; the key columns are {keys}.",
+            )
+        if not named[before].is_points:
+            return OptionError(
+                f"{name}: {residual.columns[0]} makes no interval of keys where {before} is a range.",
+                why="Keys are in the order of their columns.",
+                todo=f"Name {before} by = or IN, or leave {residual.columns[0]} out.",
+            )
+    return OptionError(
+        f"{name}: the condition makes more than {MAX_RANGES} intervals of keys.",
+        todo="Name fewer, or several in turn.",
+    )
+
+
+def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord:
+    """Delete all rows of a range of keys in one commit, without a tombstone per row.
+
+    Parameters
+    ----------
+    where : a condition on leading key columns; None for a raw table, of which `options` name the keys
+
+    Raises
+    ------
+    OptionError
+        When that is not exactly a set of intervals of keys, or on a history table.
+    CommitConflictError, UnsupportedFormatError
+        As `commit_write`.
+    """
+    found = fetch_latest_manifest(stores)
+    known = fetch_definition(stores, found[1])
+    definition = None if known is None else known[1]
+    keys = _ranges_to_delete(where, options, definition)
+    job = plan_write(stores, clock, operation=DELETE_RANGE, found=found, definition=definition)
+    try:
+        record = commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
+    except BaseException:
+        abandon_write(stores, job)
+        raise
+    if record is None:
+        raise InternalError("A range was deleted without a commit.")
+    return record
+
+
+def _ranges_to_delete(
+    where: str | None, options: WriteOptions, definition: TableDefinition | None
+) -> tuple[KeyRange, ...]:
+    codec = RAW_CODEC if definition is None else definition.codec()
+    if definition is not None and definition.has_history:
+        raise OptionError("deleteRange: history tables keep their past, so no range of them can be cut out.")
+    if options.timestamp_ms is not None:
+        raise OptionError(
+            "timestamp: only a history table notes when rows were deleted.", todo="Leave the timestamp out."
+        )
+    if where is not None:
+        if options.given_keys:
+            raise OptionError(f"where and {next(iter(options.given_keys))} are both given.", todo="Give one of them.")
+        return exact_ranges(where, codec, name="where")
+    if not options.given_keys:
+        raise OptionError("deleteRange: no range is given.", todo="Give a condition on leading key columns.")
+    return (_given_range(options, codec),)
+
+
+def cut_views(clock: Clock, keys: Sequence[KeyRange]) -> CutViews:
+    """Return the edit that leaves nothing of some ranges of keys."""
+    return CutViews(tuple(keys), clock.random_bits(_SEED_BITS))
