@@ -21,9 +21,7 @@ ORDER = (  # in which --help lists the commands
     "files",
     "expiry",
     "get-timestamp-for-seq",
-    "seq-to-ts",
     "get-seq-for-timestamp",
-    "ts-to-seq",
     "scan",
     "get",
     "put",
@@ -33,7 +31,12 @@ ORDER = (  # in which --help lists the commands
     "verify",
     "demo",
 )
-app.registered_commands.sort(key=lambda command: ORDER.index(command.name or getattr(command.callback, "__name__", "")))
+app.registered_commands.sort(
+    key=lambda command: (
+        command.hidden,  # other names of a command
+        0 if command.hidden else ORDER.index(command.name or getattr(command.callback, "__name__", "")),
+    )
+)
 
 
 def main() -> None:

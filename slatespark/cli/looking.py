@@ -117,7 +117,6 @@ def expiry(
     per: Annotated[str | None, typer.Option(metavar="PERIOD", help="hour or day; by default what suits.")] = None,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
-    seq_as_of: SeqAsOf = None,
     checkpoint: Checkpoint = None,
     now: Now = None,
     wal_path: WalPath = None,
@@ -128,7 +127,6 @@ def expiry(
     given = {
         "versionAsOf": version_as_of,
         "timestampAsOf": timestamp_as_of,
-        "seqAsOf": seq_as_of,
         "checkpoint": checkpoint,
         "now": now,
         "walPath": wal_path,

@@ -65,6 +65,11 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
         per = parse_choice(*PERIODS)(per, "per")
     _refuse_parts(options)
     snapshot, _ = resolve_table(stores, options, clock)
+    if snapshot.as_of_ts_ms is not None:
+        raise OptionError(
+            "timestampAsOf: on a history table it leaves rows out, and the expiry report is of a whole table.",
+            todo="Give now, or versionAsOf.",
+        )
     shown: dict[SstFile, list[FileSlice]] = {}
     for layer in plan_table_layers(stores, snapshot.manifest):
         for part in layer.slices:
@@ -79,6 +84,7 @@ def _refuse_parts(options: ReadOptions) -> None:
         "startKey": options.start_key,
         "endKey": options.end_key,
         "keyPrefix": options.key_prefix,
+        "seqAsOf": options.seq_as_of,
     }
     for name, value in given.items():
         if value is not None:
