@@ -137,6 +137,19 @@ def add_checkpoint(
     return checkpoint_facts(point)
 
 
+def repeat_checkpoint(
+    stores: TableStores, clock: Clock, source_id: UUID, *, checkpoint_id: UUID, name: str | None = None
+) -> None:
+    """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` when that is gone."""
+    now_s = _present_s(read_clock(clock))
+
+    def change(_: int, manifest: Manifest) -> Manifest:
+        source = _find_one(stores, manifest, str(source_id))
+        return _with_checkpoint(stores, manifest, Checkpoint(checkpoint_id, source.manifest_id, 0, now_s, name))
+
+    _publish(stores, clock, change)
+
+
 def refresh_checkpoint(
     stores: TableStores, clock: Clock, id_or_name: str, lifetime_ms: int | None = None
 ) -> CheckpointFacts:

@@ -1,0 +1,157 @@
+"""Clones of ours under the eyes of the real client: it opens, serves, compacts and collects parent and clone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.format.manifest import Manifest
+from slatespark.table.clock import SystemClock
+from slatespark.table.history.clone import clone_table
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import TableStores, open_stores
+from tests.support.client import Client, ClientOptions, Location, read_rows
+from tests.support.client_admin import clone_database, collect_garbage, compact_full, create_checkpoint
+from tests.support.fixture_databases import FIXTURES
+
+COMPACTING = ClientOptions(compactor=True)
+
+Rows = dict[bytes, bytes]
+
+
+class Family:
+    """Databases side by side in one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def location(self, name: str) -> Location:
+        return Location(name, directory=self.root)
+
+    def stores(self, name: str) -> TableStores:
+        return open_stores(str(self.root / name), storage={})
+
+    def manifest(self, name: str) -> Manifest:
+        return fetch_latest_manifest(self.stores(name))[1]
+
+    def clone(self, source: str, target: str, **what: Any) -> None:
+        clone_table(self.stores(source), SystemClock(), str(self.root / target), **what)
+
+    def rows(self, name: str, **options: Any) -> Rows:
+        """What both sides see."""
+        store = SlateStore.open(str(self.root / name))
+        rows = store.scan(mergeOperator="concat", includeExpired=True, **options).read_all().to_pylist()
+        ours = {row["key"]: row["value"] for row in rows}
+        if not options:
+            assert {row.key: row.value for row in read_rows(self.location(name))} == ours
+        return ours
+
+    def client(self, name: str) -> Client:
+        return Client.open(self.location(name), COMPACTING)
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Family:
+    family = Family(tmp_path)
+    with family.client("parent") as client:
+        for number in range(5):
+            client.put(b"k%d" % number, b"flushed")
+        client.flush_memtable()
+        client.put(b"k3", b"in the WAL")
+        client.delete(b"k4")
+        client.flush_wal()
+    return family
+
+
+FIRST: Rows = {b"k0": b"flushed", b"k1": b"flushed", b"k2": b"flushed", b"k3": b"in the WAL"}
+
+
+def test_parent_and_clone_go_their_own_ways(family: Family) -> None:
+    family.clone("parent", "clone")
+    assert family.rows("clone") == family.rows("parent") == FIRST
+    with family.client("clone") as clone, family.client("parent") as parent:
+        clone.put(b"k0", b"of the clone")
+        parent.put(b"k1", b"of the parent")
+        for client in (clone, parent):
+            client.flush_memtable()
+            compact_full(client)
+            client.put(b"more", b"1")
+            client.flush_memtable()
+    collect_garbage(family.location("parent"))
+    collect_garbage(family.location("clone"))
+    assert family.rows("clone") == {**FIRST, b"k0": b"of the clone", b"more": b"1"}
+    assert family.rows("parent") == {**FIRST, b"k1": b"of the parent", b"more": b"1"}
+
+
+def test_the_parent_keeps_what_the_clone_reads(family: Family) -> None:
+    family.clone("parent", "clone")
+    (owner,) = family.manifest("clone").external_dbs
+    source, final = family.manifest("parent").checkpoints
+    assert (source.id, final.id) == (owner.source_checkpoint_id, owner.final_checkpoint_id)
+    assert source.manifest_id == final.manifest_id
+    assert (source.expire_time_s > 0, final.expire_time_s, final.name) == (True, 0, "slatespark/clone/clone")
+    assert (owner.path, owner.sst_ids) == ("parent", tuple(family.manifest("clone").ssts))
+    SlateStore.open(str(family.root / "parent")).write(pa.table({"key": [b"k0"], "value": [b"2"]}), mode="overwrite")
+    with family.client("parent") as parent:
+        compact_full(parent)
+        parent.put(b"k0", b"3")
+        parent.flush_memtable()
+    collect_garbage(family.location("parent"))
+    assert family.rows("parent") == {b"k0": b"3"}
+    assert family.rows("clone") == FIRST
+
+
+def test_a_clone_of_a_clone_of_both_makers(family: Family) -> None:
+    clone_database(family.location("parent"), "theirs")
+    with family.client("theirs") as client:
+        client.put(b"theirs", b"1")
+        client.flush_memtable()
+    family.clone("theirs", "ours")
+    SlateStore.open(str(family.root / "ours")).write(pa.table({"key": [b"ours"], "value": [b"2"]}))
+    clone_database(family.location("ours"), "last")
+    shutil.copytree(family.root / "last", family.root / "untouched")
+    for name in ("parent", "theirs", "ours"):
+        SlateStore.open(str(family.root / name)).write(pa.table({"key": [b"x"], "value": [b"y"]}), mode="overwrite")
+        with family.client(name) as client:
+            client.put(b"x", b"z")
+            client.flush_memtable()
+            compact_full(client)
+        collect_garbage(family.location(name))
+        assert family.rows(name) == {b"x": b"z"}
+    assert family.rows("last") == {**FIRST, b"theirs": b"1", b"ours": b"2"}
+    with family.client("last") as client:
+        compact_full(client)
+    assert family.rows("last") == {**FIRST, b"theirs": b"1", b"ours": b"2"}
+
+
+def test_of_a_version_and_of_a_checkpoint(family: Family) -> None:
+    made = create_checkpoint(family.location("parent"), "monday")
+    monday = family.rows("parent", checkpoint="monday")
+    with family.client("parent") as client:
+        client.put(b"k0", b"tuesday")
+        client.flush_memtable()
+    family.clone("parent", "by-name", checkpoint="monday")
+    family.clone("parent", "by-version", version=made.manifest_id)
+    family.clone("parent", "newest")
+    assert family.rows("by-name") == family.rows("by-version") == monday
+    assert family.rows("newest") == {**FIRST, b"k0": b"tuesday"}
+
+
+@pytest.mark.parametrize("name", ["segments", "cut_views", "history", "wal_only", "no_wal", "empty_run"])
+def test_of_what_the_client_made(name: str, tmp_path: Path) -> None:
+    family = Family(tmp_path)
+    shutil.copytree(FIXTURES / name, tmp_path / name)
+    family.clone(name, "clone")
+    if name == "segments":
+        assert family.rows("clone", now=0) == family.rows(name, now=0) != {}
+        return
+    before = family.rows(name)
+    assert family.rows("clone") == before
+    with family.client("clone") as client:
+        client.put(b"new", b"1")
+    assert family.rows("clone") == before
