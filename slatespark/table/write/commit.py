@@ -18,6 +18,7 @@ from slatespark.errors import (
 )
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
+from slatespark.format.ulid import Ulid
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.option_values import DEFAULT_TTL_MS
@@ -292,7 +293,7 @@ class _Commit:
     edit: TreeEdit
     base_seq: int
     create_ts_ms: int
-    in_order: frozenset[str] = frozenset()
+    in_order: frozenset[Ulid] = frozenset()
 
     def check_newest_time(self) -> None:
         """Refuse rows with times of their own that lie in the future."""
@@ -359,7 +360,7 @@ class _Commit:
         check_order_in_trees(
             self.stores, latest, self._files, self._codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
         )
-        self.in_order |= {str(sst_id) for sst_id in latest.ssts}
+        self.in_order |= set(latest.ssts)
         _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
         rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
         self._check_order_in_rows(rows)

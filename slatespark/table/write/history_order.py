@@ -6,7 +6,7 @@ are. Else keys are looked up, those only that may be out of order. Source: desig
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,13 +18,15 @@ from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, rows_to_columns
+from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_keys, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.describe_files import plan_table_layers, recorded_properties
+from slatespark.table.describe_files import plan_table_layers
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
 from slatespark.table.read.points import point_cursors
+from slatespark.table.read.properties import file_properties
 from slatespark.table.read.scan import window_size
 from slatespark.table.stores import TableStores
 from slatespark.table.write.sst_upload import NewFile
@@ -54,7 +56,7 @@ def check_order_in_trees(
     files: Sequence[NewFile],
     codec: RowCodec,
     *,
-    settled: Collection[str],
+    settled: Collection[Ulid],
     buffer_bytes: int,
 ) -> None:
     """Refuse a write that has versions older than what the trees hold of their keys.
@@ -76,8 +78,7 @@ def check_order_in_trees(
         return
     layers = _without(plan_table_layers(stores, manifest), settled)
     suspects = [(file, found) for file in files if (found := cut_layers(layers, file.keys))]
-    wanted = {str(part.file.id) for _, found in suspects for layer in found for part in layer.slices}
-    known = recorded_properties(stores, wanted)
+    known = file_properties(stores, manifest) if suspects else {}
     for file, found in suspects:
         younger = _younger(found, known, _oldest_ms(file))
         if younger:
@@ -106,20 +107,19 @@ def _oldest_ms(file: NewFile) -> int:
     return MAX_MS if file.properties.min_create_ts is None else file.properties.min_create_ts
 
 
-def _without(layers: Sequence[Layer], settled: Collection[str]) -> list[Layer]:
+def _without(layers: Sequence[Layer], settled: Collection[Ulid]) -> list[Layer]:
     """Return layers without the files that need no look."""
     cut = (
-        replace(layer, slices=tuple(part for part in layer.slices if str(part.file.id) not in settled))
-        for layer in layers
+        replace(layer, slices=tuple(part for part in layer.slices if part.file.id not in settled)) for layer in layers
     )
     return [layer for layer in cut if layer.slices]
 
 
-def _younger(layers: Sequence[Layer], known: dict[str, SstProperties], oldest_ms: int) -> list[Layer]:
+def _younger(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], oldest_ms: int) -> list[Layer]:
     """Return what of the layers may hold times after `oldest_ms`."""
 
     def may_be_younger(part: FileSlice) -> bool:
-        properties = known.get(str(part.file.id))
+        properties = known.get(part.file.id)
         return properties is None or (properties.max_create_ts is not None and properties.max_create_ts > oldest_ms)
 
     cut = (replace(layer, slices=tuple(filter(may_be_younger, layer.slices))) for layer in layers)
