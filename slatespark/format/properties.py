@@ -38,6 +38,7 @@ VERSION: Final = 1
 MAGIC: Final = b"slateprp"
 _BLOCK_BYTES: Final = 4 * 8 + 2  # bounds of one block, unpacked
 
+_LABEL: Final = "label"
 _TRAILER = struct.Struct(">II8s")
 _LENGTH = struct.Struct(">I")
 _NO_MIN: Final = (1 << 63) - 1
@@ -180,9 +181,17 @@ def _extremes(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[int | No
     return (None, None) if smallest > largest else (smallest, largest)
 
 
-def encode_properties(properties: SstProperties, bounds: BlockBounds) -> bytes:
-    """Return the bytes that go right in front of the SST info."""
-    header = json.dumps(properties.to_json(), sort_keys=True, separators=(",", ":")).encode("ascii")
+def encode_properties(
+    properties: SstProperties, bounds: BlockBounds, label: Mapping[str, object] | None = None
+) -> bytes:
+    """Return the bytes that go right in front of the SST info.
+
+    Parameters
+    ----------
+    label : what a stand-alone file says of itself, as JSON
+    """
+    content = properties.to_json() if label is None else {**properties.to_json(), _LABEL: label}
+    header = json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
     planes = [_split_planes(column) for column in bounds.times()]
     columns = b"".join([*planes, bounds.any_flags.tobytes(), bounds.all_flags.tobytes()])
     payload = b"".join(
@@ -210,6 +219,18 @@ def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
     ------
     CorruptDataError : they are ours and damaged
     """
+    payload = _find_payload(gap)
+    return None if payload is None else _decode_payload(payload)
+
+
+def decode_label(gap: Buffer) -> Mapping[str, object] | None:
+    """Return what a stand-alone file says of itself; None for other files. Parameters and errors as above."""
+    payload = _find_payload(gap)
+    label = None if payload is None else _decode_header(payload)[0].get(_LABEL)
+    return label if isinstance(label, dict) else None
+
+
+def _find_payload(gap: Buffer) -> bytes | None:
     view = memoryview(gap)
     if len(view) < _TRAILER.size:
         return None
@@ -224,10 +245,19 @@ def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
         raise CorruptDataError(
             f"SST properties have checksum {zlib.crc32(payload):08x}, expected {checksum:08x}.", offset=start
         )
-    return _decode_payload(payload)
+    return payload
 
 
 def _decode_payload(payload: bytes) -> tuple[SstProperties, BlockBounds] | None:
+    header, columns_at = _decode_header(payload)
+    if header.get("version") != VERSION:
+        return None  # of a newer release; nothing depends on them
+    count = int.from_bytes(payload[columns_at - _LENGTH.size : columns_at], "big")
+    return SstProperties.from_json(header), _decode_bounds(payload[columns_at:], count)
+
+
+def _decode_header(payload: bytes) -> tuple[dict[str, object], int]:
+    """Return the header, and where the columns begin."""
     header_bytes = int.from_bytes(payload[: _LENGTH.size], "big")
     columns_at = _LENGTH.size + header_bytes + _LENGTH.size
     if len(payload) < columns_at:
@@ -238,10 +268,7 @@ def _decode_payload(payload: bytes) -> tuple[SstProperties, BlockBounds] | None:
         raise CorruptDataError("The header of SST properties is not JSON.") from exc
     if not isinstance(header, dict):
         raise CorruptDataError("The header of SST properties is no JSON object.")
-    if header.get("version") != VERSION:
-        return None  # of a newer release; nothing depends on them
-    count = int.from_bytes(payload[columns_at - _LENGTH.size : columns_at], "big")
-    return SstProperties.from_json(header), _decode_bounds(payload[columns_at:], count)
+    return header, columns_at
 
 
 def _decode_bounds(packed: bytes, count: int) -> BlockBounds:
