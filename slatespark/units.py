@@ -41,7 +41,7 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     OptionError
         When it is none of these, is negative, or does not fit 64 bits.
     """
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, str | int | timedelta):
         raise _bad_duration(value, name)
     if isinstance(value, timedelta):
         ms = value // timedelta(milliseconds=1)

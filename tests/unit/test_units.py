@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,10 +40,11 @@ def test_durations(text: str | int | timedelta, ms: int) -> None:
     "text",
     [
         *("", "d", "7y", "-7d", "P", "PT", "1.5d", "7d7d", -1, "9223372036854775808", timedelta(days=-1), True),
+        *(1.5, b"7d", [7], float("nan"), {}),
         *("9" * 5000, "9" * 5000 + "d", "P" + "9" * 5000 + "D"),
     ],
 )
-def test_wrong_durations_are_refused_by_name(text: str | int | timedelta) -> None:
+def test_wrong_durations_are_refused_by_name(text: Any) -> None:
     with pytest.raises(OptionError, match="ttl"):
         parse_duration_ms(text, name="ttl")
 
