@@ -220,7 +220,7 @@ class SlateTable:
 
         Parameters
         ----------
-        mode : `append` upserts, `overwrite` replaces the table
+        mode : `append` upserts, `overwrite` replaces the table, or the interval of keys that `replaceWhere` names
         writeOptions : write options
 
         Raises
@@ -285,6 +285,12 @@ class SlateTable:
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
         """Give up the past of a history table below an instant; see `SlateStore.setHistoryFloor`."""
         self._store.setHistoryFloor(ts)
+
+    def deleteRange(
+        self, where: str | None = None, timestamp: int | str | datetime | None = None, **writeOptions: Any
+    ) -> int:
+        """Delete all rows of an interval of keys in one commit, without a Spark job; see `SlateStore.deleteRange`."""
+        return self._store.deleteRange(where, timestamp, **writeOptions)
 
     def dropColumns(self, *names: str) -> None:
         """Take columns of the value out of the table; their names cannot come back, since old rows may hold them.

@@ -36,6 +36,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.alteration import (
     current_definition,
+    delete_history_range,
     delete_where,
     drop_columns,
     raise_history_floor,
@@ -43,6 +44,7 @@ from slatespark.table.write.alteration import (
 )
 from slatespark.table.write.definition_plan import plan_creation
 from slatespark.table.write.load import create_table, load_batches
+from slatespark.table.write.range_replace import delete_range
 from slatespark.table_properties import split_creation
 from slatespark.units import parse_time_ms
 
@@ -226,7 +228,8 @@ class SlateStore:
 
         Parameters
         ----------
-        batches : columns `key` and `value`, both binary; `mode="overwrite"` replaces the table, `"append"` upserts
+        batches : columns `key` and `value`, both binary; `mode="overwrite"` replaces the table, or the interval of keys
+            that `replaceWhere` names, `"append"` upserts
         options : write options
 
         Raises
@@ -263,6 +266,37 @@ class SlateStore:
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         return _version(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
+
+    def deleteRange(
+        self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
+    ) -> int:
+        """Delete all rows of an interval of keys in one commit, and return the version that shows it.
+
+        On a plain table no row is looked at: what stands is cut to outside of the interval. On a history table a
+        tombstone with that time is written for each row that a read as of then shows in the interval, so reads as of
+        any time stay exact before and after.
+
+        Parameters
+        ----------
+        where : comparisons on leading key columns, joined by `AND`: `=` or `IN` on all but the last of them; of a raw
+            table give `startKey`, `endKey` or `keyPrefix` instead
+        timestamp : history tables: the instant from which on the rows are deleted; by default that of the commit
+        options : write options
+
+        Raises
+        ------
+        OptionError
+            When the condition is not exactly one of key ranges.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning; on a history table, when
+            anything was committed since the rows were looked for, or one of them has a later version.
+        """
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        given = {**options, "timestamp": timestamp}
+        if where is not None and self.definition.has_history:
+            return _version(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
+        parsed = WriteOptions.parse({**self._common, **given})
+        return delete_range(self._stores, self._clock, where, parsed).manifest_id
 
     @property
     def definition(self) -> TableDefinition:

@@ -13,7 +13,7 @@ from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
-from slatespark.table.read.reader import plan_read, resolve_table, run_read
+from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
@@ -156,9 +156,52 @@ def delete_where(
         When anything was committed after the snapshot that was searched.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    plan = _plan_deletion(stores, clock, condition, common, write)
+    return _delete_rows(stores, clock, plan, write)
+
+
+def delete_history_range(
+    stores: TableStores, clock: Clock, where: str, common: Mapping[str, Any], options: Mapping[str, Any]
+) -> CommitRecord | None:
+    """Delete a range of keys of a history table as of an instant; None when no row was there then.
+
+    A tombstone with that time is written for each row that a read as of then shows in the range, so as-of reads stay
+    exact before and after.
+
+    Parameters
+    ----------
+    where : in the grammar of the read option `filter`, on leading key columns
+    common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
+
+    Raises
+    ------
+    OptionError
+        When the condition is not one of key ranges alone.
+    CommitConflictError
+        When anything was committed after the snapshot that was searched, or a row has a later version.
+    HistoryTrimmedError
+        When the rows of that instant are not all known any more.
+    """
+    write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    plan = _plan_deletion(stores, clock, where, common, write, timestampAsOf=write.timestamp_ms)
+    if plan.settings.residual is not None:
+        raise OptionError(
+            f"deleteRange: `{where}` is more than a range of keys.",
+            todo="Give conditions on leading key columns, or delete the rows with delete(condition).",
+        )
+    return _delete_rows(stores, clock, plan, write)
+
+
+def _plan_deletion(
+    stores: TableStores, clock: Clock, condition: str, common: Mapping[str, Any], write: WriteOptions, **more: Any
+) -> ReadPlan:
+    """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
-    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator}
-    plan = plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
+    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
+    return plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
+
+
+def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:
     last_seq = plan.settings.visibility.max_seq
     if write.if_last_seq is not None:
         last_seq = min(last_seq, write.if_last_seq)

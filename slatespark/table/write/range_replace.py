@@ -164,7 +164,11 @@ def _ranges_to_delete(
 ) -> tuple[KeyRange, ...]:
     codec = RAW_CODEC if definition is None else definition.codec()
     if definition is not None and definition.has_history:
-        raise OptionError("deleteRange: history tables keep their past, so no range of them can be cut out.")
+        raise OptionError(
+            "deleteRange: this is a history table, of which no range can be cut out.",
+            why="Its past would go.",
+            todo="Name the range by a condition on key columns.",
+        )
     if options.timestamp_ms is not None:
         raise OptionError(
             "timestamp: only a history table notes when rows were deleted.", todo="Leave the timestamp out."
