@@ -292,6 +292,10 @@ class SlateTable:
         """Delete all rows of an interval of keys in one commit, without a Spark job; see `SlateStore.deleteRange`."""
         return self._store.deleteRange(where, timestamp, **writeOptions)
 
+    def trimHistory(self, after: int | str | datetime, **writeOptions: Any) -> int:
+        """Remove everything that a history table learnt after an instant; see `SlateStore.trimHistory`."""
+        return self._store.trimHistory(after, **writeOptions)
+
     def dropColumns(self, *names: str) -> None:
         """Take columns of the value out of the table; their names cannot come back, since old rows may hold them.
 

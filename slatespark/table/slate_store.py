@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SchemaError, SlateError
-from slatespark.option_values import STORAGE_PREFIX, parse_count, parse_rounding
+from slatespark.option_values import STORAGE_PREFIX, parse_count, parse_duration_or_none, parse_rounding, parse_text
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
 from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.history.checkpoints import (
+    CheckpointFacts,
+    create_checkpoint,
+    delete_checkpoint,
+    list_checkpoints,
+    refresh_checkpoint,
+)
+from slatespark.table.history.clone import clone_table
 from slatespark.table.history.resolution import Resolution, resolve_read
+from slatespark.table.history.restore import restore_to_version
 from slatespark.table.history.sequences import (
     SequenceMatch,
     SequencePoint,
@@ -24,7 +33,9 @@ from slatespark.table.history.sequences import (
     find_time_point,
     list_sequences,
 )
+from slatespark.table.history.time_travel import resolve_version
 from slatespark.table.history.timeline import VersionFacts, list_versions
+from slatespark.table.history.trim import trim_history
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
@@ -49,6 +60,8 @@ from slatespark.table_properties import split_creation
 from slatespark.units import parse_time_ms
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
+
+_VERSION = parse_count(1, 2**63 - 1)
 
 
 class SlateStore:
@@ -293,10 +306,34 @@ class SlateStore:
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**options, "timestamp": timestamp}
-        if where is not None and self.definition.has_history:
+        if self.definition.has_history:
             return _version(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
         parsed = WriteOptions.parse({**self._common, **given})
         return delete_range(self._stores, self._clock, where, parsed).manifest_id
+
+    def trimHistory(self, after: int | str | datetime, **options: Any) -> int:
+        """Remove everything that a history table learnt after an instant, in one commit; return the version without it.
+
+        The version one below that one shows what was there before, for `versionRetention`, at least seven days.
+
+        Parameters
+        ----------
+        after : ms since the epoch, ISO text or a datetime; row versions created later go
+        options : write options
+
+        Raises
+        ------
+        InvalidRequestError
+            When the table has no history.
+        HistoryTrimmedError
+            When the instant lies below the history floor.
+        CommitConflictError
+            When anything was committed meanwhile, or a SlateDB client is at work.
+        """
+        after_ms = parse_time_ms(after, name="trimHistory")
+        parsed = WriteOptions.parse({**self._common, **options})
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        return _version(trim_history(self._stores, self._clock, after_ms, parsed), latest_id)
 
     @property
     def definition(self) -> TableDefinition:
@@ -402,6 +439,106 @@ class SlateStore:
         """
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
+
+    def checkpoints(self) -> tuple[CheckpointFacts, ...]:
+        """Return the checkpoints, those too that commits left on versions they replaced."""
+        return list_checkpoints(self._stores)
+
+    def createCheckpoint(
+        self, name: str | None = None, lifetime: str | int | timedelta | None = None, version: int | None = None
+    ) -> CheckpointFacts:
+        """Keep a version from being collected, and return its checkpoint.
+
+        Parameters
+        ----------
+        name : one that no other checkpoint has; reads take it, or the id, in the option `checkpoint`
+        lifetime : a duration like `7d`; for ever by default
+        version : the newest state by default, with all that the WAL holds
+
+        Raises
+        ------
+        InvalidRequestError
+            When the name is taken, or the version does not exist yet.
+        SnapshotExpiredError
+            When the version, or a file of it, was collected.
+        """
+        return create_checkpoint(
+            self._stores,
+            self._clock,
+            name=None if name is None else parse_text(name, "name"),
+            lifetime_ms=parse_duration_or_none(lifetime, "lifetime"),
+            manifest_id=None if version is None else _VERSION(version, "version"),
+        )
+
+    def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
+        """Let a checkpoint last for so long from now, for ever by default.
+
+        Raises
+        ------
+        HistoryTrimmedError
+            When there is no such checkpoint, or none any more.
+        """
+        lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
+        return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
+
+    def deleteCheckpoint(self, idOrName: str) -> None:
+        """Release a checkpoint: what it alone kept may be collected. Raises as `refreshCheckpoint`."""
+        delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
+
+    def restoreToVersion(self, version: int, **options: Any) -> int:
+        """Make the state of an earlier version the newest one, in one commit, and return the new version.
+
+        Rows written since are hidden, not lost: the version one below the new one shows them, for `versionRetention`,
+        at least seven days, and restoring that one undoes the restore. Schema and properties stay as they are.
+
+        Parameters
+        ----------
+        version : a manifest id, as in `history()`
+        options : write options
+
+        Raises
+        ------
+        HistoryTrimmedError
+            When the version, or a file of it, was collected.
+        CommitConflictError
+            When anybody else commits meanwhile.
+        """
+        parsed = WriteOptions.parse({**self._common, **options})
+        return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
+
+    def restoreToTimestamp(self, timestamp: int | str | datetime, **options: Any) -> int:
+        """Make the newest version committed at or before an instant the newest one; see `restoreToVersion`.
+
+        Raises
+        ------
+        OptionError
+            When the instant lies in the future.
+        HistoryTrimmedError
+            When that version was collected, or there was none yet.
+        """
+        time_ms = parse_time_ms(timestamp, name="timestamp")
+        return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), **options)
+
+    def clone(self, target: str, version: int | None = None, checkpoint: str | None = None) -> Self:
+        """Make a shallow clone at `target`, and return it: a table of its own that begins with the files of this one.
+
+        Parameters
+        ----------
+        target : an empty place in the same store
+        version, checkpoint : what to clone, one of them or neither for the newest state
+
+        Raises
+        ------
+        TableExistsError, InvalidRequestError
+            When the place is not empty, or has no root in common with this table.
+        HistoryTrimmedError
+            When the version, or the checkpoint, is not there any more.
+        """
+        if version is not None and checkpoint is not None:
+            raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
+        number = None if version is None else _VERSION(version, "version")
+        clone_table(self._stores, self._clock, parse_text(target, "target"), version=number, checkpoint=checkpoint)
+        return self._at(target, self._clock, dict(self._stores.storage))
 
     def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
         """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""

@@ -161,7 +161,7 @@ def delete_where(
 
 
 def delete_history_range(
-    stores: TableStores, clock: Clock, where: str, common: Mapping[str, Any], options: Mapping[str, Any]
+    stores: TableStores, clock: Clock, where: str | None, common: Mapping[str, Any], options: Mapping[str, Any]
 ) -> CommitRecord | None:
     """Delete a range of keys of a history table as of an instant; None when no row was there then.
 
@@ -170,7 +170,8 @@ def delete_history_range(
 
     Parameters
     ----------
-    where : in the grammar of the read option `filter`, on leading key columns
+    where : in the grammar of the read option `filter`, on leading key columns; None for a raw table, of which options
+        name the keys
     common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
 
     Raises
@@ -183,7 +184,13 @@ def delete_history_range(
         When the rows of that instant are not all known any more.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
-    plan = _plan_deletion(stores, clock, where, common, write, timestampAsOf=write.timestamp_ms)
+    keys = write.given_keys
+    if (where is None) == (not keys):
+        given = f"where and {next(iter(keys))} are both given" if keys else "no range is given"
+        raise OptionError(
+            f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
+        )
+    plan = _plan_deletion(stores, clock, where, common, write, timestampAsOf=write.timestamp_ms, **keys)
     if plan.settings.residual is not None:
         raise OptionError(
             f"deleteRange: `{where}` is more than a range of keys.",
@@ -193,7 +200,12 @@ def delete_history_range(
 
 
 def _plan_deletion(
-    stores: TableStores, clock: Clock, condition: str, common: Mapping[str, Any], write: WriteOptions, **more: Any
+    stores: TableStores,
+    clock: Clock,
+    condition: str | None,
+    common: Mapping[str, Any],
+    write: WriteOptions,
+    **more: Any,
 ) -> ReadPlan:
     """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns

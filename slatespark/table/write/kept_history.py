@@ -13,8 +13,8 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, resolve_definition
-from slatespark.table.describe_files import recorded_properties
 from slatespark.table.history.floor import lost_through
+from slatespark.table.read.properties import file_properties
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.sst_upload import NewFile
@@ -68,8 +68,7 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
     floor_ms = definition.full_history_ts_low_ms
     if floor_ms is None:
         return KeptHistory()
-    recorded = recorded_properties(stores, {str(view.sst_id) for view in manifest.views()})
-    return KeptHistory(floor_ms, {Ulid.parse(name): properties for name, properties in recorded.items()})
+    return KeptHistory(floor_ms, file_properties(stores, manifest))
 
 
 def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:

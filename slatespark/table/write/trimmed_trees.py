@@ -1,0 +1,54 @@
+"""TrimTrees: the edit of a commit that takes late row versions out of all files, and out of the WAL. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slatespark.errors import CommitConflictError
+from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.tree_edit import ReplaceViews, identity_views
+
+
+@dataclass(frozen=True, slots=True)
+class TrimTrees:
+    """Views give way to what is left of their rows, and so do the rows that only the WAL has.
+
+    Attributes
+    ----------
+    planned_on : all views that stood: others may hold late versions too, or rows that were in the WAL
+    replacements : as for `ReplaceViews`
+    from_wal : files of the rows of the WAL that stay, in key order; they become the newest run
+    """
+
+    planned_on: frozenset[SstView]
+    replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
+    from_wal: tuple[NewFile, ...] = ()
+    keeps_wal: bool = False
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """All new files, those of the WAL's rows last."""
+        return (*ReplaceViews(self.replacements).files, *self.from_wal)
+
+    def with_files(self, files: tuple[NewFile, ...]) -> TrimTrees:
+        """Return the same change with other ids of its files."""
+        in_trees = len(files) - len(self.from_wal)
+        replaced = ReplaceViews(self.replacements).with_files(files[:in_trees])
+        return replace(self, replacements=replaced.replacements, from_wal=files[in_trees:])
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest trimmed; raises `CommitConflictError` when other views stand."""
+        if self.planned_on != frozenset(base.views()):
+            raise CommitConflictError(
+                "The files of the table changed while it was being trimmed.",
+                why="A compaction, a flush or another commit came first.",
+                todo="Run it again.",
+            )
+        trimmed = ReplaceViews(self.replacements).apply(base)
+        if not self.from_wal:
+            return trimmed
+        run = SortedRun(max(base.run_ids(), default=-1) + 1, tuple(identity_views(self.from_wal)))
+        ssts = trimmed.ssts.adding([file.handle for file in self.from_wal])
+        return replace(trimmed, compacted=(run, *trimmed.compacted), ssts=ssts)
