@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from slatespark.table.describe import TableFacts
 from slatespark.table.describe_files import FileFacts, LayerFacts
 from slatespark.table.history.sequences import SequencePoint
+from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.history.timeline import VersionFacts
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 
@@ -33,6 +34,7 @@ FILES: Final = (
 )
 SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
 RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
+CHECKPOINTS: Final = "id STRING, name STRING, version BIGINT, created TIMESTAMP, expires TIMESTAMP"
 EXPIRY: Final = (
     "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
     "walBytes BIGINT"
@@ -86,6 +88,12 @@ def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> Data
         for facts in versions
     ]
     return _frame(spark, HISTORY, rows)
+
+
+def checkpoints_frame(spark: SparkSession, checkpoints: Iterable[CheckpointFacts]) -> DataFrame:
+    """Return the checkpoints, in the order of the manifest; `expires` is null for one that stays."""
+    rows = [(facts.id, facts.name, facts.version, facts.created_ms, facts.expires_ms) for facts in checkpoints]
+    return _frame(spark, CHECKPOINTS, rows)
 
 
 def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:

@@ -16,12 +16,21 @@ from slatespark.options import ReadOptions
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
-from slatespark.spark.frames import detail_frame, expiry_frame, files_frame, history_frame, runs_frame, sequences_frame
+from slatespark.spark.frames import (
+    checkpoints_frame,
+    detail_frame,
+    expiry_frame,
+    files_frame,
+    history_frame,
+    runs_frame,
+    sequences_frame,
+)
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition import resolve_codec
+from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.history.resolution import Resolution
 from slatespark.table.history.sequences import SequenceMatch
 from slatespark.table.maintenance.findings import VerifyReport
@@ -335,6 +344,38 @@ class SlateTable:
     def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
         """Return the tracker's point of an instant, or the nearest one `down` or `up`; None if there is none."""
         return self._store.timestampToSeq(timestamp, round=round)
+
+    def checkpoints(self) -> DataFrame:
+        """Return the checkpoints, those too that commits left on versions they replaced."""
+        return checkpoints_frame(self._spark, self._store.checkpoints())
+
+    def createCheckpoint(
+        self, name: str | None = None, lifetime: str | int | timedelta | None = None, version: int | None = None
+    ) -> CheckpointFacts:
+        """Keep a version from being collected; see `SlateStore.createCheckpoint`."""
+        return self._store.createCheckpoint(name, lifetime, version)
+
+    def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
+        """Let a checkpoint last for so long from now, for ever by default; see `SlateStore.refreshCheckpoint`."""
+        return self._store.refreshCheckpoint(idOrName, lifetime)
+
+    def deleteCheckpoint(self, idOrName: str) -> None:
+        """Release a checkpoint: what it alone kept may be collected."""
+        self._store.deleteCheckpoint(idOrName)
+
+    def restoreToVersion(self, version: int, **writeOptions: Any) -> int:
+        """Make the state of an earlier version the newest one; see `SlateStore.restoreToVersion`."""
+        return self._store.restoreToVersion(version, **writeOptions)
+
+    def restoreToTimestamp(self, timestamp: int | str | datetime, **writeOptions: Any) -> int:
+        """Make the newest version committed at or before an instant the newest one."""
+        return self._store.restoreToTimestamp(timestamp, **writeOptions)
+
+    def clone(self, target: str, version: int | None = None, checkpoint: str | None = None) -> Self:
+        """Make a shallow clone at `target`, and return it; see `SlateStore.clone`."""
+        self._store.clone(target, version, checkpoint)
+        storage = {name: value for name, value in self._options.items() if name != _WAL_PATH}
+        return self.forPath(self._spark, target, **storage)
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""

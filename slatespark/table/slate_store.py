@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 import pyarrow as pa
 
-from slatespark.errors import OptionError, SchemaError, SlateError
+from slatespark.errors import OptionError, SlateError
 from slatespark.option_values import STORAGE_PREFIX, parse_count, parse_duration_or_none, parse_rounding, parse_text
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock
@@ -53,6 +52,7 @@ from slatespark.table.write.alteration import (
     raise_history_floor,
     set_properties,
 )
+from slatespark.table.write.batches import as_batches
 from slatespark.table.write.definition_plan import plan_creation
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
@@ -256,7 +256,7 @@ class SlateStore:
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = WriteOptions.parse({**self._common, **options})
-        schema, rows = _as_batches(batches)
+        schema, rows = as_batches(batches)
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
@@ -611,22 +611,3 @@ class SlateStore:
 
 def _version(record: CommitRecord | None, latest_id: int) -> int:
     return latest_id if record is None else record.manifest_id
-
-
-def _as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Return what was given as batches, and their schema."""
-    if isinstance(batches, pa.RecordBatchReader):
-        return batches.schema, batches
-    if isinstance(batches, pa.Table):
-        return batches.schema, batches.to_batches()
-    if isinstance(batches, pa.RecordBatch):
-        batches = [batches]
-    rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
-    first = next(rows, None)
-    if not isinstance(first, pa.RecordBatch):
-        raise SchemaError(
-            f"Nothing that has columns was given, but {type(first).__name__}.",
-            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
-        )
-
-    return first.schema, itertools.chain([first], rows)

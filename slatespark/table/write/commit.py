@@ -331,8 +331,8 @@ class _Commit:
     def _keep_replaced(self, latest_id: int, latest: Manifest, definition: TableDefinition | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
         lifetime_ms = (definition or TableDefinition()).version_retention_ms
-        if lifetime_ms is None and self.job.operation in _UNDOABLE:
-            lifetime_ms = UNDO_LIFETIME_MS
+        if self.job.operation in _UNDOABLE:
+            lifetime_ms = max(lifetime_ms or 0, UNDO_LIFETIME_MS)
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
         replaced = Replaced(version, lifetime_ms)
 
