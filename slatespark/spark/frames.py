@@ -10,8 +10,8 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from slatespark.table.describe import TableFacts
 from slatespark.table.describe_files import FileFacts, LayerFacts
-from slatespark.table.history.sequences import SequencePoint
 from slatespark.table.history.checkpoints import CheckpointFacts
+from slatespark.table.history.sequences import SequencePoint
 from slatespark.table.history.timeline import VersionFacts
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 
