@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import CommitConflictError, InternalError, OptionError, SchemaError, TableExistsError
+from slatespark.errors import CommitConflictError, InternalError, OptionError, TableExistsError
 from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, back_off
@@ -16,6 +16,7 @@ from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
+from slatespark.table.write.batches import alike
 from slatespark.table.write.commit import (
     MAX_ATTEMPTS,
     WriteJob,
@@ -95,7 +96,7 @@ def _plan_once(
         raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
     current = None if found is None else fetch_definition(stores, found[1])
-    lasting = _lasting(schema, options)
+    lasting = lasting_columns(schema, options)
     definition = plan_definition(None if current is None else current[1], lasting, options, is_new=found is None)
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
@@ -131,7 +132,7 @@ def _check_times(stores: TableStores, definition: TableDefinition, options: Writ
         )
 
 
-def _lasting(schema: pa.Schema, options: WriteOptions) -> pa.Schema:
+def lasting_columns(schema: pa.Schema, options: WriteOptions) -> pa.Schema:
     """Return the columns without those that only say when a row expires."""
     check_distinct(schema)
     expiry = resolve_expiry_columns(schema, options).values()
@@ -182,27 +183,10 @@ def load_batches(
     if load is None:
         return None
     try:
-        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, _alike(batches, schema)),))
+        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, alike(batches, schema)),))
     except BaseException:
         abandon_write(stores, load.job)
         raise
-
-
-def _alike(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield batches, all of the schema that the write was checked with: a column that one lacks would become null."""
-    for batch in batches:
-        if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"A {type(batch).__name__} is no batch of rows.", todo="Give pyarrow RecordBatches.")
-        if (batch.schema.names, batch.schema.types) != (schema.names, schema.types):
-            raise SchemaError(
-                f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",
-                todo="Give all batches of a write the same columns.",
-            )
-        yield batch
-
-
-def _described(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema) or "none"
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
