@@ -23,6 +23,7 @@ from slatespark.option_values import (
     named,
     parse_choice,
     parse_count,
+    parse_duration_or_none,
     parse_flag,
     parse_key,
     parse_metadata_columns,
@@ -240,6 +241,12 @@ class ReadOptions:
         parse=named(parse_bytes),
         default=64 * MIB,
         shown="`64m`",
+    )
+    pin_ms: int | None = option(
+        "pin",
+        doc="A duration: what the read needs is kept from garbage collectors for so long, by a checkpoint.",
+        parse=parse_duration_or_none,
+        default=None,
     )
     wal_path: str | None = _wal_path()
     storage: Mapping[str, str] = _storage()

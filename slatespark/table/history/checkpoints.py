@@ -220,23 +220,32 @@ def resolve_pinned(
     InvalidRequestError
         When no checkpoint can be made, as in a store that may only be read.
     """
+    lost = None
     for attempt in range(MAX_ATTEMPTS):
         found = resolve()
+        number = found[0].manifest_id
         try:
             _pin(stores, clock, found[0], lifetime_ms)
-        except RaceLostError:
+        except RaceLostError as exc:
+            if number == lost:  # an older version, and WAL files beyond it: `seqAsOf` finds such a state
+                raise _unpinned(stores, number, "it has WAL files that no version counts on.") from exc
+            lost = number
             back_off(clock, attempt)
             continue
         except (HistoryTrimmedError, OptionError):
             raise
         except SlateError as exc:
-            raise InvalidRequestError(
-                f"{stores.url}: version {found[0].manifest_id} could not be pinned.",
-                why=f"The option pin adds a checkpoint to the newest manifest, and: {exc}",
-                todo="Read with credentials that may write, or leave pin out.",
-            ) from exc
+            raise _unpinned(stores, number, str(exc)) from exc
         return found
     raise _too_slow(stores)
+
+
+def _unpinned(stores: TableStores, number: int, reason: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{stores.url}: version {number} could not be pinned: {reason}",
+        why="The option pin adds a checkpoint to the newest manifest.",
+        todo="Read with credentials that may write, or leave pin out.",
+    )
 
 
 def _pin(stores: TableStores, clock: Clock, snapshot: Snapshot, lifetime_ms: int) -> None:

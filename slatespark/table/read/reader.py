@@ -81,7 +81,7 @@ def plan_read(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = resolve_table(stores, options, clock)
+    snapshot, definition = _resolve_held(stores, options, clock)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
@@ -104,6 +104,15 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition
+
+
+def _resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
+    """Do as `resolve_table`, and keep what it found from collectors if the options say so."""
+    if options.pin_ms is None:
+        return resolve_table(stores, options, clock)
+    from slatespark.table.history.checkpoints import resolve_pinned  # which most reads do without
+
+    return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
 
 
 def _renewed(projection: Projection, codec: RowCodec) -> Projection:
@@ -285,7 +294,7 @@ def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = resolve_table(stores, options, clock)
+    snapshot, definition = _resolve_held(stores, options, clock)
     codec = definition.codec()
     point = codec.encode_key(key)
     layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
