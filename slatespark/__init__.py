@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slatespark.spark.slate_table import SlateTable
     from slatespark.table.clock import Clock
     from slatespark.table.slate_store import SlateStore
+    from slatespark.table.write.sst_writer import SstWriter
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ _LAZY: Final = {
     "Clock": "slatespark.table.clock",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
+    "SstWriter": "slatespark.table.write.sst_writer",
     "register": "slatespark.spark.session",
     "storageOptions": "slatespark.spark.session",
 }
@@ -61,6 +63,7 @@ __all__ = [
     "SlateStore",
     "SlateTable",
     "SnapshotExpiredError",
+    "SstWriter",
     "TableExistsError",
     "TableNotFoundError",
     "TransactionConflictError",

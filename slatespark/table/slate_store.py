@@ -54,6 +54,7 @@ from slatespark.table.write.alteration import (
 )
 from slatespark.table.write.batches import as_batches
 from slatespark.table.write.definition_plan import plan_creation
+from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
 from slatespark.table_properties import split_creation
@@ -261,6 +262,28 @@ class SlateStore:
         overwrite = mode == "overwrite"
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
         return _version(record, latest_id)
+
+    def ingest(self, paths: Sequence[str], **options: Any) -> int:
+        """Make files of `SstWriter` visible in one commit, and return the version that shows them.
+
+        Their rows become the newest ones of their keys, as if they were written now; on history tables rows with times
+        of their own keep them, and may not be older than what is stored of their keys.
+
+        Parameters
+        ----------
+        paths : local paths or URLs; files of a table without history may not share keys
+        options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, those of the commit
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError, CorruptDataError
+            When a file does not fit the table, or is damaged; nothing was changed.
+        CommitConflictError
+            When rows would come before younger versions, or other writers kept winning.
+        """
+        parsed = parse_ingest(self._common, options)
+        given = [paths] if isinstance(paths, str) else list(paths)
+        return ingest_files(self._stores, self._clock, given, parsed).manifest_id
 
     def delete(self, condition: str, **options: Any) -> int:
         """Delete the rows for which a condition holds, and return the version that shows it.

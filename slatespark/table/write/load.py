@@ -104,13 +104,13 @@ def _plan_once(
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
     operation = "write" if not overwrite else "overwrite" if encoder.bounds is None else REPLACE
     timestamp_ms = options.timestamp_ms
-    _check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
+    check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options, bytes_per_s)
 
 
-def _check_times(stores: TableStores, definition: TableDefinition, options: WriteOptions, *, overwrite: bool) -> None:
+def check_times(stores: TableStores, definition: TableDefinition, options: WriteOptions, *, overwrite: bool) -> None:
     """Refuse times that the table does not take; raises `OptionError`."""
     if options.timestamp_column is not None and not definition.has_history:
         raise OptionError(

@@ -116,7 +116,7 @@ def distinct_versions(cursors: Sequence[LayerCursor], fold: Fold | None, decide:
     fold : joins operands of one key and time, None if not given
     decide : arranges rows of one key and time; None for those of the first cursor to win
     """
-    for sources, rows in _merged_steps(cursors):
+    for sources, rows in merged_steps(cursors):
         backward = rows[::-1]
         first = new_key_mask(sources, backward)
         seqs = gather_fields(sources, backward).seqs
@@ -138,7 +138,7 @@ def _decide_by_rank(
     return order_repeats(first, Ranks(fields.create_ts, (fields.flags & HAS_CREATE) != 0))
 
 
-def _merged_steps(cursors: Sequence[LayerCursor]) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
+def merged_steps(cursors: Sequence[LayerCursor]) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
     """Yield rows of all cursors by (key ascending, seq descending); those equal in both in one step, newest in front.
 
     Unlike a read this takes versions of a key from all layers by turns, and cuts between them where windows end.

@@ -1,0 +1,295 @@
+"""Stand-alone files made visible in a table, all in one commit: checked, numbered above what is there, dated."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from slatespark.encoding.row_codec import RAW_CODEC
+from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import sst_path
+from slatespark.format.properties import SstProperties
+from slatespark.format.stand_alone import decode_stand_alone
+from slatespark.format.ulid import make_ulid
+from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.option_values import plain_name
+from slatespark.options import WriteOptions
+from slatespark.storage import open_scratch
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.scan import window_size
+from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
+from slatespark.table.write.definition_plan import grow_definition
+from slatespark.table.write.file_label import FileLabel
+from slatespark.table.write.load import check_times
+from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.write.rows import RowEncoder
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.sst_writer import open_file
+from slatespark.table.write.version_spill import VersionSpill, merged_steps, numbered
+from slatespark.units import MAX_MS
+
+# What an ingest may say; the rest says something of rows, which SstWriter was told.
+_TAKEN: Final = (
+    "timestamp",
+    "mergeSchema",
+    "mergeOperator",
+    "ifLastSeq",
+    "ifClientActive",
+    "gcMinAge",
+    "commitRewriteLimit",
+    "compression",
+    "blockSize",
+    "sstSize",
+    "bloomBitsPerKey",
+    "writeBuffer",
+)
+_SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where a write would name the column
+
+
+@dataclass(frozen=True, slots=True)
+class LooseFile:
+    """A stand-alone file, copied to where it can be read like any other.
+
+    Attributes
+    ----------
+    path : as it was given, for messages
+    """
+
+    path: str
+    label: FileLabel
+    properties: SstProperties
+    slice: FileSlice
+
+
+def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of an ingest; raises `OptionError` for one that cannot be given any more."""
+    known = {plain_name(name) for name in _TAKEN}
+    if unknown := [name for name in given if plain_name(name) not in known]:
+        todo = f"Choose from {', '.join(_TAKEN)}; what rows are and when they expire is said to SstWriter."
+        raise OptionError(f"ingest takes no option {unknown[0]}.", todo=todo)
+    return WriteOptions.parse({**common, **given})
+
+
+def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord:
+    """Make stand-alone files visible in one commit, and return its record.
+
+    Parameters
+    ----------
+    paths : of files that `SstWriter` wrote, in any order; those of a plain table may not share keys
+    options : how the new files are written, `timestamp`, `mergeSchema`, and those of the commit
+
+    Raises
+    ------
+    InvalidRequestError, SchemaError, OptionError
+        When files are not of such a table, or share keys where they may not; nothing was changed.
+    CommitConflictError
+        When a history table has younger versions of their keys, or as `commit_write` does.
+    CorruptDataError
+        When a file is damaged.
+    """
+    if not paths or len(set(paths)) < len(paths):
+        raise InvalidRequestError("No files are given, or one twice.", todo="Give the path of each file once.")
+    found = fetch_latest_manifest(stores)
+    current = fetch_definition(stores, found[1])
+    with tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder:
+        scratch = open_scratch(folder)
+        files = [_copy(scratch, number, path, stores.storage) for number, path in enumerate(paths)]
+        definition = None if current is None else current[1]
+        for file in files:
+            definition = _admit(definition, file, merge=options.merge_schema)
+        options = _with_times(definition or TableDefinition(), files, options)
+        check_times(stores, definition or TableDefinition(), options, overwrite=False)
+        job = plan_write(
+            stores,
+            clock,
+            operation="ingest",
+            found=found,
+            definition=definition,
+            timestamp_ms=options.timestamp_ms,
+        )
+        try:
+            outputs = _upload_all(stores, clock, scratch, files, job, options)
+            record = commit_write(stores, clock, job, outputs, options)
+        except BaseException:
+            abandon_write(stores, job)
+            raise
+    assert record is not None  # there are rows
+    return record
+
+
+# --- the files ------------------------------------------------------------------------------------------------------
+
+
+def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> LooseFile:
+    """Copy a file and read what it says of itself."""
+    store, name = open_file(path, storage)
+    try:
+        data = store.get(name)
+    except FileNotFoundError as exc:
+        raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
+    try:
+        end = decode_stand_alone(data)
+        label = None if end is None else FileLabel.from_json(end.label)
+    except CorruptDataError as exc:
+        raise exc.located(path) from exc
+    if end is None or label is None:
+        raise InvalidRequestError(f"{path} is no stand-alone file.", todo="Write it with SstWriter.")
+    file_id = make_ulid(number, number)
+    scratch.put(sst_path(file_id), [data])
+    handle = SstHandle(file_id, end.info, end.format_version)
+    file = SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version)
+    return LooseFile(path, label, end.properties, FileSlice(file, handle.key_range()))
+
+
+def _admit(current: TableDefinition | None, file: LooseFile, *, merge: bool) -> TableDefinition | None:
+    """Return the definition that a table needs to take a file up; raises `SchemaError` when it cannot."""
+    here, theirs = current or TableDefinition(), file.label.definition
+    if not here.same_keys(theirs):
+        raise SchemaError(
+            f"{file.path} is of a table with {_keys(theirs)}, this one has {_keys(here)}.",
+            todo="Write the file anew, with the key columns and formats of the table.",
+        )
+    if current is None or here.schema is None or theirs.schema is None:
+        return current
+    grown = grow_definition(here, theirs.schema)
+    same = here.schema.names == theirs.schema.names and grown == here
+    if not merge and not same:
+        raise SchemaError(
+            f"{file.path} has the columns {', '.join(theirs.schema.names)}, the table "
+            f"{', '.join(here.schema.names)}, or their types differ.",
+            todo="Write the file with the schema of the table, or set mergeSchema=true.",
+        )
+    strict = [item.name for item in here.schema if not item.nullable and theirs.schema.field(item.name).nullable]
+    if strict:
+        raise SchemaError(
+            f"{file.path} may hold nulls in column {strict[0]}, which takes none.",
+            todo="Give SstWriter the schema of the table.",
+        )
+    return replace(grown, writer_schemas={**theirs.writer_schemas, **grown.writer_schemas})
+
+
+def _keys(definition: TableDefinition) -> str:
+    names = ", ".join(definition.key_columns) or "key and value"
+    return f"{names} ({definition.key_format} keys, {definition.value_format} values)"
+
+
+def _with_times(definition: TableDefinition, files: Sequence[LooseFile], options: WriteOptions) -> WriteOptions:
+    """Return options that say which times the commit may move: none where the user gave any."""
+    timed = [file.path for file in files if file.label.stamp_ms is None]
+    if timed and not definition.has_history:
+        raise InvalidRequestError(
+            f"{timed[0]} has times of its own, and the table is no history table.",
+            todo="Write the file without timestamps, or create the table with history=true.",
+        )
+    if timed and options.timestamp_ms is not None:
+        raise OptionError(f"timestamp is given, but {timed[0]} has times of its own.", todo="Leave timestamp out.")
+    instants = any(file.label.has_instants for file in files)
+    return replace(
+        options,
+        timestamp_column=_SOME_COLUMN if timed else None,
+        expire_at_column=_SOME_COLUMN if instants else None,
+    )
+
+
+# --- their rows -----------------------------------------------------------------------------------------------------
+
+
+def _upload_all(
+    stores: TableStores,
+    clock: Clock,
+    scratch: ObjectStore,
+    files: Sequence[LooseFile],
+    job: WriteJob,
+    options: WriteOptions,
+) -> tuple[tuple[NewFile, ...], ...]:
+    """Upload the rows of all files, numbered and dated; of a history table with all versions of a key together."""
+    source = TableStores(main=scratch, wal=scratch)
+    first_seq, codec = job.base_seq + 1, RAW_CODEC if job.definition is None else job.definition.codec()
+    has_history = job.definition is not None and job.definition.has_history
+    outputs = []
+    for file in files:
+        pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
+        with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+            rows = numbered(pieces, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+            outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms))
+    if has_history:
+        encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
+        return merge_overlaps(stores, clock, outputs, encoder, options, first_seq=first_seq, fold=fold)
+    _refuse_shared_keys(stores, outputs, files, options)
+    return tuple(outputs)
+
+
+def _dated(
+    stores: TableStores, file: LooseFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
+) -> Iterator[RowColumns]:
+    """Yield the rows of a file with their times, a window at a time."""
+    previous: RowColumns | None = None
+    for window in layer_windows(stores, Layer("loose", (file.slice,)), window_size(options.write_buffer_bytes, 1)):
+        rows = take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
+        if file.label.stamp_ms is not None:
+            _move(rows, create_ts_ms, file.label)
+        _check_rows(file, rows, previous, has_history=has_history)
+        previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
+        yield rows
+
+
+def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
+    """Date rows as if they were written now: TTLs count from now too, instants stay."""
+    assert label.stamp_ms is not None  # the caller's condition
+    rows.create_ts[:] = create_ts_ms
+    if label.has_instants:
+        return
+    by_ms, expires = create_ts_ms - label.stamp_ms, (rows.flags & HAS_EXPIRE) != 0
+    never = expires & (rows.expire_ts > MAX_MS - max(by_ms, 0))
+    rows.expire_ts[expires & ~never] += by_ms
+    rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+
+
+def _check_rows(file: LooseFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
+    """Refuse rows that no writer of ours makes: without a time, or out of order."""
+    if not (rows.flags & HAS_CREATE).all():
+        raise CorruptDataError("a row has no time.", path=file.path)
+    first = new_key_mask([rows], np.arange(len(rows), dtype=np.int64))
+    first[0] = previous is None or previous.key(0) != rows.key(0)
+    if not first.all() and not has_history:
+        raise InvalidRequestError(
+            f"{file.path} has several versions of the key {rows.key(int(np.flatnonzero(~first)[0])).hex()}.",
+            why="Only history tables take them in one commit.",
+            todo="Write the file without timestampColumn.",
+        )
+    older = np.append(rows.create_ts[:1] if previous is None else previous.create_ts, rows.create_ts[:-1])
+    if (~first & (rows.create_ts > older)).any():
+        raise CorruptDataError("versions of a key are not in the order of their times.", path=file.path)
+
+
+def _refuse_shared_keys(
+    stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[LooseFile], options: WriteOptions
+) -> None:
+    """Refuse files that hold the same key, of which no order says which one counts."""
+    shared = find_overlapping(outputs)
+    layers = [Layer("new", tuple(file.whole() for file in group)) for group in shared if group]
+    window_bytes = window_size(options.write_buffer_bytes, max(1, len(layers)))
+    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
+    for sources, rows in merged_steps(cursors):
+        repeated = np.flatnonzero(~new_key_mask(sources, rows))
+        if len(repeated):
+            key = take_rows(sources, rows[repeated[:1]]).key(0)
+            raise InvalidRequestError(
+                f"Two of the {len(files)} files hold the key {key.hex()}.",
+                why="All rows of a commit are of one time here, so none of the two is the newer one.",
+                todo="Ingest the files one after the other, or write them into one.",
+            )
