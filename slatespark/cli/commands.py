@@ -5,6 +5,7 @@ from __future__ import annotations
 from slatespark.cli import (
     changing,
     checking,
+    checkpoints,
     looking,
     moving,
     reading,
@@ -13,7 +14,7 @@ from slatespark.cli import (
 )
 from slatespark.cli.app import app
 
-__all__ = ["app", "changing", "checking", "looking", "main", "moving", "reading", "sequences", "showing"]
+__all__ = ["app", "changing", "checking", "checkpoints", "looking", "main", "moving", "reading", "sequences", "showing"]
 
 ORDER = (  # in which --help lists the commands
     "describe",
@@ -28,6 +29,8 @@ ORDER = (  # in which --help lists the commands
     "delete",
     "import",
     "export",
+    "restore",
+    "clone",
     "verify",
     "demo",
 )

@@ -11,7 +11,8 @@ from slatespark.ranges import KeyRange
 from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableFacts
 from slatespark.table.describe_files import FileFacts
 from slatespark.table.maintenance.findings import Finding, VerifyReport
-from slatespark.units import bytes_to_text, ms_to_text
+from slatespark.table.write.version_retention import is_retained
+from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
 
 if TYPE_CHECKING:
     from slatespark.display.key_names import KeyNames
@@ -183,12 +184,19 @@ def _wal_text(facts: TableFacts) -> str:
 
 
 def _checkpoint_texts(facts: TableFacts) -> list[str]:
-    return [
+    texts = [
         f"{point.id}{f' {bytes_text(point.name.encode(), as_text=True)}' if point.name else ''}: version "
         f"{point.version}, created {ms_to_text(point.created_ms)}, "
         + ("stays" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}")
         for point in facts.checkpoints
+        if not is_retained(point.name)
     ]
+    replaced = [point for point in facts.checkpoints if is_retained(point.name)]
+    if replaced:
+        versions = numbers_text(sorted(point.version for point in replaced))
+        last = ms_to_text(max(point.expires_ms or MAX_MS for point in replaced))
+        texts.append(f"on {plural(len(replaced), 'replaced version')}, {versions}: the last one expires {last}")
+    return texts
 
 
 def _external_texts(facts: TableFacts) -> list[str]:

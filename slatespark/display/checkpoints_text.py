@@ -1,0 +1,38 @@
+"""Checkpoints as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slatespark.display.text import NOTHING, align_table, plural, printable
+from slatespark.table.history.checkpoints import CheckpointFacts
+from slatespark.units import ms_to_text
+
+
+def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
+    """Return checkpoints as aligned columns.
+
+    Parameters
+    ----------
+    left_out : how many there are that commits left on versions they replaced
+    """
+    rows = [
+        (
+            point.id,
+            NOTHING if point.name is None else printable(point.name),
+            str(point.version),
+            ms_to_text(point.created_ms),
+            expiry_text(point),
+        )
+        for point in points
+    ]
+    header = ("checkpoint", "name", "version", "created", "expires")
+    shown = align_table(header, rows, right={"version"}) if rows else "The table has no checkpoint."
+    if not left_out:
+        return shown
+    return f"{shown}\n{plural(left_out, 'replaced version')} kept for versionRetention; --all lists them."
+
+
+def expiry_text(point: CheckpointFacts) -> str:
+    """Return when a checkpoint expires."""
+    return "never" if point.expires_ms is None else ms_to_text(point.expires_ms)
