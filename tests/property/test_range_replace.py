@@ -1,0 +1,149 @@
+"""Ranges replaced and deleted among our writes and the real client's: both read what the model says, at every step."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import SlateStore
+from slatespark.ranges import KeyRange
+from slatespark.storage import open_store
+from slatespark.table.records import fetch_commit_records
+from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
+from tests.support.client import Client, ClientOptions, Location, Put, Written
+from tests.support.client_admin import clone_database, compact_full
+from tests.support.our_reads import our_rows
+from tests.support.workload import keys
+
+
+@dataclass(frozen=True)
+class Replace:
+    """An interval gets other rows, or none; of `rows` those outside of it are left out."""
+
+    keys: KeyRange
+    rows: tuple[tuple[bytes, bytes], ...]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DeleteRange:
+    """An interval loses its rows."""
+
+    keys: KeyRange
+
+
+Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange
+
+
+def key_ranges() -> st.SearchStrategy[KeyRange]:
+    """Intervals that begin and end at keys, just behind them, or nowhere."""
+    bounds = st.one_of(keys(), keys(), keys().map(lambda key: key + b"\0"))
+    pairs = st.tuples(st.one_of(st.just(b""), bounds, bounds), st.one_of(st.none(), bounds, bounds))
+    ordered = pairs.map(lambda pair: pair if pair[1] is None or pair[0] <= pair[1] else (pair[1], pair[0]))
+    return ordered.map(lambda pair: KeyRange(*pair)).filter(lambda found: not found.is_empty())
+
+
+def replacements() -> st.SearchStrategy[Replace]:
+    rows = st.lists(st.tuples(keys(), st.binary(max_size=20)), max_size=12).map(tuple)
+    options = st.fixed_dictionaries({"sstSize": st.sampled_from([200, 1 << 20])})
+    return st.builds(Replace, key_ranges(), rows, options)
+
+
+def turns() -> st.SearchStrategy[list[Turn]]:
+    """Databases of both writers, with a replacement or a deletion in between and at the end."""
+    change = st.one_of(replacements(), st.builds(DeleteRange, key_ranges()))
+    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change)
+    return st.tuples(sessions(), st.lists(kinds, max_size=5), change).map(lambda parts: [parts[0], *parts[1], parts[2]])
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(turns(), st.booleans())
+def test_intervals_are_replaced_for_both(drawn: list[Turn], is_clone: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        location = Location.local(Path(folder) / "db")
+        database = ReplacedDatabase(location, str(location.folder), {})
+        try:
+            database.take_turn(drawn[0])
+            if is_clone:
+                database.become_clone(Path(folder) / "clone")
+            for turn in drawn[1:]:
+                database.take_turn(turn)
+                database.check()
+            database.check_points()
+            database.compact_and_check()
+        finally:
+            database.close_client()
+
+
+class ReplacedDatabase(Database):
+    """A database of both writers, of which intervals are replaced."""
+
+    def take_turn(self, turn: Turn) -> None:
+        match turn:
+            case OurWrite():
+                self.write(turn)
+            case ClientSession():
+                self.run_client(turn)
+            case Replace():
+                self.replace(turn)
+            case DeleteRange():
+                self.store.deleteRange(startKey=turn.keys.start, endKey=turn.keys.end, ifClientActive="fence")
+                self.forget(turn.keys)
+                self.close_client()
+
+    def become_clone(self, folder: Path) -> None:
+        """Go on with a clone made by the client, most of whose files lie in the database it was made from."""
+        self.close_client()
+        clone_database(self.location, folder.name)
+        self.location = Location.local(folder)
+        self.store, self.objects = SlateStore.open(str(folder)), open_store(str(folder), {})
+
+    def replace(self, turn: Replace) -> None:
+        rows = [(key, value) for key, value in turn.rows if turn.keys.contains(key)]
+        table = pa.table(
+            {
+                "key": pa.array([key for key, _ in rows], pa.binary()),
+                "value": pa.array([value for _, value in rows], pa.binary()),
+            }
+        )
+        bounds = {"startKey": turn.keys.start, "endKey": turn.keys.end}
+        self.store.write(table, mode="overwrite", ttl="none", ifClientActive="fence", **bounds, **turn.options)
+        self.forget(turn.keys)
+        if rows:
+            record = fetch_commit_records(self.objects, 1)[0]
+            assert record.last_seq is not None
+            written = Written(record.last_seq, record.write_time_ms)
+            self.model.apply([Put(key, value) for key, value in rows], written)
+        self.close_client()
+
+    def forget(self, replaced: KeyRange) -> None:
+        for key in [key for key in self.model.versions if replaced.contains(key)]:
+            del self.model.versions[key]
+
+    def check_points(self) -> None:
+        """Ask both for keys one by one: of those that are there, and of those that were."""
+        rows = {row.key: row.value for row in self.model.visible(NOW_MS)}
+        wanted = sorted({*rows, b"a", b"\x00", b"\xff", b"a\x01"})[:40]
+        for key in wanted:
+            found = self.store.get(key, now=NOW_MS, mergeOperator="concat")
+            assert (None if found is None else found["value"]) == rows.get(key), key
+
+    def compact_and_check(self) -> None:
+        """Let the client look keys up, rewrite everything, and look again."""
+        self.close_client()
+        expired = self.model.keys_with_expiry_by(NOW_MS)
+        with Client.open(self.location, ClientOptions(compactor=True)) as client:
+            before = [row for row in client.scan() if row.key not in expired]
+            assert before == [row for row in our_rows(self.store, now=NOW_MS) if row.key not in expired]
+            assert [client.get(row.key) for row in before] == [row.value for row in before]
+            compact_full(client)
+            assert [row for row in client.scan() if row.key not in expired] == before
+        self.check()
