@@ -57,7 +57,8 @@ def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
         stats = decode_stats_section(section(layout.stats), info)
         _check_agreement(*found, index, stats)
         block_rows = stats.block_counts.sum(axis=1, dtype=np.int64)
-        return FileOutline(index, index.block_edges(info), *found, block_rows)
+        deletes = stats.block_counts[:, 1].astype(np.int64)
+        return FileOutline(index, index.block_edges(info), *found, block_rows, deletes)
 
 
 def _check_agreement(properties: SstProperties, bounds: BlockBounds, index: SstIndex, stats: SstStats) -> None:

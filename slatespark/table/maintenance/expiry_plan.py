@@ -143,6 +143,7 @@ class FileOutline:
     ----------
     index, edges : block i is stored in [edges[i], edges[i + 1])
     properties, bounds, block_rows : bounds and number of rows of each block; None in a file of another client
+    block_deletes : how many of these rows are tombstones
     """
 
     index: SstIndex
@@ -150,6 +151,7 @@ class FileOutline:
     properties: SstProperties | None = None
     bounds: BlockBounds | None = None
     block_rows: NDArray[np.int64] | None = None
+    block_deletes: NDArray[np.int64] | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -189,7 +191,7 @@ def plan_blocks(part: FileSlice, outline: FileOutline, slots: ExpirySlots) -> Bl
         slots=settled[known],
         rows=none if outline.block_rows is None else outline.block_rows[first + known],
         stored_bytes=sizes[first + known],
-        reads=tuple(_stretches(first + np.flatnonzero(settled == _UNSETTLED))),
+        reads=tuple(stretches(first + np.flatnonzero(settled == _UNSETTLED))),
         blocks=end - first,
     )
 
@@ -211,8 +213,8 @@ def _is_first_key_inside(info: SstInfo, block: int, keys: KeyRange) -> bool:
     return block == 0 and info.first_entry is not None and info.first_entry >= keys.start
 
 
-def _stretches(blocks: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ascending numbers as [first, end)."""
+def stretches(blocks: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ascending numbers of blocks as [first, end)."""
     if not len(blocks):
         return
     cuts = np.flatnonzero(np.diff(blocks) != 1) + 1

@@ -1,0 +1,127 @@
+"""Which keys a pass of a reaping puts under tombstones: those that show nothing but what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.kernels import new_key_mask, sort_rows, take_rows
+from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
+from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
+from slatespark.table.maintenance.reap_files import DueWindow
+from slatespark.table.maintenance.retention_plan import DueView, KeyCover
+from slatespark.table.maintenance.retired_rows import RetiredKeys, is_covered, live_and_due, retired_keys
+from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
+from slatespark.table.read.points import point_cursors
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.stores import TableStores
+
+MAX_WAL_POINTS = 1000  # keys of the WAL that a plan tells apart
+
+
+@dataclass(slots=True)
+class Batch:
+    """The tombstones of a pass, and how far it came.
+
+    Attributes
+    ----------
+    rows, stored_bytes : how many keys, and what their newest versions take
+    read_bytes : of the blocks looked at
+    reached : number of the first block not looked at, by view
+    """
+
+    keys: list[RowColumns] = field(default_factory=list)
+    rows: int = 0
+    stored_bytes: int = 0
+    read_bytes: int = 0
+    reached: dict[FileSlice, int] = field(default_factory=dict)
+
+    def add(self, found: RetiredKeys) -> None:
+        """Add keys, in any order, perhaps again."""
+        self.keys.append(found.rows)
+        self.rows += len(found.rows)
+        self.stored_bytes += found.stored_bytes
+
+    def tombstones(self) -> RowColumns:
+        """Return them in key order, each key once, without sequence number and times."""
+        numbers = [(np.int64(at) << ROW_BITS) + np.arange(len(rows)) for at, rows in enumerate(self.keys)]
+        flat = take_rows(self.keys, np.concatenate(numbers))
+        order = sort_rows(flat)
+        return take_rows([flat], order[new_key_mask([flat], order)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """Looks for retired keys in one snapshot.
+
+    Attributes
+    ----------
+    layers : of the trees, newest first
+    wal : rows of the WAL that are not in the trees; None if there are none
+    max_seq, now_ms : of the snapshot, and the instant that judges expiry
+    retired_ms : rows created at or before it are due
+    buffer_bytes, window_bytes : bounds of what a look-up reads, and decodes at a time
+    """
+
+    stores: TableStores
+    layers: Sequence[Layer]
+    wal: RowColumns | None
+    max_seq: int
+    now_ms: int
+    retired_ms: int
+    buffer_bytes: int
+    window_bytes: int
+
+    def in_window(self, view: DueView, window: DueWindow) -> Iterator[RetiredKeys]:
+        """Yield the retired keys among those of a window of a view."""
+        rows, low, high = window.rows, window.low, window.high
+        if low == high:
+            return
+        alone = np.zeros(len(rows), np.bool_)
+        alone[low:high] = ~is_covered(rows, low, high, KeyCover((*view.older, *view.newer)).within(ALL_KEYS))
+        for edge in window.open_edges():
+            alone[edge] = False
+        positions = np.flatnonzero(alone)
+        selection = Selection(positions, np.zeros(len(positions), np.uint8))
+        yield from retired_keys([([rows], selection)], self.now_ms, self.retired_ms)
+        shared = live_and_due(rows, self.retired_ms) & ~alone
+        shared[:low] = shared[high:] = False
+        yield from self._look_up(rows, np.flatnonzero(shared))
+
+    def in_wal(self, limit: int) -> Iterator[RetiredKeys]:
+        """Yield the retired keys among the first `limit` due rows of the WAL."""
+        if self.wal is not None:
+            yield from self._look_up(self.wal, np.flatnonzero(live_and_due(self.wal, self.retired_ms))[:limit])
+
+    def _look_up(self, rows: RowColumns, positions: NDArray[np.int64]) -> Iterator[RetiredKeys]:
+        """Yield the retired ones among the keys of rows, whose versions may be anywhere."""
+        if not len(positions):
+            return
+        distinct = positions[new_key_mask([rows], positions)]
+        keys = tuple(rows.key(at) for at in distinct.tolist())
+        span = KeyRange(keys[0], key_after(keys[-1]))
+        split = Split(span, cut_layers(self.layers, span), points=keys)
+        everything = Visibility(max_seq=self.max_seq, now_ms=self.now_ms, all_versions=True)
+        for cursors in point_cursors(
+            self.stores, split, self.wal, buffer_bytes=self.buffer_bytes, window_bytes=self.window_bytes
+        ):
+            yield from retired_keys(visible_windows(cursors, everything, None), self.now_ms, self.retired_ms)
+
+
+def wal_keys(rows: RowColumns | None) -> tuple[list[KeyRange], list[KeyRange]]:
+    """Return the keys of the WAL, and those with operands; of many keys the range that they lie in."""
+    if rows is None:
+        return [], []
+    everything = np.arange(len(rows), dtype=np.int64)
+    return _key_ranges(rows, everything), _key_ranges(rows, np.flatnonzero((rows.flags & MERGE) != 0))
+
+
+def _key_ranges(rows: RowColumns, positions: NDArray[np.int64]) -> list[KeyRange]:
+    if not len(positions):
+        return []
+    if len(positions) > MAX_WAL_POINTS:
+        return [KeyRange(rows.key(int(positions[0])), key_after(rows.key(int(positions[-1]))))]
+    return [point_range(rows.key(at)) for at in positions.tolist()]

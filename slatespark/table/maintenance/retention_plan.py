@@ -1,0 +1,229 @@
+"""Which stored rows are past retention, and how they go: with their file, by a rewrite, or under tombstones. Pure.
+
+A row is due if its create_ts is not above `retired_ms`. Views are given newest first; a view is *older* than another if
+it comes later. What keeps the order right, whatever happens to a view:
+
+- A file goes as a whole only with every older view that it overlaps, so that nothing older is uncovered, and only if no
+  newer view may hold operands for its keys: they may be young, and would lose the put below them.
+- A file is rewritten in place only under the same condition on newer views. A due row is left out where no older view
+  can hold its key; elsewhere a tombstone with its sequence number and its create_ts takes its place.
+- Everything else that is due and visible gets a tombstone above all layers.
+
+Source: design section 8.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from slatespark.format.manifest import SstView
+from slatespark.format.properties import SstProperties
+from slatespark.kernels.columns import HAS_CREATE
+from slatespark.ranges import KeyRange
+from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible, stretches
+from slatespark.table.read.plan import FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """A view, the part of a file that it shows, and what is known of the file; nothing if `properties` is None."""
+
+    view: SstView
+    part: FileSlice
+    properties: SstProperties | None = None
+
+    @property
+    def may_hold_operands(self) -> bool:
+        """Whether merge operands may be among its rows."""
+        return self.properties is None or self.properties.merges > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DueView:
+    """A view that stays and may hold due rows.
+
+    Attributes
+    ----------
+    older, newer : the keys that views below it, and above it, may hold; those of the WAL are newer
+    is_under_operands : a newer view may hold operands for its keys
+    """
+
+    stored: StoredView
+    older: tuple[KeyRange, ...] = ()
+    newer: tuple[KeyRange, ...] = ()
+    is_under_operands: bool = False
+
+    @property
+    def may_be_rewritten(self) -> bool:
+        """Whether rows can be left out of it without a look at other views."""
+        return not self.is_under_operands and not (self.older and self.stored.may_hold_operands)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """Which views go as they are, and which stay and have to be looked at; both newest first."""
+
+    drops: tuple[StoredView, ...]
+    due: tuple[DueView, ...]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def plan_files(
+    views: Sequence[StoredView], wal: Iterable[KeyRange], wal_operands: Iterable[KeyRange], retired_ms: int
+) -> FilePlan:
+    """Return what becomes of the files of a snapshot.
+
+    Parameters
+    ----------
+    views : newest first
+    wal, wal_operands : keys that rows of the WAL have, and those among them that have operands there; the newest layer
+    retired_ms : rows created at or before it are due
+    """
+    above, operands = KeyCover(wal), KeyCover(wal_operands)
+    newer: list[tuple[tuple[KeyRange, ...], bool]] = []
+    for stored in views:
+        keys = stored.part.keys
+        is_due = may_hold_due_rows(stored.properties, retired_ms)
+        newer.append((above.within(keys) if is_due else (), operands.overlaps(keys)))
+        above.add(keys)
+        if stored.may_hold_operands:
+            operands.add(keys)
+    drops: list[StoredView] = []
+    due: list[DueView] = []
+    below = KeyCover()
+    for stored, (covering, is_under_operands) in zip(reversed(views), reversed(newer), strict=True):
+        keys = stored.part.keys
+        if is_past(stored.properties, retired_ms) and not is_under_operands and not below.overlaps(keys):
+            drops.append(stored)
+            continue
+        if may_hold_due_rows(stored.properties, retired_ms):
+            due.append(DueView(stored, below.within(keys), covering, is_under_operands))
+        below.add(keys)
+    return FilePlan(tuple(reversed(drops)), tuple(reversed(due)))
+
+
+def is_past(properties: SstProperties | None, retired_ms: int) -> bool:
+    """Tell whether every row of a file, of whatever kind, is certainly due."""
+    if properties is None or not is_plausible(properties) or not properties.all_flags & HAS_CREATE:
+        return False
+    return properties.max_create_ts is not None and properties.max_create_ts <= retired_ms
+
+
+def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool:
+    """Tell whether a file may hold a due row that is no tombstone."""
+    if properties is None or not is_plausible(properties):
+        return True
+    if properties.min_create_ts is None or properties.min_create_ts > retired_ms:
+        return False
+    return properties.puts + properties.merges > 0
+
+
+class KeyCover:
+    """Keys that lie in any of the ranges added so far."""
+
+    def __init__(self, ranges: Iterable[KeyRange] = ()) -> None:
+        self._starts: list[bytes] = []
+        self._ends: list[bytes | None] = []  # ascending; only the last one may be open
+        for keys in ranges:
+            self.add(keys)
+
+    def add(self, keys: KeyRange) -> None:
+        """Add the keys of a range."""
+        if keys.is_empty():
+            return
+        first = bisect_left(self._ends, True, key=lambda end: end is None or end >= keys.start)
+        last = len(self._starts) if keys.end is None else bisect_right(self._starts, keys.end)
+        start, end = keys.start, keys.end
+        if first < last:  # these become one
+            start = min(start, self._starts[first])
+            reached = self._ends[last - 1]
+            end = None if end is None or reached is None else max(end, reached)
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+
+    def overlaps(self, keys: KeyRange) -> bool:
+        """Tell whether any key of a range was added."""
+        first = self._first_beyond(keys.start)
+        if keys.is_empty() or first == len(self._starts):
+            return False
+        return keys.end is None or self._starts[first] < keys.end
+
+    def within(self, keys: KeyRange) -> tuple[KeyRange, ...]:
+        """Return what of a range was added, ascending and apart from each other."""
+        first = self._first_beyond(keys.start)
+        last = len(self._starts) if keys.end is None else bisect_left(self._starts, keys.end)
+        spans = zip(self._starts[first:last], self._ends[first:last], strict=True)
+        return tuple(KeyRange(start, end).intersect(keys) for start, end in spans) if not keys.is_empty() else ()
+
+    def _first_beyond(self, key: bytes) -> int:
+        """Return the number of the first range that ends above a key."""
+        return bisect_left(self._ends, True, key=lambda end: end is None or end > key)
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------
+
+
+class Treatment(Enum):
+    """How the due rows of a view go; `COUNT`: rows have to be counted before that can be said."""
+
+    REWRITE = "rewrite"
+    COUNT = "count"
+    TOMBSTONES = "tombstones"
+
+
+@dataclass(frozen=True, slots=True)
+class DueBlocks:
+    """What a view's blocks say of due rows that are no tombstones.
+
+    Attributes
+    ----------
+    reads : numbers [first, end) of the blocks that may hold some, ascending
+    certain, possible : how many there are at least, and at most
+    rows : of the blocks of the view, of all kinds
+    stored_bytes : of the blocks to read
+    youngest_ms : smallest create_ts above `retired_ms` that blocks without due rows tell; None if they tell none
+    """
+
+    reads: tuple[tuple[int, int], ...]
+    certain: int
+    possible: int
+    rows: int
+    stored_bytes: int
+    youngest_ms: int | None
+
+
+def plan_due_blocks(part: FileSlice, outline: FileOutline, retired_ms: int) -> DueBlocks:
+    """Return which blocks of a view hold due rows.
+
+    Requires: an outline with bounds and numbers of rows.
+    """
+    bounds, block_rows, deletes = outline.bounds, outline.block_rows, outline.block_deletes
+    if bounds is None or block_rows is None or deletes is None:
+        raise ValueError("nothing is known of the blocks")
+    span = slice(*outline.index.blocks_for(part.keys))
+    live = block_rows[span] - deletes[span]
+    low, high = bounds.min_create_ts[span], bounds.max_create_ts[span]
+    is_due = (low <= retired_ms) & (live > 0)
+    is_whole = is_due & (high <= retired_ms) & ((bounds.all_flags[span] & HAS_CREATE) != 0)
+    young = low[(low > retired_ms) & ((bounds.any_flags[span] & HAS_CREATE) != 0)]
+    return DueBlocks(
+        reads=tuple(stretches(span.start + np.flatnonzero(is_due))),
+        certain=int(live[is_whole].sum()),
+        possible=int(live[is_due].sum()),
+        rows=int(block_rows[span].sum()),
+        stored_bytes=int(np.diff(outline.edges)[span][is_due].sum()),
+        youngest_ms=int(young.min()) if len(young) else None,
+    )
+
+
+def choose_treatment(view: DueView, blocks: DueBlocks) -> Treatment:
+    """Return how the due rows of a view go: a file that is mostly due is rewritten, where that is safe."""
+    if not view.may_be_rewritten or 2 * blocks.possible <= blocks.rows:
+        return Treatment.TOMBSTONES
+    return Treatment.REWRITE if 2 * blocks.certain > blocks.rows else Treatment.COUNT
