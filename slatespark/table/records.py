@@ -12,10 +12,10 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.paths import numbered
@@ -77,6 +77,9 @@ class CommitRecord:
     replaced: Sequence[tuple[str, str | None]] = ()
 
 
+_FetchRecord: TypeAlias = Callable[[ObjectStore, int], CommitRecord | None]
+
+
 def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
     """Return a range as commit records hold it."""
     return keys.start.hex(), None if keys.end is None else keys.end.hex()
@@ -94,15 +97,22 @@ def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
             batch_commit_records(store)
 
 
-def fetch_commit_records(store: ObjectStore, limit: int | None = None) -> list[CommitRecord]:
+def fetch_commit_records(
+    store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
+) -> list[CommitRecord]:
     """Return the newest `limit` commit records, newest first; all without a limit.
+
+    Parameters
+    ----------
+    sound_only : leave out damaged ones
 
     Raises
     ------
     CorruptDataError
         When a record is damaged that is in no batch, or not in a sound one.
     """
-    return list(itertools.islice(_records_newest_first(store, with_late=limit is None), limit))
+    fetch = _find_sound if sound_only else fetch_commit_record
+    return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), limit))
 
 
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
@@ -114,24 +124,30 @@ def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | 
         return None
 
 
-def _records_newest_first(store: ObjectStore, *, with_late: bool) -> Iterator[CommitRecord]:
+def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
+    with contextlib.suppress(CorruptDataError):
+        return fetch_commit_record(store, manifest_id)
+    return None
+
+
+def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late: bool) -> Iterator[CommitRecord]:
     """Yield commit records; those that were noted after the batch of their time was made only if it is asked for."""
     batches = _list_numbered(store, BATCHES_DIR)
     newest = max(batches, default=0)
     singles = sorted(_list_numbered(store, COMMITS_DIR, "" if with_late else _commit_path(newest)), reverse=True)
     recent = [number for number in singles if number > newest]
     for at in range(0, len(recent), _TOGETHER):
-        yield from _fetch_singles(store, recent[at : at + _TOGETHER])
+        yield from _fetch_singles(store, fetch, recent[at : at + _TOGETHER])
     for high, low in itertools.pairwise([*sorted(batches, reverse=True), 0]):
         records = fetch_commit_object(store, batches[high])  # batches of two writers may overlap
         found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
         late = [number for number in singles if low < number <= high and number not in found]
-        found |= {record.manifest_id: record for record in _fetch_singles(store, late)}
+        found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
         yield from (found[number] for number in sorted(found, reverse=True))
 
 
-def _fetch_singles(store: ObjectStore, numbers: Sequence[int]) -> list[CommitRecord]:
-    fetches = [partial(fetch_commit_record, store, number) for number in numbers]
+def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:
+    fetches = [partial(fetch, store, number) for number in numbers]
     return [record for record in run_together(fetches, is_remote=store.is_remote) if record is not None]
 
 
@@ -151,7 +167,8 @@ def _commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
             raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
     try:
         known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
-        return CommitRecord(**{**known, "removed": tuple(content.get("removed", ()))})
+        replaced = tuple(tuple(bounds) for bounds in content.get("replaced", ()))
+        return CommitRecord(**{**known, "removed": tuple(content.get("removed", ())), "replaced": replaced})
     except TypeError as exc:  # one that has no default
         raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
 
