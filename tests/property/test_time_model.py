@@ -1,0 +1,385 @@
+"""Rows that expire and retire, under all that may happen to them: reads at any instant show what the model says.
+
+Our writes with every kind of TTL, the real client's, deletions, a clock that goes on, properties that change, flushes
+and compactions by the client, reapers. What the client purged by the clock tick of its rewrite is gone for an earlier
+`now` too; the model purges the same versions, so there is no instant at which the two may differ.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from slatespark import ClockRegressionError
+from slatespark.table.clock import SystemClock
+from slatespark.table.records import fetch_commit_record
+from slatespark.table.stores import open_stores
+from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Write, Written
+from tests.support.client import read_rows as client_reads
+from tests.support.client_admin import compact_full
+from tests.support.fake_clock import FakeClock
+from tests.support.model import Kind, Model, Version
+from tests.support.time_model import TimeModel, canonical
+from tests.support.time_tables import RawTable, TimeTable, TypedTable, op_column
+
+HOUR_MS = 3_600_000
+FAR_MS = 4_000_000_000_000
+INSTANTS_PER_STEP = 5
+
+durations = st.sampled_from([0, 1, 60_000, 600_000, HOUR_MS, 40 * HOUR_MS])
+pauses = st.sampled_from([0, 1, 1000, 60_000, 600_000])
+write_options = st.fixed_dictionaries(
+    {
+        "compression": st.sampled_from(["none", "zstd"]),
+        "sstSize": st.sampled_from([200, 1 << 20]),
+        "writeBuffer": st.sampled_from([200, 1 << 20]),
+        "bloomBitsPerKey": st.sampled_from([0, 10]),
+    }
+)
+
+
+class TimeMachine(RuleBasedStateMachine):
+    """One table, its model, a clock, and a client that may be open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.location = Location.local(self.folder / "db")
+        self.client: Client | None = None
+        self.steps = 0
+
+    def teardown(self) -> None:
+        self.close_client()
+        shutil.rmtree(self.folder)
+
+    @initialize(
+        table=st.sampled_from([RawTable(), RawTable(), TypedTable()]),
+        own_time=st.sampled_from([False, False, True]),
+        default_ttl_ms=st.none() | durations,
+        retention_ms=st.sampled_from([None, None, 60_000, HOUR_MS]),
+    )
+    def create(self, table: TimeTable, own_time: bool, default_ttl_ms: int | None, retention_ms: int | None) -> None:
+        self.table, self.own_time = table, own_time
+        self.clock = FakeClock(SystemClock().now_ms() - HOUR_MS)
+        self.start_ms = 7 if own_time else self.clock.now_ms()
+        self.own_ms = self.start_ms  # how far the times of a table with its own clock have come
+        self.model = TimeModel(default_ttl_ms)
+        self.model.retention_ms = retention_ms
+        properties = {"defaultTtl": _text(default_ttl_ms), "retention": _text(retention_ms)}
+        if own_time:
+            properties["clock"] = "custom"
+        self.store = table.create(self.location.folder, self.clock, **properties)
+        self.versions: dict[int, TimeModel] = {}  # by manifest id
+
+    # --- time and properties ------------------------------------------------------------------------------------------
+
+    def pass_time(self, by_ms: int) -> None:
+        """Let time pass; not beyond the present, since the client would wait for it."""
+        self.own_ms += by_ms
+        self.clock.advance(min(by_ms, max(0, SystemClock().now_ms() - self.clock.now_ms())))
+
+    @rule(ttl_ms=st.none() | durations)
+    def set_default_ttl(self, ttl_ms: int | None) -> None:
+        self.store.setProperties(defaultTtl=_text(ttl_ms))
+        self.model.default_ttl_ms = ttl_ms
+
+    @rule(retention_ms=st.sampled_from([None, 0, 60_000, 600_000, HOUR_MS]))
+    def set_retention(self, retention_ms: int | None) -> None:
+        self.store.setProperties(retention=_text(retention_ms))
+        self.model.retention_ms = retention_ms
+
+    # --- our writes ---------------------------------------------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        pause_ms=pauses,
+        how=st.sampled_from(["default", "none", "ttl", "ttlColumn", "expireAtColumn"]),
+        options=write_options,
+        overwrite=st.sampled_from([False] * 7 + [True]),
+    )
+    def write(self, data: st.DataObject, pause_ms: int, how: str, options: dict[str, Any], overwrite: bool) -> None:
+        self.pass_time(pause_ms)
+        writes, given = self.draw_rows(data, how), {**options, "opColumn": "op"}
+        columns = {**self.table.columns(writes), "op": op_column(writes)}
+        created_ms, timestamp = self.draw_time(data)
+        ttls = [None if isinstance(write, Delete) else write.ttl for write in writes]
+        if how in ("default", "none"):
+            given |= data.draw(st.sampled_from([{"ttl": "default"}, {}])) if how == "default" else {"ttl": "none"}
+        else:
+            fallback = Ttl(after_ms=data.draw(durations))
+            given["ttl"] = fallback.after_ms
+            if how == "ttlColumn":
+                given["ttlColumn"] = "T"
+                columns["t"] = pa.array([None if ttl is None else ttl.after_ms for ttl in ttls], pa.int64())
+            if how == "expireAtColumn":
+                given["expireAtColumn"] = "t"
+                columns["t"] = pa.array([None if ttl is None else ttl.at_ms for ttl in ttls], pa.timestamp("ms", "UTC"))
+            writes = [_with_ttl(write, fallback) for write in writes]
+        if how == "none":
+            writes = [_with_ttl(write, Ttl()) for write in writes]
+        mode = "overwrite" if overwrite else "append"
+        self.commit(
+            writes, created_ms, lambda: self.store.write(pa.table(columns), mode=mode, **given, **timestamp), overwrite
+        )
+
+    def draw_rows(self, data: st.DataObject, how: str) -> list[Write]:
+        """Rows of several keys; where each has an expiry of its own, with it."""
+        keys = data.draw(st.lists(st.sampled_from(self.table.keys), min_size=1, max_size=4, unique=True))
+        kinds = ["put", "put", "delete", "merge"] if self.table.takes_operands else ["put", "put", "delete"]
+        ttls: dict[str, st.SearchStrategy[Ttl | None]] = {
+            "ttlColumn": st.none() | durations.map(lambda ms: Ttl(after_ms=ms)),
+            "expireAtColumn": st.none() | self.instants().map(lambda ms: Ttl(at_ms=ms)),
+        }
+        rows: list[Write] = []
+        for key in keys:
+            kind, value = data.draw(st.sampled_from(kinds)), b"%d." % len(rows) * data.draw(st.sampled_from([1, 40]))
+            ttl = data.draw(ttls[how]) if how in ttls else None
+            rows.append(
+                Delete(key) if kind == "delete" else Put(key, value, ttl) if kind == "put" else Merge(key, value, ttl)
+            )
+        return rows
+
+    def instants(self) -> st.SearchStrategy[int]:
+        offsets = st.sampled_from([-40 * HOUR_MS, -1, 0, 1, 600_000, HOUR_MS, 2 * HOUR_MS])
+        return offsets.map(lambda ms: self.start_ms + ms) | st.just(FAR_MS)
+
+    def draw_time(self, data: st.DataObject) -> tuple[int, dict[str, Any]]:
+        """The creation time that the next rows must get, and the option that says it."""
+        tick_ms = self.model.tick_ms
+        if self.own_time:
+            return self.own_ms, {"timestamp": self.own_ms}
+        now_ms = self.clock.now_ms()
+        low_ms = now_ms if tick_ms is None else max(now_ms, tick_ms)
+        if not data.draw(st.booleans()):
+            return low_ms, {}
+        low_ms = now_ms - 1000 if tick_ms is None else tick_ms
+        given_ms = max(low_ms, data.draw(st.sampled_from([low_ms, now_ms - 1, now_ms])))
+        text = datetime.fromtimestamp(given_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        return given_ms, {"timestamp": data.draw(st.sampled_from([given_ms, text]))}
+
+    @rule(data=st.data(), pause_ms=pauses)
+    def delete(self, data: st.DataObject, pause_ms: int) -> None:
+        """Delete by a condition what is visible by now."""
+        self.pass_time(pause_ms)
+        keys = data.draw(st.lists(st.sampled_from(self.table.keys), min_size=1, max_size=3, unique=True))
+        visible = {row.key for row in self.model.shown(self.now_ms())}
+        created_ms, timestamp = self.draw_time(data)
+        gone: list[Write] = [Delete(key) for key in keys if key in visible]
+        condition = self.table.condition(keys)
+        note(condition)
+        delete = self.store.delete
+        self.commit(
+            gone, created_ms, lambda: delete(condition, mergeOperator="concat", ifClientActive="fence", **timestamp)
+        )
+
+    def commit(self, writes: Sequence[Write], created_ms: int, act: Callable[[], int], overwrite: bool = False) -> None:
+        version = act()
+        self.close_client()
+        if overwrite:
+            self.model.versions.clear()
+        if writes:
+            record = fetch_commit_record(open_stores(self.store.url, storage={}).main, version)
+            assert record is not None
+            assert record.last_seq is not None
+            assert record.last_seq > self.model.last_seq
+            self.model.write(writes, Written(record.last_seq, created_ms))
+            self.model.drain()
+            self.versions[version] = copy.deepcopy(self.model)
+
+    # --- the client's -------------------------------------------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        steps=st.lists(st.sampled_from(["put", "put", "delete", "merge", "flush"]), max_size=6),
+        compacts=st.booleans(),
+        end=st.sampled_from(["stays open", "flush", "crash"]),
+        behind_ms=st.sampled_from([0, 0, 9_000]),
+    )
+    @precondition(lambda self: not self.own_time)
+    def run_client(self, data: st.DataObject, steps: list[str], compacts: bool, end: str, behind_ms: int) -> None:
+        self.close_client()
+        self.client = client = Client.open(self.location, ClientOptions(compactor=compacts))
+        for step in steps:
+            if step == "flush":
+                client.flush_memtable()
+                self.model.flush()
+            else:
+                self.client_writes(data, client, step)
+        client.flush_wal()
+        if compacts:
+            self.compact_with(client)
+        self.client_is_ahead(behind_ms)
+        if end == "flush":
+            self.client = None
+            client.close(flush=True)
+            self.model.flush()
+        elif end == "crash":
+            self.close_client()
+
+    def client_writes(self, data: st.DataObject, client: Client, kind: str) -> None:
+        key = data.draw(st.sampled_from(self.table.keys))
+        ttl = data.draw(st.none() | self.instants().map(lambda ms: Ttl(at_ms=ms))) or Ttl()
+        value = b"c%d." % self.steps
+        stored = self.table.client_value(self.location.folder, key, value)
+        if kind == "delete":
+            self.model.write_by_client(Delete(key), client.delete(key))
+        elif kind == "merge" and self.table.takes_operands:
+            self.model.write_by_client(Merge(key, value, ttl), client.merge(key, stored, ttl))
+        else:
+            self.model.write_by_client(Put(key, value, ttl), client.put(key, stored, ttl))
+
+    @rule()
+    def compact(self) -> None:
+        """Let a client that writes nothing compact: it purges by our clock tick."""
+        if self.own_time or self.model.tick_ms is not None:
+            self.close_client()
+            with Client.open(self.location, ClientOptions(compactor=True)) as client:
+                self.compact_with(client)
+
+    def compact_with(self, client: Client) -> None:
+        client.flush_memtable()
+        self.model.flush()
+        if compact_full(client) is not None:
+            self.model.compact()
+
+    def client_is_ahead(self, behind_ms: int) -> None:
+        """Its rows may be ahead of our clock: then we do not write until our clock is where it should be."""
+        tick_ms, now_ms = self.model.tick_ms, self.clock.now_ms()
+        if tick_ms is None or now_ms >= tick_ms:
+            return
+        if now_ms + 10_000 < tick_ms:
+            rows = pa.table({**self.table.columns([Put(self.table.keys[0], b"late")])})
+            with pytest.raises(ClockRegressionError) as caught:
+                self.store.write(rows, ifClientActive="fence")
+            assert f"({tick_ms})" in str(caught.value)
+            assert f"({now_ms})" in str(caught.value)
+        self.clock.advance(tick_ms - behind_ms - now_ms)
+
+    def close_client(self) -> None:
+        if self.client is not None:
+            client, self.client = self.client, None
+            client.close(flush=False)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """What a read goes by that is not told."""
+        tick_ms = self.model.tick_ms
+        if self.own_time:
+            return -(2**63) if tick_ms is None else tick_ms
+        return self.clock.now_ms() if tick_ms is None else max(self.clock.now_ms(), tick_ms)
+
+    @invariant()
+    def reads_show_what_the_model_says(self) -> None:
+        """At the default `now`, and at some of the instants where something changes; further checks take turns."""
+        self.steps += 1
+        assert self.scan() == self.model.shown(self.now_ms()), "now"
+        instants = self.model.instants()
+        stride = max(1, len(instants) // INSTANTS_PER_STEP)
+        chosen = [*instants[self.steps % stride :: stride], FAR_MS + HOUR_MS]
+        for now_ms in chosen:
+            self.check(self.scan(now=now_ms), self.model.shown(now_ms), now_ms)
+            shown = {row.key for row in self.model.shown(now_ms)}
+            for key in filter(self.model.is_exact(now_ms), self.table.keys):
+                found = self.store.get(self.table.key_of(key), now=now_ms, mergeOperator="concat")
+                assert (found is not None) == (key in shown), (key, now_ms)
+        turn = [self.scan_in_parts, self.include_deleted, self.include_expired, self.read_older_versions]
+        turn[self.steps % len(turn)](chosen[self.steps % len(chosen)])
+
+    @invariant()
+    def stored_versions_are_those_of_the_model(self) -> None:
+        """Those that an instant can show, and no others above them."""
+        stored = Model()
+        for row in reversed(self.store.scan(readVersions="all").read_all().to_pylist()):
+            at = self.table.scan_row(row)
+            version = Version(at.seq, Kind(row["_op"]), at.value or b"", at.create_ts, at.expire_ts)
+            stored.versions[at.key].append(version)
+        exact = self.model.is_exact(None)
+        found, expected = (
+            {key: canonical(versions) for key, versions in model.versions.items() if versions and exact(key)}
+            for model in (stored, self.model)
+        )
+        assert found == expected
+
+    def scan_in_parts(self, now_ms: int) -> None:
+        for size, order in [(1, "asc"), (300, "desc")]:
+            rows = self.scan(order=order, splitSize=size, readBuffer=size, now=now_ms)
+            self.check(rows if order == "asc" else rows[::-1], self.model.shown(now_ms), now_ms)
+
+    def include_expired(self, now_ms: int) -> None:
+        everything = self.model.visible(None, include_expired=True)
+        self.check(self.scan(includeExpired=True, now=now_ms), everything, None)
+        theirs = [self.table.client_row(self.location.folder, row) for row in client_reads(self.location)]
+        self.check(theirs, everything, None)
+
+    def include_deleted(self, now_ms: int) -> None:
+        options: dict[str, Any] = {
+            "includeDeleted": True,
+            "metadataColumns": True,
+            "mergeOperator": "concat",
+            "now": now_ms,
+        }
+        rows = self.store.scan(**options).read_all().to_pylist()
+        deleted = {self.table.scan_row(row).key: row["_seq"] for row in rows if row["_op"] == "delete"}
+        exact = self.model.is_exact(None)
+        found, expected = (
+            {key: seq for key, seq in seqs.items() if exact(key)} for seqs in (deleted, self.model.deleted(now_ms))
+        )
+        assert found == expected
+
+    def read_older_versions(self, now_ms: int) -> None:
+        """The retention of the newest definition counts for them."""
+        for version, then in list(self.versions.items())[-3:]:
+            then.retention_ms = self.model.retention_ms
+            assert then.tick_ms is not None
+            self.check(self.scan(versionAsOf=version), then.shown(then.tick_ms), then.tick_ms, then)
+            self.check(self.scan(versionAsOf=version, now=now_ms), then.shown(now_ms), now_ms, then)
+
+    def check(
+        self, found: list[ScanRow], expected: list[ScanRow], now_ms: int | None, model: TimeModel | None = None
+    ) -> None:
+        """Compare rows of keys that are known to show the same at `now_ms`; None is for expired ones too."""
+        exact = (model or self.model).is_exact(now_ms)
+        assert [row for row in found if exact(row.key)] == [row for row in expected if exact(row.key)], now_ms
+
+    def scan(self, **options: Any) -> list[ScanRow]:
+        options = {"mergeOperator": "concat", "metadataColumns": True, **options}
+        return [self.table.scan_row(row) for row in self.store.scan(**options).read_all().to_pylist()]
+
+
+def _text(duration_ms: int | None) -> str:
+    return "none" if duration_ms is None else str(duration_ms)
+
+
+def _with_ttl(write: Write, ttl: Ttl) -> Write:
+    """The write with the TTL that it has, or else this one."""
+    match write:
+        case Put(key, value, own):
+            return Put(key, value, own or ttl)
+        case Merge(key, value, own):
+            return Merge(key, value, own or ttl)
+        case _:
+            return write
+
+
+@pytest.mark.slow
+def test_any_instant_shows_what_the_model_says() -> None:
+    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=10, stateful_step_count=12))
