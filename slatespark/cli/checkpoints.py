@@ -56,7 +56,7 @@ def create(
 def list_all(
     table: TablePath,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that commits left on versions they replaced.")
+        bool, typer.Option("--all", help="Also those that commits left for versionRetention.")
     ] = False,
     wal_path: WalPath = None,
     storage: Storage = None,

@@ -14,7 +14,7 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
 
     Parameters
     ----------
-    left_out : how many there are that commits left on versions they replaced
+    left_out : how many there are that commits left for `versionRetention`
     """
     rows = [
         (
@@ -30,7 +30,7 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
     shown = align_table(header, rows, right={"version"}) if rows else "The table has no checkpoint."
     if not left_out:
         return shown
-    return f"{shown}\n{plural(left_out, 'replaced version')} kept for versionRetention; --all lists them."
+    return f"{shown}\n{plural(left_out, 'version')} kept for versionRetention; --all lists them."
 
 
 def expiry_text(point: CheckpointFacts) -> str:

@@ -191,11 +191,11 @@ def _checkpoint_texts(facts: TableFacts) -> list[str]:
         for point in facts.checkpoints
         if not is_retained(point.name)
     ]
-    replaced = [point for point in facts.checkpoints if is_retained(point.name)]
-    if replaced:
-        versions = numbers_text(sorted(point.version for point in replaced))
-        last = ms_to_text(max(point.expires_ms or MAX_MS for point in replaced))
-        texts.append(f"on {plural(len(replaced), 'replaced version')}, {versions}: the last one expires {last}")
+    kept = [point for point in facts.checkpoints if is_retained(point.name)]
+    if kept:
+        versions = numbers_text(sorted(point.version for point in kept))
+        last = ms_to_text(max(point.expires_ms or MAX_MS for point in kept))
+        texts.append(f"{plural(len(kept), 'version')} kept for versionRetention, {versions}: the last one until {last}")
     return texts
 
 

@@ -346,7 +346,7 @@ class SlateTable:
         return self._store.timestampToSeq(timestamp, round=round)
 
     def checkpoints(self) -> DataFrame:
-        """Return the checkpoints, those too that commits left on versions they replaced."""
+        """Return the checkpoints, those too that commits left for `versionRetention`."""
         return checkpoints_frame(self._spark, self._store.checkpoints())
 
     def createCheckpoint(

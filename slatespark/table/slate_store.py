@@ -464,7 +464,7 @@ class SlateStore:
         return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
 
     def checkpoints(self) -> tuple[CheckpointFacts, ...]:
-        """Return the checkpoints, those too that commits left on versions they replaced."""
+        """Return the checkpoints, those too that commits left for `versionRetention`."""
         return list_checkpoints(self._stores)
 
     def createCheckpoint(

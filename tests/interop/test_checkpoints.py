@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from slatedb import uniffi
 
@@ -12,6 +13,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.history.checkpoints import create_checkpoint, delete_checkpoint, refresh_checkpoint
 from slatespark.table.stores import TableStores
+from slatespark.table.write.version_retention import is_retained
 from tests.conftest import ClientFactory
 from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, read_rows, run_once
@@ -90,3 +92,36 @@ def test_one_that_has_expired_can_be_read_until_it_is_collected(
     with pytest.raises(HistoryTrimmedError, match=r"there is no checkpoint 'old'.*Known checkpoints: .*, kept"):
         our_pairs(database, checkpoint="old")
     assert our_pairs(database, checkpoint="kept") == pairs(database, kept.id) == {b"a": b"1"}
+
+
+def test_versions_survive_its_collector_as_long_as_the_table_says(
+    client_factory: ClientFactory, database: Location
+) -> None:
+    store = SlateStore.create(str(database.folder), versionRetention="1h")
+    known: dict[int, dict[bytes, bytes]] = {}
+    for number in range(4):
+        if number == 2:  # a client in between, whose rows are only in the WAL
+            with client_factory() as client:
+                client.put(b"theirs", b"1")
+                client.flush_wal()
+        before = our_pairs(database)
+        version = store.write(pa.table({"key": [b"a", b"%d" % number], "value": [b"%d" % number] * 2}))
+        known[version] = our_pairs(database)
+        known[max(set(kept_versions(database)) - {version})] = before
+    with client_factory(COMPACTING) as client:
+        for key in (b"a", b"b"):
+            compact_full(client)
+            client.put(key, b"9")
+            client.flush_memtable()
+    rows = pairs(database)
+    collect_garbage(database)
+    assert pairs(database) == our_pairs(database) == rows
+    kept = kept_versions(database)
+    assert len(known) == 6  # the empty table, our versions, and that of the client's rows
+    for version, then in known.items():
+        assert our_pairs(database, versionAsOf=version) == pairs(database, kept[version]) == then
+
+
+def kept_versions(location: Location) -> dict[int, str]:
+    """Versions that commits of ours keep, and the ids of their checkpoints."""
+    return {version: point for point, name, version, *_ in listed(location) if is_retained(name)}

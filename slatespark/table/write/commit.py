@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, replaced_ranges
-from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced
+from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced, retained
 from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS, ms_to_text
 
@@ -322,15 +323,16 @@ class _Commit:
         definition = self._settle_definition(latest)
         if self._has_history:
             settle_losses(self.stores, self.clock, latest)
-        prepare, write_id = self._keep_replaced(latest_id, latest, definition), self.job.write_id
+        retention_ms = (definition or TableDefinition()).version_retention_ms
+        prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
             self.stores, latest_id, latest, self.clock, write_id=write_id, attempt=number, prepare=prepare
         )
-        return self._publish_claimed(claim)
+        return self._publish_claimed(claim, retention_ms)
 
-    def _keep_replaced(self, latest_id: int, latest: Manifest, definition: TableDefinition | None) -> Prepare:
+    def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
-        lifetime_ms = (definition or TableDefinition()).version_retention_ms
+        lifetime_ms = retention_ms
         if self.job.operation in _UNDOABLE:
             lifetime_ms = max(lifetime_ms or 0, UNDO_LIFETIME_MS)
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
@@ -344,7 +346,7 @@ class _Commit:
                 wal_end,
                 too=unseen or self.job.operation in _UNDOABLE,  # whose predecessor is then the version one below
                 now_ms=self.clock.now_ms(),
-                new_id=lambda: new_uuid(self.clock),
+                new_id=partial(new_uuid, self.clock),
             )
 
         return prepare
@@ -473,7 +475,7 @@ class _Commit:
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         return self._record(1, manifest, change, Manifest())
 
-    def _publish_claimed(self, claim: Claim) -> CommitRecord:
+    def _publish_claimed(self, claim: Claim, retention_ms: int | None) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
         drained, drained_seq, tick_ms = self._drain(base, claim)
@@ -486,12 +488,20 @@ class _Commit:
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+            manifest = self._keep_from_now(manifest, base_id + 1, retention_ms)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
                 continue
             return self._record(base_id + 1, manifest, change, base)
+
+    def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
+        """Return the manifest of a commit as one that keeps itself: who replaces it next may be a client."""
+        if retention_ms is None:
+            return manifest
+        now_ms, new_id = self.clock.now_ms(), partial(new_uuid, self.clock)
+        return replace(manifest, checkpoints=retained(manifest.checkpoints, (number,), retention_ms, now_ms, new_id))
 
     def _fetch_owned(self, claim: Claim) -> tuple[int, Manifest]:
         """Return the newest manifest, which must still carry our epochs."""

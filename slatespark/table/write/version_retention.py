@@ -1,7 +1,8 @@
 """What a commit does so that the version it replaces stays readable for a while: an expiring checkpoint.
 
-It comes with the claim, not with the rows: from then on the version is no longer the newest one, and a
-collector may take whatever nothing pins. Source: design 6.4; spec 12.9.
+A version of ours keeps itself from its commit on, since a client that replaces it does not keep it; the commit that
+replaces it lets it last anew. That comes with the claim, not with the rows: from then on the version is no longer the
+newest one, and a collector may take whatever nothing pins. Source: design 6.4; spec 12.9.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ def test_create_list_refresh_delete(table: Path) -> None:
     assert (made["name"], made["version"]) == ("monday", 3)
     assert made["expires_ms"] - made["created_ms"] in (604_800_000, 604_801_000)
     assert answer("checkpoint", "list", table) == [made]
-    assert len(answer("checkpoint", "list", table, "--all")) == 4
+    assert len(answer("checkpoint", "list", table, "--all")) == 5
     listed = done("checkpoint", "list", table)
     assert "monday" in listed
-    assert "3 replaced versions kept for versionRetention; --all lists them." in listed
+    assert "4 versions kept for versionRetention; --all lists them." in listed
     assert rows(table, "--checkpoint", "monday") == [{"id": 1, "name": "first"}]
     assert done("checkpoint", "refresh", table, "monday") == (
         f"Refreshed checkpoint {made['id']} of version 3; it stays.\n"
@@ -75,8 +75,8 @@ def test_clone(table: Path, tmp_path: Path) -> None:
     assert rows(tmp_path / "first") == [{"id": 1, "name": "first"}]
 
 
-def test_describe_sums_replaced_versions_up(table: Path) -> None:
+def test_describe_sums_kept_versions_up(table: Path) -> None:
     text = done("describe", table)
     (line,) = (line for line in text.splitlines() if line.startswith("checkpoint"))
-    assert "on 3 replaced versions, 1, 3, 5: the last one expires 20" in line
+    assert "4 versions kept for versionRetention, 1, 3, 5, 7: the last one until 20" in line
     assert run("checkpoint").exit_code != 0
