@@ -17,11 +17,12 @@ from slatespark import SlateError, SlateStore, TableNotFoundError
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from tests.faults.busy_database import Contents, check_serves_on, client_pairs, make_busy, our_pairs, upserted
-from tests.faults.jobs import Job, Pair, table_of
+from tests.faults.jobs import Job, Pair, store_on, table_of
 from tests.support.cluster import REPOSITORY
 from tests.support.failing_store import FailingStore, Moment
 
 ADDED: list[Pair] = [(b"k%03d" % number, b"added") for number in range(0, 60, 7)]
+INSIDE: list[Pair] = [(b"k005", b"replaced"), (b"k0111", b"replaced")]
 MORE: list[Pair] = [(b"k014", b"second task"), (b"m", b"second task")]
 
 
@@ -45,10 +46,15 @@ def create_empty(store: ObjectStore) -> None:
     Job(store, operation="create").commit()
 
 
+def replace_range(store: ObjectStore) -> None:
+    store_on(store).write(table_of(INSIDE), mode="overwrite", startKey=b"k005", endKey=b"k012")
+
+
 NEW = upserted(ADDED, MORE)
 WRITES: dict[str, Callable[[ObjectStore], None]] = {
     "append": append,
     "overwrite": overwrite,
+    "replace_range": replace_range,
     "create": create,
     "create_empty": create_empty,
 }
@@ -127,6 +133,9 @@ def scene(request: pytest.FixtureRequest, busy: tuple[Path, list[Pair]]) -> Scen
             return Scene(name, template, Contents(rows, upserted(rows, NEW)))
         case "overwrite" as name:
             return Scene(name, template, Contents(rows, NEW))
+        case "replace_range" as name:
+            outside = [row for row in rows if not b"k005" <= row[0] < b"k012"]
+            return Scene(name, template, Contents(rows, upserted(outside, INSIDE)))
         case "create" as name:
             return Scene(name, None, Contents(None, NEW))
         case name:
