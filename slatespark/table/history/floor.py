@@ -41,9 +41,7 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
     definition : of the table; by default the newest one
     """
     known = resolve_definition(stores, manifest) if definition is None else definition
-    if not (manifest.l0 or manifest.compacted):  # nothing was ever stored, or nothing is left that could be wrong
-        return known.lost_through_ms
-    if not _has_lost(stores, manifest):
+    if manifest.last_l0_seq == 0 or not _has_lost(stores, manifest):
         return known.lost_through_ms
     tick_ms = manifest.last_l0_clock_tick
     return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
@@ -58,7 +56,7 @@ def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
         return True
     if _raised_by_us(stores, record, manifest.compactor_epoch):
         return False
-    return not _shows_same_files(stores, record, manifest)
+    return not _left_all_as_it_was(stores, record, manifest)
 
 
 def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | None:
@@ -91,13 +89,16 @@ def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: in
     return True
 
 
-def _shows_same_files(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
-    """Tell whether a manifest shows the very files of our last commit: a client came and went, and rewrote none."""
+def _left_all_as_it_was(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
+    """Tell whether a client came and went since our last commit, and neither flushed nor rewrote anything.
+
+    The files alone do not tell: what it flushed may be gone from them again, of a key whose deletion was the newest.
+    """
     try:
         ours = fetch_manifest(stores, record.manifest_id)
     except SnapshotExpiredError:
         return False
-    return _shown(ours) == _shown(manifest)
+    return ours.last_l0_seq == manifest.last_l0_seq and _shown(ours) == _shown(manifest)
 
 
 def _shown(manifest: Manifest) -> set[Ulid]:

@@ -1,0 +1,256 @@
+"""A history table under all that may happen to it: every read as of a time is the model's, or refused with the bound.
+
+Timed writes, deletions and range deletions of ours, floors, trims, and the real client's writes, flushes and
+compactions, which may cost versions: then reads from before are refused, and later ones stay exact.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, SlateStore
+from slatespark.format.manifest import Manifest
+from slatespark.table.clock import SystemClock
+from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.stores import open_stores
+from slatespark.units import ms_to_text
+from tests.support.client import Client, ClientOptions, Location, read_rows
+from tests.support.client_admin import compact_full
+from tests.support.history_model import HistoryModel, HistoryVersion, Rows
+from tests.support.our_reads import to_ms
+
+KEYS = [b"a", b"b", b"c", b"d"]
+STEP_MS = 1000
+TTL_MS = 1500
+INSTANTS_PER_STEP = 6
+
+places = st.integers(0, 30)  # in time, a step apart
+keys = st.sampled_from(KEYS)
+shapes = st.fixed_dictionaries({"sstSize": st.sampled_from([200, 1 << 20]), "blockSize": st.sampled_from([1024, 4096])})
+
+
+class HistoryMachine(RuleBasedStateMachine):
+    """One table, its model, and how far its past is whole.
+
+    `has_losses` says whether the client flushed or compacted since our last commit; a read then counts as lost what is
+    as old as the clock tick.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.location = Location.local(self.folder / "db")
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @initialize()
+    def create(self) -> None:
+        self.store = SlateStore.create(str(self.location.folder), history=True)
+        self.base = SystemClock().now_ms() - 3_600_000
+        self.model = HistoryModel()
+        self.floor: int | None = None
+        self.lost: int | None = None
+        self.has_losses = self.was_compacted = False
+        self.written = self.steps = self.tick = 0
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    @rule(rows=st.lists(st.tuples(keys, places), min_size=1, max_size=6), ttl=st.booleans(), shape=shapes)
+    def write(self, rows: list[tuple[bytes, int]], ttl: bool, shape: dict[str, Any]) -> None:
+        timed = {(key, self.at(place)): self.value() for key, place in rows}
+        columns = self.columns(list(timed), value=pa.array(timed.values(), pa.binary()))
+        if self.commit(timed, columns, ttl=TTL_MS if ttl else None, **shape):
+            for (key, ts), value in sorted(timed.items()):
+                self.model.add(key, HistoryVersion(ts, value, ts + TTL_MS if ttl else None))
+
+    @rule(rows=st.sets(st.tuples(keys, places), min_size=1, max_size=3))
+    def delete(self, rows: set[tuple[bytes, int]]) -> None:
+        timed = {(key, self.at(place)): b"" for key, place in rows}
+        if self.commit(timed, self.columns(list(timed)), operation="delete"):
+            for key, ts in sorted(timed):
+                self.model.add(key, HistoryVersion(ts, None))
+
+    @rule(first=keys, place=st.none() | places)
+    def delete_range(self, first: bytes, place: int | None) -> None:
+        where = f"key >= X'{first.hex()}' AND key < X'64'"
+        bound, ts = self.bound(), SystemClock().now_ms() if place is None else self.at(place)
+        if place is not None and bound is not None and ts < bound:
+            self.refuses(bound, lambda: self.store.deleteRange(where, ts))
+            return
+        gone = [key for key, _ in self.model.as_of(ts) if first <= key < b"d"]
+        if not gone:
+            assert self.store.deleteRange(where, ts) == self.version()
+            return
+        try:
+            self.store.deleteRange(where, None if place is None else ts)
+        except CommitConflictError:
+            assert self.model.is_out_of_order((key, ts) for key in gone)
+            return
+        self.committed()
+        for key in gone:
+            self.model.add(key, HistoryVersion(self.stored_ts(key), None))
+
+    @rule(place=places)
+    def raise_floor(self, place: int) -> None:
+        ts = self.at(place)
+        if self.floor is not None and ts < self.floor:
+            with pytest.raises(InvalidRequestError, match=ms_to_text(self.floor)):
+                self.store.setHistoryFloor(ts)
+            return
+        self.store.setHistoryFloor(ts)
+        self.floor = ts
+
+    @rule(place=places)
+    def trim(self, place: int) -> None:
+        bound, ts = self.bound(), self.at(place)
+        if bound is not None and ts < bound:
+            self.refuses(bound, lambda: self.store.trimHistory(ts))
+            return
+        before = self.version()
+        late = any(version.ts > ts for versions in self.model.versions.values() for version in versions)
+        after = self.store.trimHistory(ts)
+        if after != before:
+            self.committed()
+            assert late
+            assert self.latest(versionAsOf=after - 1) == self.model.as_of(self.now()), "what it replaced stays readable"
+        self.model.trim(ts)
+
+    @rule(
+        writes=st.lists(st.tuples(keys, st.booleans()), max_size=4),
+        end=st.sampled_from(["leave in the WAL", "flush", "compact", "compact"]),
+    )
+    def use_client(self, writes: list[tuple[bytes, bool]], end: str) -> None:
+        before = self.stored()
+        with Client.open(self.location, ClientOptions(compactor=end == "compact")) as client:
+            for key, is_put in writes:
+                value = self.value() if is_put else None
+                written = client.delete(key) if value is None else client.put(key, value)
+                self.model.add(key, HistoryVersion(written.create_ts, value))
+            if end == "compact":
+                compact_full(client)
+            elif end == "flush":
+                client.flush_memtable()
+            else:
+                client.flush_wal()
+                client.close(flush=False)
+        self.was_compacted |= end == "compact"
+        self.has_losses |= self.stored() != before
+        self.tick = self.manifest()[1].last_l0_clock_tick
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def reads_are_the_model_or_refused(self) -> None:
+        self.steps += 1
+        bound = self.bound()
+        times = [edge + more for edge in [*self.model.times(), bound or self.base] for more in (-1, 0)]
+        chosen = times[self.steps % 7 :: max(1, len(times) // INSTANTS_PER_STEP)]
+        intervals = self.store.versions(mergeOperator="concat").read_all().to_pylist()
+        spans = [(to_ms(row["_valid_from"]), to_ms(row["_valid_to"]), row["key"], row["value"]) for row in intervals]
+        for instant in [*chosen, *([] if bound is None else [bound - 1, bound]), self.now()]:
+            if bound is not None and instant < bound:
+                self.refuses(bound, lambda at=instant: self.latest(timestampAsOf=at))
+                continue
+            expected = self.model.as_of(instant)
+            assert self.latest(timestampAsOf=instant) == expected
+            assert self.latest("desc", timestampAsOf=instant) == expected[::-1]
+            valid = [row for start, end, *row in spans if (start or 0) <= instant and (end is None or instant < end)]
+            assert sorted(map(tuple, valid)) == expected
+        key = KEYS[self.steps % len(KEYS)]
+        found = self.store.get(key, timestampAsOf=instant)
+        assert (found is None) == (key not in dict(expected))
+        assert self.latest() == expected
+
+    @invariant()
+    @precondition(lambda self: self.steps % 5 == 0)
+    def the_client_agrees(self) -> None:
+        """It shows expired rows until they are rewritten, so only the others are compared."""
+        shown = {row.key: row.value for row in read_rows(self.location)}
+        assert dict(self.model.as_of(self.now())).items() <= shown.items()
+
+    # --- in between ---------------------------------------------------------------------------------------------------
+
+    def at(self, place: int) -> int:
+        return self.base + place * STEP_MS
+
+    def now(self) -> int:
+        return SystemClock().now_ms()
+
+    def value(self) -> bytes:
+        self.written += 1
+        return b"%d" % self.written
+
+    def columns(self, rows: list[tuple[bytes, int]], **more: pa.Array) -> pa.Table:
+        return pa.table({"key": pa.array([key for key, _ in rows], pa.binary()), "ts": [ts for _, ts in rows], **more})
+
+    def commit(self, rows: dict[tuple[bytes, int], bytes], columns: pa.Table, **options: Any) -> bool:
+        """Write; False if the table refused it, as it must where a version would be older than the newest one."""
+        out_of_order = self.model.is_out_of_order(rows)
+        try:
+            self.store.write(columns, timestampColumn="ts", **options)
+        except CommitConflictError:
+            if not out_of_order:
+                raise
+            return False
+        assert not out_of_order or self.was_compacted, (
+            "the client's compaction drops deletions, and nobody knows of them"
+        )
+        self.committed()
+        return True
+
+    def committed(self) -> None:
+        if self.has_losses:
+            self.lost = max(self.tick, self.lost or 0)
+        self.has_losses = False
+        assert self.store.definition.lost_through_ms == self.lost
+
+    def latest(self, order: str = "asc", **options: Any) -> Rows:
+        rows = self.store.scan(order, **options).read_all().to_pylist()
+        return [(row["key"], row["value"]) for row in rows]
+
+    def stored_ts(self, key: bytes) -> int:
+        """The time of a deletion that was just made."""
+        row = self.store.get(key, includeDeleted=True, metadataColumns=True)
+        assert row is not None
+        return to_ms(row["_create_ts"]) or 0
+
+    def manifest(self) -> tuple[int, Manifest]:
+        return fetch_latest_manifest(open_stores(str(self.location.folder), storage={}))
+
+    def version(self) -> int:
+        return self.manifest()[0]
+
+    def stored(self) -> tuple[int, set[str]]:
+        """What changes with each flush and each compaction."""
+        manifest = self.manifest()[1]
+        return manifest.last_l0_seq, {str(view.sst_id) for view in manifest.views()}
+
+    def bound(self) -> int | None:
+        """The earliest instant that can be answered."""
+        tick = self.tick if self.has_losses else None
+        return max((bound for bound in (self.floor, self.lost, tick) if bound is not None), default=None)
+
+    def refuses(self, bound: int, read: Any) -> None:
+        with pytest.raises(HistoryTrimmedError, match=ms_to_text(bound)):
+            read()
+
+
+def test_histories() -> None:
+    run_state_machine_as_test(HistoryMachine, settings=settings(max_examples=8, stateful_step_count=12))
