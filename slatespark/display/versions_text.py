@@ -18,14 +18,15 @@ def versions_text(versions: Sequence[VersionFacts]) -> str:
             printable(facts.operation or NOTHING),
             _rows(facts),
             NOTHING if facts.files is None else f"{facts.files:,}",
+            NOTHING if facts.files_removed is None else f"{facts.files_removed:,}",
             _seqs(facts),
             printable(str(facts.engine or NOTHING)),
             printable(str(facts.write_id or NOTHING)),
         )
         for facts in versions
     ]
-    header = ("version", "committed", "operation", "rows", "files", "seqs", "engine", "write")
-    return align_table(header, rows, right={"version", "files"})
+    header = ("version", "committed", "operation", "rows", "files", "removed", "seqs", "engine", "write")
+    return align_table(header, rows, right={"version", "files", "removed"})
 
 
 def _rows(facts: VersionFacts) -> str:

@@ -84,6 +84,11 @@ class WireTable:
         assert at is not None
         return WireTable(self._buffer, at)
 
+    def count(self, field: int) -> int:
+        """Return how many elements a vector has; 0 by default."""
+        at = self._target(field)
+        return 0 if at is None else int(_U32.unpack_from(self._buffer, at)[0])
+
     def tables(self, field: int) -> list[WireTable]:
         """Return a vector of tables; empty by default."""
         at = self._target(field)

@@ -25,7 +25,7 @@ DETAIL: Final = (
 )
 HISTORY: Final = (
     "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
-    "lastSeq BIGINT, rows MAP<STRING, BIGINT>, files BIGINT"
+    "lastSeq BIGINT, rows MAP<STRING, BIGINT>, files BIGINT, filesRemoved BIGINT"
 )
 FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
@@ -84,6 +84,7 @@ def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> Data
             facts.last_seq,
             dict(facts.rows),
             facts.files,
+            facts.files_removed,
         )
         for facts in versions
     ]

@@ -266,12 +266,6 @@ def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str
     return frozenset(digests)
 
 
-def fetch_claimed_ids(store: ObjectStore) -> frozenset[int]:
-    """Return the manifest ids that claims were announced for, of which each may have gone to somebody faster."""
-    names = (meta.path.removeprefix(CLAIMS_DIR).partition("-")[0] for meta in store.list(CLAIMS_DIR))
-    return frozenset(int(name) for name in names if name.isascii() and name.isdigit())
-
-
 # --- leases ---------------------------------------------------------------------------------------------------------
 
 

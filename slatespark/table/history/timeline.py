@@ -1,30 +1,29 @@
 """The versions of a table, newest first: when each was committed, by whom, and what it did.
 
-A version is a manifest. Our commit records say more of those we published; of the others only the time is known. A
-commit of ours makes two: the claim of the epochs, then the version with the rows.
+A version is a manifest. Our commit records say most of those we published. Of the others, the manifests themselves tell
+who wrote them, and what changed from the version before. A commit of ours makes two versions: the claim of the epochs,
+then the one with the rows.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from slatespark.errors import CorruptDataError, SlateError
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
-from slatespark.table.records import (
-    CommitRecord,
-    fetch_claimed_digests,
-    fetch_claimed_ids,
-    fetch_commit_record,
-    manifest_digest,
-)
+from slatespark.storage import run_together
+from slatespark.table.history.kept_versions import order_times
+from slatespark.table.history.version_changes import VersionChange, compare_versions
+from slatespark.table.numbered_log import NumberedLog
+from slatespark.table.records import CommitRecord, fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import ENGINE
 
-CLAIM: Final = "claim"
+_TOGETHER: Final = 32  # manifests that are read at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +33,19 @@ class VersionFacts:
     Attributes
     ----------
     version : the manifest id
-    committed_ms : wall clock at publication; of a version without a record, when its object was stored
-    operation : `write`, `overwrite`, `create`, ...; `claim` for the step of a commit that takes the epochs over; None
-        where nothing is noted, as for everything a SlateDB client publishes
-    engine : who committed; None if nothing is noted
+    committed_ms : wall clock at publication; of a version without a record, when its object was stored, but never
+        before an earlier version
+    operation : what a commit of ours did: `write`, `overwrite`, `create`, ...; `claim` for its step that takes the
+        epochs over. What the manifest of another client shows: `open` and `open compactor` (it took an epoch over),
+        `flush`, `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`,
+        `advance` (it noted how far it had come). None where that cannot be told
+    engine : who committed: `slatespark`, or `slatedb` for a SlateDB client; None if the manifest cannot be read
     write_id : of the job; None if nothing is noted
-    first_seq, last_seq : sequence numbers it used, both inclusive; None if none, or unknown
-    rows : row versions that it added, by kind
-    files : files that it added; None if nothing is noted
+    first_seq, last_seq : sequence numbers it used, or that came into files with it, both inclusive; None if none, or
+        unknown
+    rows : row versions that it added, by kind; empty if nothing is noted
+    files : files that it added; None if unknown
+    files_removed : files of the version before that it no longer has; None if unknown
     """
 
     version: int
@@ -53,24 +57,36 @@ class VersionFacts:
     last_seq: int | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
     files: int | None = None
+    files_removed: int | None = None
 
 
 def list_versions(stores: TableStores, limit: int | None = None) -> tuple[VersionFacts, ...]:
     """Return the newest `limit` versions, newest first; all without a limit.
 
-    Costs two listings, a request per version for its record, and two more per claim.
+    Costs three listings, a request per hundred commit records and up to a hundred more, and one for each manifest that
+    has no record, and for the one before it; none is read twice.
 
     Raises
     ------
     TableNotFoundError, UnavailableError
     """
-    fetch_latest_manifest(stores)  # says so where there is no table
-    numbers = manifest_log(stores).numbers()[::-1][:limit]
+    log = manifest_log(stores)
+    numbers = log.numbers()
     if not numbers:
+        fetch_latest_manifest(stores)  # says that there is no table
+    chosen = numbers[-limit:] if limit else [] if limit == 0 else numbers
+    if not chosen:
         return ()
-    modified = _stored_ms(stores, numbers[-1])
-    claimed = fetch_claimed_ids(stores.main)
-    return tuple(_version_facts(stores, number, modified.get(number, 0), claimed) for number in numbers)
+    records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
+    recorded_ms = {number: record.committed_ms for number, record in records.items()}
+    times_ms = order_times(chosen, recorded_ms, _stored_ms(stores, chosen[0]))
+    unrecorded = {number for number in chosen if number not in records}
+    compared = [number for number in numbers if number in unrecorded or number + 1 in unrecorded]
+    changes = {number: change for number, change in _changes(log, compared) if number in unrecorded}
+    return tuple(
+        _recorded(records[number], time_ms) if number in records else _compared(number, time_ms, changes.get(number))
+        for number, time_ms in zip(reversed(chosen), reversed(times_ms), strict=True)
+    )
 
 
 def _stored_ms(stores: TableStores, first: int) -> dict[int, int]:
@@ -81,35 +97,53 @@ def _stored_ms(stores: TableStores, first: int) -> dict[int, int]:
     return {number: modified_ms for number, modified_ms in found if number is not None}
 
 
-def _version_facts(stores: TableStores, number: int, modified_ms: int, claimed: frozenset[int]) -> VersionFacts:
-    record = _find_record(stores, number)
-    if record is not None:
-        return VersionFacts(
-            version=number,
-            committed_ms=record.committed_ms,
-            operation=record.operation,
-            engine=record.engine,
-            write_id=record.write_id,
-            first_seq=record.first_seq,
-            last_seq=record.last_seq,
-            rows=record.rows,
-            files=len(record.files),
+def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:
+    """Yield for each of some versions, ascending, what it changed; nothing for one that is gone or damaged."""
+    before: tuple[int, ManifestOutline | None] = (0, None)
+    for at in range(0, len(numbers), _TOGETHER):
+        some = numbers[at : at + _TOGETHER]
+        outlines = run_together(
+            [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
         )
-    if number in claimed and _is_claim(stores, number):
-        return VersionFacts(number, modified_ms, operation=CLAIM, engine=ENGINE)
-    return VersionFacts(number, modified_ms)
+        for number, after in zip(some, outlines, strict=True):
+            if after is not None:
+                known = before[1] if before[0] == number - 1 else None
+                yield number, compare_versions(known, after, is_first=number == 1)
+            before = number, after
 
 
-def _find_record(stores: TableStores, number: int) -> CommitRecord | None:
-    """Return the record of a commit; records are best effort, so a damaged one says nothing."""
+def _fetch_outline(log: NumberedLog, number: int) -> ManifestOutline | None:
     try:
-        return fetch_commit_record(stores.main, number)
-    except CorruptDataError:
+        return decode_outline(log.get(number))
+    except (SnapshotExpiredError, CorruptDataError, UnsupportedFormatError):
         return None
 
 
-def _is_claim(stores: TableStores, number: int) -> bool:
-    """Tell whether a manifest is the one that a claim of ours announced, rather than one that was faster."""
-    with contextlib.suppress(SlateError):
-        return manifest_digest(bytes(manifest_log(stores).get(number))) in fetch_claimed_digests(stores.main, number)
-    return False
+def _recorded(record: CommitRecord, committed_ms: int) -> VersionFacts:
+    return VersionFacts(
+        version=record.manifest_id,
+        committed_ms=committed_ms,
+        operation=record.operation,
+        engine=record.engine,
+        write_id=record.write_id,
+        first_seq=record.first_seq,
+        last_seq=record.last_seq,
+        rows=record.rows,
+        files=len(record.files),
+        files_removed=len(record.removed),
+    )
+
+
+def _compared(number: int, committed_ms: int, change: VersionChange | None) -> VersionFacts:
+    if change is None:
+        return VersionFacts(number, committed_ms)
+    return VersionFacts(
+        version=number,
+        committed_ms=committed_ms,
+        operation=change.operation,
+        engine=change.engine,
+        first_seq=change.first_seq,
+        last_seq=change.last_seq,
+        files=change.added,
+        files_removed=change.removed,
+    )

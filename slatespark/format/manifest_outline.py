@@ -1,0 +1,183 @@
+"""Manifest bytes -> `ManifestOutline`: what tells one version from the next, at a fraction of the cost of all of it.
+
+Of SSTs only the ids are looked at, of sorted runs only their numbers and sizes; the sequence tracker not at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.codecs import Buffer
+from slatespark.format.tables import ulid_at
+from slatespark.format.ulid import Ulid
+from slatespark.format.verifier import Kind, Slot, Table, verify
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import (
+    CHECKPOINT,
+    COMPACTED_SST,
+    COMPACTED_SST_V2,
+    MANIFEST_V1,
+    MANIFEST_V2,
+    SEGMENT,
+    SORTED_RUN,
+    SORTED_RUN_V2,
+    SST_VIEW,
+    UUID,
+)
+
+_VERSION = struct.Struct(">H")
+_ROOT = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOutline:
+    """What a version says of itself; see `Manifest`.
+
+    Attributes
+    ----------
+    sst_ids : of all SSTs that it lists
+    l0 : ids of the L0 views of all trees
+    runs : id and number of views of the sorted runs of all trees
+    checkpoints : id -> manifest id and second of expiry
+    external_dbs : number of other databases that it reads files of
+    """
+
+    nonce: int
+    initialized: bool
+    writer_epoch: int
+    compactor_epoch: int
+    replay_after_wal_id: int
+    wal_id_last_seen: int
+    last_l0_seq: int
+    sst_ids: frozenset[Ulid]
+    l0: frozenset[Ulid]
+    runs: frozenset[tuple[int, int]]
+    checkpoints: dict[int, tuple[int, int]]
+    external_dbs: int
+
+
+def _part(table: Table, *names: str, **targets: Table) -> Table:
+    """Return a table with some of its fields; a vector of tables without a target of its own is only counted."""
+    slots = []
+    for slot in table.slots:
+        if slot.name in targets:
+            slots.append(Slot(slot.name, slot.offset, slot.kind, required=slot.required, target=targets[slot.name]))
+        elif slot.name in names and slot.kind is Kind.TABLES:
+            slots.append(Slot(slot.name, slot.offset, Kind.SCALARS, width=4, required=slot.required))
+        elif slot.name in names:
+            slots.append(slot)
+    return Table(table.name, tuple(slots))
+
+
+_SCALARS: Final = (
+    "manifest_id",
+    "initialized",
+    "writer_epoch",
+    "compactor_epoch",
+    "replay_after_wal_id",
+    "wal_id_last_seen",
+    "last_l0_seq",
+    "external_dbs",
+)
+_CHECKPOINT = _part(CHECKPOINT, "id", "manifest_id", "checkpoint_expire_time_s")
+_SEGMENT = _part(SEGMENT, l0=_part(SST_VIEW, "id"), compacted=_part(SORTED_RUN_V2, "id", "ssts"))
+_V2 = _part(
+    MANIFEST_V2,
+    *_SCALARS,
+    ssts=_part(COMPACTED_SST_V2, "id"),
+    l0=_part(SST_VIEW, "id"),
+    compacted=_part(SORTED_RUN_V2, "id", "ssts"),
+    checkpoints=_CHECKPOINT,
+    segments=_SEGMENT,
+)
+_SST_V1 = _part(COMPACTED_SST, "id")
+_V1 = _part(
+    MANIFEST_V1,
+    *_SCALARS,
+    l0=_SST_V1,
+    compacted=_part(SORTED_RUN, "id", ssts=_SST_V1),
+    checkpoints=_CHECKPOINT,
+)
+_FIELDS = {
+    name: field_numbers(MANIFEST_V2, name)[0]
+    for name in (*_SCALARS, "ssts", "l0", "compacted", "checkpoints", "segments")
+}
+_FIELDS_V1 = {name: field_numbers(MANIFEST_V1, name)[0] for name in (*_SCALARS, "l0", "compacted", "checkpoints")}
+_SEGMENT_L0, _SEGMENT_RUNS = field_numbers(SEGMENT, "l0", "compacted")
+_RUN_ID, _RUN_VIEWS = field_numbers(SORTED_RUN_V2, "id", "ssts")  # as in version 1
+(_ID,) = field_numbers(COMPACTED_SST_V2, "id")  # as in every table that has one
+_POINT_VERSION, _POINT_EXPIRY = field_numbers(CHECKPOINT, "manifest_id", "checkpoint_expire_time_s")
+_HIGH, _LOW = field_numbers(UUID, "high", "low")
+
+
+def decode_outline(data: Buffer) -> ManifestOutline:
+    """Return the outline of the manifest that an object holds.
+
+    Raises
+    ------
+    CorruptDataError : damaged where the outline looks
+    UnsupportedFormatError : an unknown version of the envelope
+    """
+    if len(data) <= _VERSION.size:
+        raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
+    (version,) = _VERSION.unpack_from(data)
+    body = memoryview(data)[_VERSION.size :]
+    if version not in (1, 2):
+        raise UnsupportedFormatError(f"Manifest has version {version}, expected 1 or 2.")
+    verify(body, _V1 if version == 1 else _V2, what="manifest")
+    table = WireTable(body, _ROOT.unpack_from(body)[0])
+    return _outline_of_v1(table) if version == 1 else _outline_of_v2(table)
+
+
+def _outline_of_v2(table: WireTable) -> ManifestOutline:
+    trees = [
+        (table.tables(_FIELDS["l0"]), table.tables(_FIELDS["compacted"])),
+        *((one.tables(_SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(_FIELDS["segments"])),
+    ]
+    l0 = frozenset(_id_of(view) for views, _ in trees for view in views)
+    runs = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for _, found in trees for run in found)
+    return _outline(table, _FIELDS, frozenset(map(_id_of, table.tables(_FIELDS["ssts"]))), l0, runs)
+
+
+def _outline_of_v1(table: WireTable) -> ManifestOutline:
+    l0 = frozenset(map(_id_of, table.tables(_FIELDS_V1["l0"])))
+    runs = table.tables(_FIELDS_V1["compacted"])
+    ids = l0.union(_id_of(sst) for run in runs for sst in run.tables(_RUN_VIEWS))
+    sizes = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for run in runs)
+    return _outline(table, _FIELDS_V1, ids, l0, sizes)
+
+
+def _outline(
+    table: WireTable,
+    fields: dict[str, int],
+    sst_ids: frozenset[Ulid],
+    l0: frozenset[Ulid],
+    runs: frozenset[tuple[int, int]],
+) -> ManifestOutline:
+    return ManifestOutline(
+        nonce=table.u64(fields["manifest_id"]),
+        initialized=table.i8(fields["initialized"]) != 0,
+        writer_epoch=table.u64(fields["writer_epoch"]),
+        compactor_epoch=table.u64(fields["compactor_epoch"]),
+        replay_after_wal_id=table.u64(fields["replay_after_wal_id"]),
+        wal_id_last_seen=table.u64(fields["wal_id_last_seen"]),
+        last_l0_seq=table.u64(fields["last_l0_seq"]),
+        sst_ids=sst_ids,
+        l0=l0,
+        runs=runs,
+        checkpoints=dict(map(_checkpoint_of, table.tables(fields["checkpoints"]))),
+        external_dbs=table.count(fields["external_dbs"]),
+    )
+
+
+def _id_of(table: WireTable) -> Ulid:
+    return ulid_at(table.table(_ID))
+
+
+def _checkpoint_of(table: WireTable) -> tuple[int, tuple[int, int]]:
+    uuid = table.table(_ID)
+    key = uuid.u64(_HIGH) << 64 | uuid.u64(_LOW)
+    return key, (table.u64(_POINT_VERSION), table.u32(_POINT_EXPIRY))
