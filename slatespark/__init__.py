@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
     from slatespark.table.clock import Clock
+    from slatespark.table.maintenance.reaper import Reaper
     from slatespark.table.slate_store import SlateStore
     from slatespark.table.write.sst_writer import SstWriter
 
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",
+    "Reaper": "slatespark.table.maintenance.reaper",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
     "SstWriter": "slatespark.table.write.sst_writer",
@@ -58,6 +60,7 @@ __all__ = [
     "InternalError",
     "InvalidRequestError",
     "OptionError",
+    "Reaper",
     "SchemaError",
     "SlateError",
     "SlateStore",

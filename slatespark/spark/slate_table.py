@@ -34,6 +34,7 @@ from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.history.resolution import Resolution
 from slatespark.table.history.sequences import SequenceMatch
 from slatespark.table.maintenance.findings import VerifyReport
+from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
@@ -384,6 +385,29 @@ class SlateTable:
     def runs(self) -> DataFrame:
         """Return the layers of the newest version, L0 views and sorted runs, newest first."""
         return runs_frame(self._spark, self._store.runs())
+
+    def reap(
+        self,
+        maxBatchRows: int | None = None,
+        maxBatchBytes: int | str | None = None,
+        now: int | str | datetime | None = None,
+        **writeOptions: Any,
+    ) -> ReapReport:
+        """Delete the rows that are past the table's `retention`, without a Spark job, and return what was done.
+
+        Parameters
+        ----------
+        maxBatchRows, maxBatchBytes : bounds of what one commit deletes by tombstones, and of what it reads and rewrites
+        now : the instant at which retention is judged; by default a minute before the system clock's, or the last clock
+            tick if that is later; with `clock=custom` the tick
+        writeOptions : write options, such as `ifClientActive`
+
+        Raises
+        ------
+        CommitConflictError
+            When others kept committing, or a SlateDB client is at work.
+        """
+        return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
 
     def expiry(self, per: str | None = None, **readOptions: Any) -> DataFrame:
         """Return what expires when: rows and stored bytes by hour or day, expired already, never.

@@ -38,6 +38,9 @@ from slatespark.table.history.trim import trim_history
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
+from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.maintenance.reap_run import reap_table
+from slatespark.table.maintenance.reaper import ReapLimits
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
@@ -587,6 +590,41 @@ class SlateStore:
         from slatespark.display.plots import plot_layers
 
         return plot_layers(self._portrait(options), ax)
+
+    def reap(
+        self,
+        maxBatchRows: int | None = None,
+        maxBatchBytes: int | str | None = None,
+        now: int | str | datetime | None = None,
+        **options: Any,
+    ) -> ReapReport:
+        """Delete the rows that are past the table's `retention`, and return what was done.
+
+        It takes as many commits as it needs, of which each leaves the table whole.
+
+        Parameters
+        ----------
+        maxBatchRows, maxBatchBytes : bounds of what one commit deletes by tombstones, and of what it reads and rewrites
+        now : the instant at which retention is judged; by default a minute before the clock's, or the last clock tick
+            if that is later; with `clock=custom` the tick
+        options : write options, such as `ifClientActive`
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong, or `now` is of the future.
+        CommitConflictError
+            When others kept committing, or a SlateDB client is at work.
+        """
+        limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
+        return reap_table(
+            self._stores,
+            self._clock,
+            now_ms=None if now is None else parse_time_ms(now, name="now"),
+            max_batch_rows=limits.batch_rows,
+            max_batch_bytes=limits.batch_bytes,
+            options=WriteOptions.parse({**self._common, **options}),
+        )
 
     def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
         """Return what expires when: rows and stored bytes by hour or day, expired already, never.

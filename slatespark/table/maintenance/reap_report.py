@@ -39,6 +39,7 @@ class ReapReport:
     reaped_through_ms : rows created at or before it are gone; None if there is no such instant
     next_deadline_ms : when the next row is due, in the time of `now_ms`; None if nobody can say
     kept_by_checkpoints : those that still show retired rows
+    has_own_time : whether these times are of a clock of the table's own
     """
 
     url: str
@@ -55,6 +56,7 @@ class ReapReport:
     reaped_through_ms: int | None = None
     next_deadline_ms: int | None = None
     kept_by_checkpoints: tuple[CheckpointFacts, ...] = ()
+    has_own_time: bool = False
 
 
 def find_kept_checkpoints(

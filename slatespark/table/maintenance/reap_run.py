@@ -74,6 +74,7 @@ def reap_table(
     max_batch_rows: int | None = None,
     max_batch_bytes: int | None = None,
     options: WriteOptions | None = None,
+    survey: Survey | None = None,
     progress: Progress | None = None,
 ) -> ReapReport:
     """Delete the rows of a table that are past its retention.
@@ -85,6 +86,7 @@ def reap_table(
     max_batch_rows, max_batch_bytes : bounds of what a pass deletes by tombstones, and reads and rewrites; at least one
         file, or some blocks. Files that go as a whole are not bounded by them
     options : how files are written, and `ifClientActive`
+    survey : what is known of the table's files from earlier times
     progress : is told how far it is
 
     Raises
@@ -96,7 +98,7 @@ def reap_table(
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
     limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
-    survey = Survey(stores, window_size(given.write_buffer_bytes, 1))
+    survey = Survey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
     return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()
 
 
@@ -196,9 +198,14 @@ class _Reaping:
         definition = resolve_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
             self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
-        version, retention_ms = snapshot.manifest_id, definition.retention_ms
+        retention_ms = definition.retention_ms
         self.report = replace(
-            self.report, url=self.stores.url, version=version, now_ms=self.now_ms, retention_ms=retention_ms
+            self.report,
+            url=self.stores.url,
+            version=snapshot.manifest_id,
+            now_ms=self.now_ms,
+            retention_ms=retention_ms,
+            has_own_time=definition.has_own_time,
         )
         # What as-of reads of a history table may still ask for is judged at the earliest instant they can name.
         judged_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms

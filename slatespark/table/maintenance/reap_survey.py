@@ -59,6 +59,8 @@ class Survey:
         parts = [part for layer in layers for part in layer.slices]
         if any(part.file not in self.known for part in parts):
             self._learn(manifest, parts)
+            shown = {part.file for part in parts}
+            self.known = {file: found for file, found in self.known.items() if file in shown}
         pairs = zip(manifest.views(), parts, strict=True)
         return tuple(StoredView(view, part, self.known.get(part.file)) for view, part in pairs)
 
