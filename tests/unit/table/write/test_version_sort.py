@@ -158,17 +158,19 @@ def codec_value(codec: RowCodec, row: Row) -> dict[str, object]:
     return {name: column[0].as_py() for name, column in columns.items()}
 
 
+@pytest.mark.parametrize("buffer", [20_000, 700_000])
 @pytest.mark.parametrize("order", ["oldest first", "newest first", "mixed", "behind another key"])
-def test_a_key_of_more_versions_than_memory_and_files_hold(order: str) -> None:
+def test_a_key_of_more_versions_than_memory_and_files_hold(order: str, buffer: int) -> None:
+    """Also than a window of a spill, where that is larger than a block."""
     times = list(range(4000))
     if order == "newest first":
         times.reverse()
     elif order != "oldest first":
-        times = [number * 7919 % 4000 for number in times]
-    changed = [Change("put", b"k", at_ms, b"%d" % at_ms) for at_ms in times]
+        times = [number * 1237 % 4000 for number in times]
+    changed = [Change("put", b"k", at_ms, b"%0100d" % at_ms) for at_ms in times]
     if order == "behind another key":
         changed.append(Change("put", b"a", 1, b"first of all"))
-    rows, files = run(changed, buffer=20_000, batch_rows=100)
+    rows, files = run(changed, buffer=buffer, batch_rows=100)
     assert rows == model(changed)
     assert len(files) > 5
 
