@@ -9,12 +9,25 @@ from slatespark.cli import (
     looking,
     moving,
     reading,
+    reaping,
     sequences,
     showing,
 )
 from slatespark.cli.app import app
 
-__all__ = ["app", "changing", "checking", "checkpoints", "looking", "main", "moving", "reading", "sequences", "showing"]
+__all__ = [
+    "app",
+    "changing",
+    "checking",
+    "checkpoints",
+    "looking",
+    "main",
+    "moving",
+    "reading",
+    "reaping",
+    "sequences",
+    "showing",
+]
 
 ORDER = (  # in which --help lists the commands
     "describe",
@@ -31,6 +44,7 @@ ORDER = (  # in which --help lists the commands
     "export",
     "restore",
     "clone",
+    "reap",
     "verify",
     "demo",
 )

@@ -139,7 +139,7 @@ class Reaper:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        WriteOptions.parse({"path": "", **self._options})
+        WriteOptions.parse({"path": "?", **self._options})  # refuses wrong ones here
         for path in tables:
             self.add(path, **storage)
 
