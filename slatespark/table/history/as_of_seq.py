@@ -24,7 +24,7 @@ from slatespark.table.snapshot import Snapshot, WalTail
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
-_KEEPING: Final = frozenset({"write"})  # operations of ours that leave everything in place
+_KEEPING: Final = frozenset({"write", "ingest"})  # operations of ours that leave everything in place
 
 
 def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int) -> tuple[int, Manifest, WalTail]:
@@ -80,7 +80,7 @@ def _holds(kept: KeptVersions, before: int | None, after: int, manifest: Manifes
     if before == after - 1 and _is_flush_under_snapshot(kept.manifest(before), manifest, seq):
         return True
     record = max((kept.records[known] for known in kept.records if known <= after), key=_number, default=None)
-    if record is None or record.operation not in _KEEPING or record.removed:
+    if record is None or record.operation not in _KEEPING or record.removed or record.replaced:
         return False
     if record.manifest_id < after and not _stands_unchanged(record, manifest):
         return False

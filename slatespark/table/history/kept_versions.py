@@ -7,14 +7,12 @@ record lies between those that have one.
 
 from __future__ import annotations
 
-import contextlib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
-from slatespark.table.records import CommitRecord, fetch_commit_record, fetch_commit_records
+from slatespark.table.records import CommitRecord, fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
 from slatespark.table.stores import TableStores
 
@@ -59,18 +57,9 @@ class KeptVersions:
     def records(self) -> Mapping[int, CommitRecord]:
         """Our commit records by version, also of versions that were collected."""
         if self._records is None:
-            self._records = {record.manifest_id: record for record in self._fetch_records()}
+            found = fetch_commit_records(self._stores.main, sound_only=True)
+            self._records = {record.manifest_id: record for record in found}
         return self._records
-
-    def _fetch_records(self) -> list[CommitRecord]:
-        """Return all records; they are best effort, so a damaged one says nothing."""
-        with contextlib.suppress(CorruptDataError):
-            return fetch_commit_records(self._stores.main)
-        found = []
-        for number in range(1, self.latest + 1):
-            with contextlib.suppress(CorruptDataError):
-                found.append(fetch_commit_record(self._stores.main, number))
-        return [record for record in found if record is not None]
 
     @property
     def times_ms(self) -> Sequence[int]:
