@@ -296,7 +296,7 @@ def test_what_is_in_order_by_files_reads_none(row: Timed, reads: bool) -> None:
     write(store, Timed(1, 2000, "a"), Timed(40, 2000, "a"))
     write(store, Timed(60, 3000, "b"), Timed(90, 3000, "b"))
     main = CountingStore(stores_of(store).main)
-    stores = TableStores(main=main, wal=main)  # type: ignore[arg-type]  # it has all methods
+    stores = TableStores(main=main, wal=main)
     write_tasks(stores, FakeClock(NOW_MS, seed=1), [[row]])
     assert (main.reads > 0) == reads
 
@@ -322,16 +322,18 @@ def test_tasks_that_share_keys_are_merged_by_time() -> None:
     assert len(store.runs()) == 1
 
 
-def test_tasks_that_share_a_key_of_many_files() -> None:
-    """The second task meets only one of the files that hold the key, and still all its versions are numbered anew."""
+@pytest.mark.parametrize("between", [4, 5, 6])
+def test_tasks_that_meet_in_a_key_of_many_files(between: int) -> None:
+    """The second task may meet only the first, or the last, of the files of a key, which is numbered as a whole."""
     store, model = new_store(), VersionModel()
-    long = [Timed(5, at, "x" * 50) for at in range(100, 500)]
-    for other in ([Timed(4, 7, "a"), Timed(5, 10, "b")], [Timed(5, 900, "b"), Timed(6, 7, "a")]):
-        tasks = [[Timed(3, 1, "c"), *long, Timed(8, 1, "c")], other]
-        store, model = new_store(), VersionModel()
-        model.write(row for task in tasks for row in task)
-        write_tasks(stores_of(store), FakeClock(NOW_MS, seed=1), tasks, sstSize=2000)
-        assert stored_versions(store) == model.stored()
+    tasks = [
+        [Timed(3, 1, "c"), *(Timed(5, at, "x" * 50) for at in range(100, 500)), Timed(8, 1, "c")],
+        [Timed(between, 7, "a")],
+    ]
+    model.write(row for task in tasks for row in task)
+    write_tasks(stores_of(store), FakeClock(NOW_MS, seed=1), tasks, sstSize=2000)
+    assert stored_versions(store) == model.stored()
+    assert not store.verify().has_damage
 
 
 def test_tasks_that_share_too_much_are_refused_with_advice() -> None:
@@ -349,7 +351,7 @@ def test_the_highest_sequence_decides_between_tasks_of_one_time() -> None:
     url = f"memory://history-writes-{next(_numbers)}"
     store = SlateStore.create(url, schema, "id", history=True, clock=FakeClock(NOW_MS))
     tasks = [[Timed(1, 5, "high", ttl=9), Timed(1, 6, "x")], [Timed(1, 5, "low", ttl=1), Timed(1, 5, "null")]]
-    options = {"ttlColumn": None, "sequenceColumn": "ttl"}
+    options: dict[str, Any] = {"ttlColumn": None, "sequenceColumn": "ttl"}
     write_tasks(open_stores(url, storage={}), FakeClock(NOW_MS, seed=1), tasks, **options)
     assert stored_versions(store) == [(1, 6, "x", None), (1, 5, "high", None)]
     deleted = [[Timed(2, 5, "high", ttl=9)], [Timed(2, 5, None, ttl=1)]]
