@@ -78,6 +78,10 @@ class SstProperties:
         """Rows of all kinds."""
         return self.puts + self.deletes + self.merges
 
+    def features(self) -> tuple[str, ...]:
+        """Return what occurs among the rows, in words: `create_ts`, `ttl`, `tombstones`, `merges`."""
+        return tuple(word for word, flag in _FEATURES.items() if self.any_flags & flag)
+
     def is_consistent(self) -> bool:
         """Tell whether the parts fit together; where they do not, they are nobody's properties."""
         counts, flags = (self.puts, self.deletes, self.merges), (self.any_flags, self.all_flags)
@@ -113,6 +117,7 @@ class SstProperties:
         return cls(**values)  # type: ignore[arg-type]  # checked above, field by field
 
 
+_FEATURES: Final = {"create_ts": HAS_CREATE, "ttl": HAS_EXPIRE, "tombstones": TOMBSTONE, "merges": MERGE}
 _NULLABLE: Final = {field.name: field.name.endswith("_ts") for field in fields(SstProperties)}
 
 

@@ -30,7 +30,7 @@ HISTORY: Final = (
 FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
     "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
-    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP"
+    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, propertiesVersion INT"
 )
 SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
 RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
@@ -117,6 +117,8 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
             facts.max_create_ms,
             facts.min_expire_ms,
             facts.max_expire_ms,
+            None if facts.features is None else list(facts.features),
+            facts.properties_version,
         )
         for facts in files
     ]

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.format.manifest import Manifest
+from slatespark.format.properties import VERSION as PROPERTIES_VERSION
 from slatespark.format.properties import SstProperties
 from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.fetch import external_roots, reading
 from slatespark.table.read.plan import FileSlice, Layer, SstFile, plan_layers
-from slatespark.table.read.properties import find_recorded
+from slatespark.table.read.properties import file_properties, find_recorded
 from slatespark.table.snapshot import resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 
@@ -34,8 +36,12 @@ class FileFacts:
     root : URL of the database that owns the file; None for this one
     start, end : keys [start, end) that the layer shows of it; None is open
     stored_bytes : of the whole file, but for its footer
+    created_ms : when it was made
     rows, blocks : from the file's statistics, where they were asked for
     min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from our commit records
+    features : what occurs among its rows, by our commit records: `create_ts`, `ttl`, `tombstones`, `merges`; None if
+        they do not tell, as for files of other clients
+    properties_version : format version of what is known of the file; None if nothing is
     """
 
     layer: str
@@ -54,6 +60,8 @@ class FileFacts:
     max_create_ms: int | None = None
     min_expire_ms: int | None = None
     max_expire_ms: int | None = None
+    features: tuple[str, ...] | None = None
+    properties_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,9 @@ def list_files(
     stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
 ) -> tuple[FileFacts, ...]:
     """Return the files of the version that a read with these options sees, layer by layer, newest first."""
-    layers = plan_table_layers(stores, resolve_snapshot(stores, options, clock).manifest)
-    known = recorded_properties(stores, {str(file.id) for file in distinct_files(layers)})
+    manifest = resolve_snapshot(stores, options, clock).manifest
+    layers = plan_table_layers(stores, manifest)
+    known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
     return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
 
@@ -143,10 +152,10 @@ def recorded_properties(
 
 
 def _file_facts(
-    layer: Layer, part: FileSlice, known: Mapping[str, SstProperties], stats: Mapping[SstFile, SstStats | None]
+    layer: Layer, part: FileSlice, known: Mapping[Ulid, SstProperties], stats: Mapping[SstFile, SstStats | None]
 ) -> FileFacts:
     file = part.file
-    counted, properties = stats.get(file), known.get(str(file.id))
+    counted, properties = stats.get(file), known.get(file.id)
     facts = FileFacts(
         layer=layer.name,
         id=str(file.id),
@@ -163,6 +172,7 @@ def _file_facts(
         return facts
     return replace(
         facts,
+        created_ms=properties.created_ms,
         rows=properties.num_rows,
         min_seq=properties.min_seq,
         max_seq=properties.max_seq,
@@ -170,4 +180,6 @@ def _file_facts(
         max_create_ms=properties.max_create_ts,
         min_expire_ms=properties.min_expire_ts,
         max_expire_ms=properties.max_expire_ts,
+        features=properties.features(),
+        properties_version=PROPERTIES_VERSION,
     )

@@ -55,15 +55,22 @@ def record_file(handle: SstHandle, properties: SstProperties) -> dict[str, Any]:
     return {**properties.to_json(), STORED_BYTES: handle.info.sections_end}
 
 
-def file_properties(stores: TableStores, manifest: Manifest) -> Mapping[Ulid, SstProperties]:
+def file_properties(
+    stores: TableStores, manifest: Manifest, *, limit: int | None = None
+) -> Mapping[Ulid, SstProperties]:
     """Return what our commit records say of the files of a version, as far as they do.
 
-    Costs two listings and, once in a process, a request per hundred commits and up to a hundred more; never more than
-    asking the files would cost.
+    Costs two listings and, once in a process, a request per hundred commits and up to a hundred more.
+
+    Parameters
+    ----------
+    limit : of these requests, newest commits first; by default no more than asking the files would cost
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
     handles = {str(sst_id): handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign}
-    found = find_recorded(stores, set(handles), limit=max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles)))
+    if limit is None:
+        limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
+    found = find_recorded(stores, set(handles), limit=limit)
     return {
         handles[name].id: recorded.properties for name, recorded in found.items() if recorded.describes(handles[name])
     }

@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.display.text import files_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.describe import ColumnFacts, RowFacts, TableFacts, describe_table
 from slatespark.table.describe_files import FileFacts, list_files
 from slatespark.table.records import COMMITS_DIR
 from slatespark.table.stores import open_stores
+from tests.support.fake_clock import FakeClock
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 
 DATABASES = fixture_databases()
@@ -86,6 +88,36 @@ def test_commit_records_tell_more_of_files_and_do_no_harm_when_damaged(tmp_path:
 
 
 # --- definitions ----------------------------------------------------------------------------------------------------
+
+
+def test_files_say_what_occurs_in_them(tmp_path: Path) -> None:
+    clock = FakeClock(1_700_000_000_000)
+    store = SlateStore.create(str(tmp_path), clock=clock)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
+    store.write(pa.table({"key": [b"a"]}), operation="delete")
+    clock.advance(5)
+    rows = pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"], "op": ["merge", "put"]})
+    store.write(rows, opColumn="op", ttl="1s")
+    found = store.files()
+    assert [(file.features, file.properties_version) for file in found] == [
+        (("create_ts", "ttl", "merges"), 1),
+        (("create_ts", "tombstones"), 1),
+        (("create_ts", "ttl"), 1),
+        (("create_ts",), 1),
+    ]
+    newest = found[0]
+    assert (newest.created_ms, newest.rows, newest.min_seq, newest.max_seq) == (1_700_000_000_005, 2, 4, 4)
+    assert (newest.min_create_ms, newest.max_create_ms) == (1_700_000_000_005, 1_700_000_000_005)
+    assert (newest.min_expire_ms, newest.max_expire_ms) == (1_700_000_001_005, 1_700_000_001_005)
+    assert "has" in files_text(found).splitlines()[0].split()
+    assert "create_ts, ttl, merges" in files_text(found)
+
+
+def test_of_files_of_other_clients_only_the_manifest_is_known() -> None:
+    file = files(FIXTURES / "merge")[0]
+    assert (file.features, file.properties_version, file.min_seq, file.rows) == (None, None, None, None)
+    assert file.created_ms > 0
 
 
 def test_a_typed_table(tmp_path: Path) -> None:
