@@ -1,0 +1,140 @@
+"""Reaping tables of any shape: what is past retention is gone, everything else is as it was, at every instant."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import SlateStore
+from slatespark.format.row import Row, RowKind
+from slatespark.ranges import KeyRange
+from slatespark.table.definition import TableDefinition, publish_definition
+from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.maintenance.reap_run import reap_table
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.stores import TableStores
+from tests.support.client import ScanRow
+from tests.support.fake_clock import FakeClock
+from tests.support.model import Kind, Model, Version
+from tests.support.our_reads import our_rows
+from tests.unit.table.layers import new_stores, put_file
+from tests.unit.table.maintenance.expiry_model import cut, publish_layers, strip_properties
+
+PRESENT_MS = 100_000
+INSTANTS = (0, 49, 50, 120, 150, 340, 400)
+PUTS = [RowKind.PUT]
+KINDS = {RowKind.PUT: Kind.PUT, RowKind.DELETE: Kind.DELETE, RowKind.MERGE: Kind.MERGE}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[TableStores, Model]:
+    """Layers of files, ours and others', some of them cut, and a WAL above them; younger the newer they are."""
+    stores, model = new_stores(), Model()
+    keys = sorted(draw(st.sets(st.binary(min_size=1, max_size=2), min_size=2, max_size=9)))
+    seqs = itertools.count(900, -1)
+    layers: list[Layer] = []
+    found: list[Row] = []
+    for number in range(draw(st.integers(1, 4))):
+        oldest = draw(st.sampled_from([0, 50, 100, 200, 300])) if draw(st.booleans()) else 250 - 80 * number
+        rows = draw(layer_rows(keys, seqs, oldest))
+        edges = sorted({0, len(rows), *(at % len(rows) for at in draw(st.lists(st.integers(0, 40), max_size=2)))})
+        parts = []
+        for start, end in itertools.pairwise(edges):
+            for part in draw(views(stores, rows[start:end])):
+                parts.append(part)
+                found += [row for row in rows[start:end] if part.keys.contains(row.key)]
+        if parts:
+            layers.append(Layer(f"run {number}", tuple(parts)))
+    wal = []
+    for number in range(draw(st.integers(0, 2))):
+        key = draw(st.sampled_from([*keys, b"w"]))
+        wal.append(draw(layer_rows([key], itertools.count(1001 + number), 250, most=1)))
+    publish_layers(stores, layers, wal)
+    for row in sorted([*found, *itertools.chain(*wal)], key=lambda row: row.seq):
+        model.versions[row.key].append(Version(row.seq, KINDS[row.kind], row.value, row.create_ts_ms, row.expire_ts_ms))
+    return stores, model
+
+
+@st.composite
+def layer_rows(draw: st.DrawFn, keys: list[bytes], seqs: Iterator[int], oldest_ms: int, most: int = 3) -> list[Row]:
+    """Rows of some of the keys, newest version first; a layer tends to hold one kind, of one time."""
+    kinds = st.sampled_from(draw(st.sampled_from([PUTS, PUTS, PUTS, [*PUTS, RowKind.DELETE], list(KINDS)])))
+    spread = draw(st.sampled_from([0, 0, 30, 300]))
+    lacking = draw(st.sampled_from([0, 0, 0, 3]))
+    chosen = draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
+    most = draw(st.sampled_from([1, 1, most]))
+    rows = []
+    for key in sorted(chosen):
+        created = draw(st.lists(st.integers(oldest_ms, oldest_ms + spread), min_size=1, max_size=most))
+        for create_ts in sorted(created, reverse=True):
+            kind, seq = draw(kinds), next(seqs)
+            gone = kind is RowKind.DELETE
+            at = None if draw(st.integers(1, 10)) <= lacking else create_ts
+            expire_ts = None if gone else draw(st.sampled_from([None, None, None, create_ts + 40]))
+            rows.append(Row(key, seq, kind, b"" if gone else b"%d," % seq, at, expire_ts))
+    return rows
+
+
+@st.composite
+def views(draw: st.DrawFn, stores: TableStores, rows: list[Row]) -> list[FileSlice]:
+    """A file, shown wholly, or in two parts with a gap between them."""
+    part = put_file(stores, rows, block_size=draw(st.sampled_from([1, 60, 4096])))
+    if draw(st.integers(0, 3)) == 0:
+        strip_properties(stores, part)
+    if draw(st.integers(0, 4)):
+        return [part]
+    low, high = sorted(draw(st.lists(st.binary(min_size=1, max_size=2), min_size=2, max_size=2)))
+    parts = [cut(part, KeyRange(b"", low)), cut(part, KeyRange(high, None))]
+    return [half for half in parts if not half.keys.is_empty()]
+
+
+def is_retired(versions: list[Version], now_ms: int, retired_ms: int) -> bool:
+    """Whether all that makes up what a key shows was created at or before `retired_ms`; newest version last."""
+    group: list[Version] = []
+    for each in reversed(versions):
+        if each.kind is not Kind.DELETE:
+            group.append(each)
+        if each.kind is not Kind.MERGE:
+            break
+    alive = [each for each in group if not each.is_expired(now_ms)]
+    created = [each.create_ts for each in alive or group if each.create_ts is not None]
+    return bool(created) and max(created) <= retired_ms
+
+
+def expected(model: Model, gone: set[bytes], **how: Any) -> list[ScanRow]:
+    return [row for row in model.visible(**how) if row.key not in gone]
+
+
+def reap(stores: TableStores, **given: Any) -> ReapReport:
+    return reap_table(stores, FakeClock(PRESENT_MS), **given)
+
+
+@settings(max_examples=120)
+@given(
+    tables(),
+    st.sampled_from([150, 250, 400]),
+    st.sampled_from([-5, 60, 100, 180, 230, 270, 400]),
+    st.sampled_from([(None, None), (1, 1), (3, 200)]),
+)
+def test_what_is_past_retention_goes_and_nothing_else(
+    table: tuple[TableStores, Model], now_ms: int, retired_ms: int, limits: tuple[int | None, int | None]
+) -> None:
+    (stores, model), (batch_rows, batch_bytes) = table, limits
+    retired_ms = min(now_ms, retired_ms)
+    publish_definition(stores, 1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
+    gone = {key for key, versions in model.versions.items() if is_retired(versions, now_ms, retired_ms)}
+    report = reap(stores, now_ms=now_ms, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
+    store = SlateStore(stores, FakeClock(PRESENT_MS), {"path": stores.url})
+    store.setProperties(retention="none")
+    for instant in INSTANTS:
+        assert our_rows(store, now=instant) == expected(model, gone, now_ms=instant)
+    assert our_rows(store, includeExpired=True) == expected(model, gone, now_ms=None, include_expired=True)
+    assert report.reaped_through_ms == retired_ms
+    assert store.verify(all_versions=True).has_damage is False
+    store.setProperties(retention=now_ms - retired_ms)
+    again = reap(stores, now_ms=now_ms)
+    assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)
