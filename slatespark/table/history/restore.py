@@ -38,7 +38,8 @@ from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.version_retention import RETAINED_NAMES
 
-HOLD_MS: Final = 3_600_000  # how long the version to be restored is kept from collectors: longer than a restore takes
+NEEDED_MS: Final = 3_600_000  # how long a version has to be kept from collectors: longer than its restore takes
+HOLD_MS: Final = 2 * NEEDED_MS  # so that a restore soon after another one makes no checkpoint of its own
 
 
 def restore_to_version(
@@ -122,7 +123,7 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
     The checkpoint is left to expire, and to the next commit, since to take it away would be one version more.
     """
     latest_id, latest = fetch_latest_manifest(stores)
-    until_s = expire_time_s(clock.now_ms(), HOLD_MS)
+    until_s = expire_time_s(clock.now_ms(), NEEDED_MS)
     pinned = [point.expire_time_s for point in latest.checkpoints if point.manifest_id == version]
     if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
         refuse_unkept(stores, version, latest_id, latest)

@@ -183,7 +183,7 @@ def test_a_restore_is_kept_undoable_in_any_table() -> None:
     first, second = table.write("a"), table.write("b")
     made = table.store.restoreToVersion(first)
     assert table.kept() == {
-        first: NOW_S + 3600,
+        first: NOW_S + 7200,
         second: NOW_S + UNDO_LIFETIME_MS // 1000,
         made - 1: NOW_S + UNDO_LIFETIME_MS // 1000,
     }
