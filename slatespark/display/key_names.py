@@ -1,16 +1,19 @@
-"""Keys as people read them: `tenant=a, id=1` in a typed table, text or hexadecimal in a raw one."""
+"""Keys as people read them: `tenant=a, id=1` in a typed table, text or hexadecimal in a raw one.
+
+A bound of a range may have the leading key columns only; then it is named by these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-import numpy as np
+import pyarrow as pa
 
 from slatespark.display.text import bytes_text
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.format.row import Row, rows_to_columns
+from slatespark.table.key_prefixes import AFTER, decode_prefixes
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut
 
@@ -26,9 +29,13 @@ class KeyNames:
 
     def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
         wanted = {key for key in keys if key}
-        wanted |= {key[:-1] for key in wanted if key.endswith(b"\0")} - {b""}
+        wanted |= {key[:-1] for key in wanted if key.endswith((b"\0", AFTER))} - {b""}
         self._is_raw = codec.is_raw
-        self._names = {} if codec.is_raw else _decoded(codec, sorted(wanted))
+        decoded = [] if codec.is_raw else list(decode_prefixes(codec, sorted(wanted)))
+        self._names = {
+            key: name for group, columns in decoded for key, name in zip(group, _names(columns), strict=True)
+        }
+        self._whole = {key for group, columns in decoded if len(columns) == len(codec.key_columns) for key in group}
 
     def of(self, key: bytes) -> str:
         """Return the name of a key."""
@@ -36,7 +43,13 @@ class KeyNames:
 
     def first(self, start: bytes) -> str:
         """Return the name of the inclusive start of a range."""
+        if self._is_after(start):
+            return f"above {self.of(start[:-1])}"
         return self.of(start) if start else "the first key"
+
+    def _is_after(self, bound: bytes) -> bool:
+        """Tell whether a bound lies behind all keys that begin with the columns it has."""
+        return bound.endswith(AFTER) and bound not in self._names and bound[:-1] in self._names
 
     def last(self, end: bytes | None) -> str:
         """Return the name of the exclusive end of a range: of the last key itself where the range ends behind one.
@@ -46,7 +59,7 @@ class KeyNames:
         """
         if end is None:
             return "the last key"
-        if end.endswith(b"\0") and (self._is_raw or end[:-1] in self._names):
+        if self._is_after(end) or (end.endswith(b"\0") and (self._is_raw or end[:-1] in self._whole)):
             return self.of(end[:-1])
         return f"below {self.of(end)}"
 
@@ -56,22 +69,12 @@ class KeyNames:
         return first if first == last else f"{first} to {last}"
 
 
-def _decoded(codec: RowCodec, keys: list[bytes]) -> dict[bytes, str]:
-    """Return the names of the keys that are encodings of the key columns."""
-    if not keys:
-        return {}
-    sources = [rows_to_columns([Row(key, 0) for key in keys])]
-    rows = np.arange(len(keys), dtype=np.int64)
-    rows = rows[codec.find_decodable(sources, rows, codec.key_columns)]
-    if not len(rows):
-        return {}
-    columns = codec.decode(sources, rows, codec.key_columns)
-    cells = [[text_of(value) for value in json_values(columns[name])] for name in codec.key_columns]
-    names = [
-        ", ".join(f"{name}={cell}" for name, cell in zip(codec.key_columns, row, strict=True))
-        for row in zip(*cells, strict=True)
+def _names(columns: Mapping[str, pa.Array]) -> list[str]:
+    """Return the names of keys by their columns."""
+    cells = [[text_of(value) for value in json_values(column)] for column in columns.values()]
+    return [
+        ", ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True)) for row in zip(*cells, strict=True)
     ]
-    return {keys[at]: name for at, name in zip(rows.tolist(), names, strict=True)}
 
 
 def _cut(name: str) -> str:

@@ -189,7 +189,7 @@ def _places(
             start, end = index[part.start], index[part.end]
             covered = weights[start:end]
             known = covered.sum()
-            covered += part.stored_bytes * (covered / known if known > 0 else _distances(edges[start : end + 1]))
+            covered += part.stored_bytes * (covered / known if known > 0 else key_distances(edges[start : end + 1]))
     total = weights.sum()
     shares = weights / total if total > 0 else np.full(pieces, 1 / pieces)
     reach = np.concatenate([[0.0], np.cumsum((1 - EVEN_SHARE) * shares + EVEN_SHARE / pieces)])
@@ -197,7 +197,7 @@ def _places(
     return places
 
 
-def _distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:
+def key_distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:
     """Return how far keys lie apart, as shares of 1: of the bytes behind their common beginning, taken as a number."""
     if len(edges) < 3:
         return np.ones(len(edges) - 1)

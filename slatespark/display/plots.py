@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.display.expiry_picture import ExpiryBar, picture_expiry
-from slatespark.display.layer_picture import LayerPicture, picture_layers
+from slatespark.display.layer_picture import LayerPicture, Tick, picture_layers
 from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
+from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
 from slatespark.table.describe import TablePortrait
+from slatespark.table.history.key_timeline import KeyTimeline
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.units import bytes_to_text
 
@@ -69,17 +72,22 @@ def _draw(picture: LayerPicture, ax: Axes) -> None:
             spans, (number - _HEIGHT / 2, _HEIGHT), facecolor=colour, edgecolor=colour, alpha=0.6, linewidth=1
         )
         ax.text(1.01, number, _plain(lane.text), va="center", fontsize=8)
-    ax.set_yticks(range(len(picture.lanes)), [_plain(lane.name) for lane in picture.lanes], fontsize=8)
-    ax.set_ylim(max(len(picture.lanes), 1) - 0.5, -0.5)
+    _label_lanes(ax, [lane.name for lane in picture.lanes], picture.ticks)
+    older = f" ({plural(picture.omitted, 'older layer')} not shown)" if picture.omitted else ""
+    ax.set_xlabel(f"keys; width is stored bytes{older}", fontsize=8)
+
+
+def _label_lanes(ax: Axes, names: Sequence[str], ticks: Sequence[Tick]) -> None:
+    """Write names beside lanes, the newest on top, and the first and the last key below."""
+    ax.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=8)
+    ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
     ax.set_xlim(0, 1)
-    ticks: list[Any] = [picture.ticks[0], picture.ticks[-1]] if picture.ticks else []
-    ax.set_xticks([tick.at for tick in ticks], [_plain(tick.name) for tick in ticks], fontsize=8)
+    ends: list[Any] = [ticks[0], ticks[-1]] if ticks else []
+    ax.set_xticks([tick.at for tick in ends], [_plain(tick.name) for tick in ends], fontsize=8)
     for label in ax.get_xticklabels()[:1]:
         label.set_horizontalalignment("left")
     for label in ax.get_xticklabels()[1:]:
         label.set_horizontalalignment("right")
-    older = f" ({plural(picture.omitted, 'older layer')} not shown)" if picture.omitted else ""
-    ax.set_xlabel(f"keys; width is stored bytes{older}", fontsize=8)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
 
@@ -121,6 +129,38 @@ def _draw_bar(bar: ExpiryBar, ax: Axes) -> None:
     ax.bar(bar.left, filed, width=width, align="edge", color=colour, alpha=0.6)
     if bar.wal_bytes:
         ax.bar(bar.left, bar.wal_bytes, bottom=filed, width=width, align="edge", color=COLOURS["wal"], alpha=0.6)
+
+
+def plot_timeline(timeline: KeyTimeline, ax: Axes | None = None) -> Figure:
+    """Return a figure of what each version added along the keys: full where visible, faint where overshadowed.
+
+    The interval that a version replaced is outlined.
+
+    Parameters
+    ----------
+    timeline : of the table
+    ax : as for `plot_layers`
+
+    Raises
+    ------
+    InvalidRequestError
+        When matplotlib is not installed.
+    """
+    picture = picture_timeline(timeline)
+    if ax is None:
+        ax = _new_axes(1.4 + 0.32 * max(len(picture.lanes), 1))
+    for number, lane in enumerate(picture.lanes):
+        for shown, alpha in ((True, 0.7), (False, 0.15)):
+            spans = [(part.left, part.right - part.left) for part in lane.stretches if part.is_visible is shown]
+            ax.broken_barh(spans, (number - _HEIGHT / 2, _HEIGHT), facecolor=COLOURS["run"], alpha=alpha, linewidth=0)
+        marks = [(mark.left, mark.right - mark.left) for mark in lane.marks]
+        ax.broken_barh(marks, (number - _HEIGHT / 2, _HEIGHT), facecolor="none", edgecolor=COLOURS["l0"], linewidth=1.5)
+        ax.text(1.01, number, _plain(lane.text), va="center", fontsize=8)
+    older = f" ({plural(picture.omitted, 'older version')} not shown)" if picture.omitted else ""
+    _label_lanes(ax, [lane.name for lane in picture.lanes], picture.ticks)
+    ax.set_xlabel(f"keys; faint is overshadowed, outlined what a version replaced{older}", fontsize=8)
+    ax.set_title(_plain(f"{timeline.url}, version {timeline.version}"), fontsize=10)
+    return ax.figure  # type: ignore[return-value]  # a subfigure at most
 
 
 def _plain(text: str) -> str:

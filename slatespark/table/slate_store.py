@@ -23,6 +23,7 @@ from slatespark.table.history.checkpoints import (
     refresh_checkpoint,
 )
 from slatespark.table.history.clone import clone_table
+from slatespark.table.history.key_timeline import KeyTimeline, read_timeline
 from slatespark.table.history.resolution import Resolution, resolve_read
 from slatespark.table.history.restore import restore_to_version
 from slatespark.table.history.sequences import (
@@ -625,6 +626,32 @@ class SlateStore:
             max_batch_bytes=limits.batch_bytes,
             options=WriteOptions.parse({**self._common, **options}),
         )
+
+    def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
+        """Return, along the keys, which files are visible in which interval, which are overshadowed, and since when.
+
+        Parameters
+        ----------
+        version : a manifest id; by default the newest one
+        options : read options that choose a version another way
+        """
+        return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
+
+    def plotTimeline(self, ax: Any = None, *, version: int | None = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the timeline; parameters as for `timeline`.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_timeline
+
+        return plot_timeline(self.timeline(version, **options), ax)
 
     def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
         """Return what expires when: rows and stored bytes by hour or day, expired already, never.

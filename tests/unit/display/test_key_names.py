@@ -37,3 +37,14 @@ def test_a_key_that_ends_in_zero_is_told_from_the_end_of_a_range() -> None:
     names = KeyNames(CODEC, [key, key + b"\0"])
     assert names.last(key) == "below tenant=a, id=256"
     assert names.last(key + b"\0") == "tenant=a, id=256"
+
+
+def test_bounds_of_ranges_are_named_by_the_columns_they_have() -> None:
+    prefix = CODEC.encode_prefix(["a"])
+    whole = CODEC.encode_key(["a", 7])
+    names = KeyNames(CODEC, [prefix, prefix + b"\xff", prefix + b"\0", whole + b"\xff"])
+    assert names.span(prefix, prefix + b"\xff") == "tenant=a"
+    assert names.span(prefix, whole + b"\xff") == "tenant=a to tenant=a, id=7"
+    assert names.first(prefix + b"\xff") == "above tenant=a"
+    assert names.last(prefix) == "below tenant=a"
+    assert names.last(prefix + b"\0") == "below tenant=a, id=-", "the first key of all that begin with it"

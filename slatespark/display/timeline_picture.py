@@ -1,0 +1,150 @@
+"""The timeline of a table as rectangles in the unit square: a lane for each version that added files, newest on top.
+
+Where rows of a version are visible its lane is full, where they are overshadowed it is faint. The interval that a
+version replaced is marked, also where it put no row. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slatespark.display.key_names import KeyNames
+from slatespark.display.layer_picture import TICKS, Tick, key_distances
+from slatespark.display.text import plural
+from slatespark.table.history.key_spans import FileVersion, Replacement, TimelineInterval
+from slatespark.table.history.key_timeline import KeyTimeline
+
+MAX_LANES: Final = 24
+EVEN_SHARE: Final = 0.8  # of the axis that all intervals share evenly; the rest goes by how far their keys lie apart
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Keys from `left` to `right` on the axis [0, 1] in which files of a lane are visible, or overshadowed."""
+
+    left: float
+    right: float
+    is_visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An interval that the version of a lane replaced."""
+
+    left: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLane:
+    """What one version added, or replaced."""
+
+    name: str
+    text: str
+    stretches: tuple[Stretch, ...]
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePicture:
+    """Lanes from the newest version down; `omitted` older ones are not among them."""
+
+    lanes: tuple[TimelineLane, ...]
+    ticks: tuple[Tick, ...]
+    omitted: int
+
+
+_LaneKey = tuple[int, str]  # the version that added it, 0 where unknown; the layer, where only that is known
+
+
+def picture_timeline(timeline: KeyTimeline) -> TimelinePicture:
+    """Return the picture of a timeline."""
+    axis = _Axis.of(timeline.intervals)
+    files: defaultdict[_LaneKey, list[tuple[TimelineInterval, FileVersion]]] = defaultdict(list)
+    for interval in timeline.intervals:
+        for file in interval.files:
+            files[_lane_key(file)].append((interval, file))
+    replaced: defaultdict[_LaneKey, list[Replacement]] = defaultdict(list)
+    for item in timeline.replacements if timeline.intervals else ():
+        replaced[item.version, ""].append(item)
+    keys = sorted({*files, *replaced}, reverse=True)
+    lanes = tuple(_lane(key, files[key], replaced[key], axis) for key in keys[:MAX_LANES])
+    return TimelinePicture(lanes, axis.ticks(timeline), len(keys) - len(lanes))
+
+
+def _lane_key(file: FileVersion) -> _LaneKey:
+    return (0, file.layer or "") if file.added is None else (file.added, "")
+
+
+def _lane(
+    key: _LaneKey,
+    files: Sequence[tuple[TimelineInterval, FileVersion]],
+    replaced: Sequence[Replacement],
+    axis: _Axis,
+) -> TimelineLane:
+    version, layer = key
+    count = len({file.id for _, file in files})
+    text = plural(count, "file") if count else "no rows"
+    if replaced:
+        text = f"{replaced[0].operation}, {text}"
+    stretches: list[Stretch] = []
+    for interval, is_visible in _by_interval(files):
+        left, right = axis.place(interval.start), axis.place(interval.end)
+        if stretches and stretches[-1].right == left and stretches[-1].is_visible == is_visible:
+            left = stretches.pop().left
+        stretches.append(Stretch(left, right, is_visible))
+    marks = tuple(Mark(axis.place(item.start), axis.place(item.end)) for item in replaced)
+    return TimelineLane(f"version {version}" if version else layer or "unknown", text, tuple(stretches), marks)
+
+
+def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[tuple[TimelineInterval, bool]]:
+    """Return the intervals of a lane in order, and whether any of its files is visible in each."""
+    found: dict[bytes, tuple[TimelineInterval, bool]] = {}
+    for interval, file in files:
+        known = found.get(interval.start)
+        found[interval.start] = interval, file.is_visible or (known is not None and known[1])
+    return [found[start] for start in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Where the bounds of intervals lie."""
+
+    edges: tuple[bytes | None, ...]
+    places: tuple[float, ...]
+
+    @classmethod
+    def of(cls, intervals: Sequence[TimelineInterval]) -> _Axis:
+        bounds = {bound for item in intervals for bound in (item.start, item.end) if bound is not None}
+        edges: list[bytes | None] = [*sorted(bounds)]
+        if any(item.end is None for item in intervals):
+            edges.append(None)
+        pieces = len(edges) - 1
+        if pieces < 1:
+            return cls(tuple(edges), (0.0,) * len(edges))
+        distances = key_distances(edges)
+        widths = EVEN_SHARE / pieces + (1 - EVEN_SHARE) * distances / distances.sum()
+        return cls(tuple(edges), (0.0, *np.cumsum(widths).round(9).tolist()))
+
+    def place(self, edge: bytes | None) -> float:
+        """Return where a bound lies; one that is none of the axis lies at its nearest end."""
+        if edge in self.edges:
+            return self.places[self.edges.index(edge)]
+        return 0.0 if edge == b"" else 1.0
+
+    def ticks(self, timeline: KeyTimeline) -> tuple[Tick, ...]:
+        """Return the keys to write below the axis: the first, the last, and the nearest to even places."""
+        names = KeyNames(timeline.codec, self.edges)
+        wanted = np.linspace(0, 1, TICKS) if self.edges else ()
+        chosen = sorted({int(np.abs(np.array(self.places) - place).argmin()) for place in wanted})
+        found = []
+        for at in chosen:
+            edge = self.edges[at]
+            name = names.last(edge).removeprefix("below ") if edge is None or at else names.first(edge)
+            found.append(Tick(self.places[at], name))
+        return tuple(found)

@@ -1,0 +1,42 @@
+"""Bounds of key ranges as columns: a bound is a key, or what the keys begin with that have some leading columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.format.row import Row, rows_to_columns
+
+AFTER: Final = b"\xff"  # behind a prefix: above all keys that begin with it
+
+
+def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[list[bytes], dict[str, pa.Array]]]:
+    """Yield keys together with the columns that they hold, those with most columns first.
+
+    What is no encoding of leading key columns is left out.
+
+    Parameters
+    ----------
+    codec : of a typed table
+    keys : distinct
+    """
+    left = [key for key in keys if key]
+    for count in range(len(codec.key_columns), 0, -1):
+        if not left:
+            return
+        names = codec.key_columns[:count]
+        part = replace(codec, key_columns=names)
+        sources = [rows_to_columns([Row(key, 0) for key in left])]
+        rows = np.arange(len(left), dtype=np.int64)
+        rows = rows[part.find_decodable(sources, rows, names)]
+        if len(rows):
+            yield [left[row] for row in rows.tolist()], part.decode(sources, rows, names)
+            found = set(rows.tolist())
+            left = [key for number, key in enumerate(left) if number not in found]
+        if codec.key_format != "tuple":
+            return
