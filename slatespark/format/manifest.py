@@ -72,7 +72,9 @@ VERSION: Final = 2  # on disk, do not change
 _VERSION = struct.Struct(">H")
 _WRITER_CHECKPOINT: Final = 1
 
-_SSTS, _L0, _COMPACTED, _SEGMENTS = field_numbers(MANIFEST_V2, "ssts", "l0", "compacted", "segments")
+_SSTS, _L0, _COMPACTED, _CHECKPOINTS, _SEGMENTS = field_numbers(
+    MANIFEST_V2, "ssts", "l0", "compacted", "checkpoints", "segments"
+)
 _SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_numbers(
     SEGMENT, "prefix", "last_compacted_l0_sst_view_id", "l0", "compacted"
 )
@@ -120,7 +122,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         l0=tuple(map(view_of, fields.tables(_L0))),
         compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),
-        checkpoints=tuple(checkpoint_of(entry) for entry in items_of(table.CheckpointsLength(), table.Checkpoints)),
+        checkpoints=tuple(map(checkpoint_of, fields.tables(_CHECKPOINTS))),
         last_l0_seq=table.LastL0Seq(),
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),

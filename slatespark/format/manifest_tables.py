@@ -5,19 +5,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.format._generated import Checkpoint as CheckpointTable
 from slatespark.format._generated import ExternalDb as ExternalDbTable
 from slatespark.format._generated import Ulid as UlidTable
-from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
 from slatespark.format.manifest_state import Checkpoint, ExternalDb
 from slatespark.format.references import SstHandle, SstMap
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker
-from slatespark.format.tables import items_of, text_of, ulid_of, uuid_of
+from slatespark.format.tables import items_of, text_of, ulid_of, uuid_at, uuid_of
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import CHECKPOINT, WRITER_CHECKPOINT
 
-_WRITER_CHECKPOINT = 1
+_WRITER_CHECKPOINT: Final = 1
+_ID, _MANIFEST_ID, _EXPIRES, _CREATED, _METADATA, _NAME = field_numbers(
+    CHECKPOINT, "id", "manifest_id", "checkpoint_expire_time_s", "checkpoint_create_time_s", "metadata", "name"
+)
+_METADATA_TYPE: Final = _METADATA - 1  # of a union, the type comes first
+(_EPOCH,) = field_numbers(WRITER_CHECKPOINT, "epoch")
 
 
 def optional_ulid_of(table: UlidTable.Ulid | None) -> Ulid | None:
@@ -50,19 +56,14 @@ def external_db_of(table: ExternalDbTable.ExternalDb) -> ExternalDb:
     )
 
 
-def checkpoint_of(table: CheckpointTable.Checkpoint) -> Checkpoint:
+def checkpoint_of(table: WireTable) -> Checkpoint:
     """Return the checkpoint that a verified table holds."""
-    epoch = None
-    metadata = table.Metadata()
-    if metadata is not None and table.MetadataType() == _WRITER_CHECKPOINT:
-        writer = WriterCheckpointTable.WriterCheckpoint()
-        writer.Init(metadata.Bytes, metadata.Pos)
-        epoch = writer.Epoch()
+    writer = table.find(_METADATA) if table.i8(_METADATA_TYPE) == _WRITER_CHECKPOINT else None
     return Checkpoint(
-        id=uuid_of(table.Id()),
-        manifest_id=table.ManifestId(),
-        expire_time_s=table.CheckpointExpireTimeS(),
-        create_time_s=table.CheckpointCreateTimeS(),
-        name=text_of(table.Name()),
-        metadata_epoch=epoch,
+        id=uuid_at(table.table(_ID)),
+        manifest_id=table.u64(_MANIFEST_ID),
+        expire_time_s=table.u32(_EXPIRES),
+        create_time_s=table.u32(_CREATED),
+        name=text_of(table.octets(_NAME)),
+        metadata_epoch=None if writer is None else writer.u64(_EPOCH),
     )

@@ -15,6 +15,7 @@ from slatespark.format.manifest_tables import checkpoint_of, external_db_of, han
 from slatespark.format.references import SortedRun, SstHandle, SstView, shown_sst_of
 from slatespark.format.tables import bytes_of, items_of, text_of
 from slatespark.format.verifier import verify
+from slatespark.format.wire_table import WireTable
 from slatespark.format.wire_tables import MANIFEST_V1
 
 
@@ -38,7 +39,9 @@ def decode_manifest_v1(body: Buffer) -> Manifest:
         l0=l0,
         compacted=compacted,
         last_l0_clock_tick=table.LastL0ClockTick(),
-        checkpoints=tuple(checkpoint_of(entry) for entry in items_of(table.CheckpointsLength(), table.Checkpoints)),
+        checkpoints=tuple(
+            checkpoint_of(WireTable.of(entry)) for entry in items_of(table.CheckpointsLength(), table.Checkpoints)
+        ),
         last_l0_seq=table.LastL0Seq(),
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),

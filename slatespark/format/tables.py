@@ -52,7 +52,12 @@ def ulid_at(table: WireTable) -> Ulid:
 
 def uuid_of(table: UuidTable.Uuid) -> UUID:
     """Return the UUID that a table holds."""
-    return UUID(int=table.High() << _HALF_BITS | table.Low())
+    return uuid_at(WireTable.of(table))
+
+
+def uuid_at(table: WireTable) -> UUID:
+    """Return the UUID that a table holds."""
+    return UUID(int=table.u64(_HIGH) << _HALF_BITS | table.u64(_LOW))
 
 
 def put_ulid(builder: flatbuffers.Builder, ulid: Ulid) -> int:
