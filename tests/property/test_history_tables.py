@@ -90,9 +90,9 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule(first=keys, place=st.none() | places)
     def delete_range(self, first: bytes, place: int | None) -> None:
         where = f"key >= X'{first.hex()}' AND key < X'64'"
-        bound, ts = self.bound(), SystemClock().now_ms() if place is None else self.at(place)
-        if place is not None and bound is not None and ts < bound:
-            self.refuses(bound, lambda: self.store.deleteRange(where, ts))
+        ts, first_ts = SystemClock().now_ms() if place is None else self.at(place), self.first_ts()
+        if place is not None and first_ts is not None and ts < first_ts:
+            self.refuses(first_ts, lambda: self.store.deleteRange(where, ts))
             return
         gone = [key for key, _ in self.model.as_of(ts) if first <= key < b"d"]
         if not gone:
@@ -159,14 +159,14 @@ class HistoryMachine(RuleBasedStateMachine):
     @invariant()
     def reads_are_the_model_or_refused(self) -> None:
         self.steps += 1
-        bound = self.bound()
+        bound, first = self.bound(), self.first_ts()
         times = [edge + more for edge in [*self.model.times(), bound or self.base] for more in (-1, 0)]
         chosen = times[self.steps % 7 :: max(1, len(times) // INSTANTS_PER_STEP)]
         intervals = self.store.versions(mergeOperator="concat").read_all().to_pylist()
         spans = [(to_ms(row["_valid_from"]), to_ms(row["_valid_to"]), row["key"], row["value"]) for row in intervals]
         for instant in [*chosen, *([] if bound is None else [bound - 1, bound]), self.now()]:
-            if bound is not None and instant < bound:
-                self.refuses(bound, lambda at=instant: self.latest(timestampAsOf=at))
+            if first is not None and instant < first:
+                self.refuses(first, lambda at=instant: self.latest(timestampAsOf=at))
                 continue
             expected = self.model.as_of(instant)
             assert self.latest(timestampAsOf=instant) == expected
@@ -246,6 +246,11 @@ class HistoryMachine(RuleBasedStateMachine):
         """The earliest instant that can be answered."""
         tick = self.tick if self.has_losses else None
         return max((bound for bound in (self.floor, self.lost, tick) if bound is not None), default=None)
+
+    def first_ts(self) -> int | None:
+        """The earliest instant that can be asked for."""
+        bound = self.bound()
+        return min(self.model.times(), default=None) if bound is None else bound
 
     def refuses(self, bound: int, read: Any) -> None:
         with pytest.raises(HistoryTrimmedError, match=ms_to_text(bound)):

@@ -12,9 +12,13 @@ import contextlib
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import HAS_CREATE
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.definition import TableDefinition, resolve_definition
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.properties import file_properties
 from slatespark.table.records import CommitRecord, fetch_claimed_digests, fetch_commit_records, manifest_digest
-from slatespark.table.snapshot import fetch_manifest, manifest_log
+from slatespark.table.snapshot import Snapshot, fetch_manifest, manifest_log
 from slatespark.table.stores import TableStores
 
 _RECORD_BATCHES = (1, 16, None)  # the newest one serves, unless the manifest is an older version
@@ -45,6 +49,18 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
         return known.lost_through_ms
     tick_ms = manifest.last_l0_clock_tick
     return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
+
+
+def find_first_time(stores: TableStores, snapshot: Snapshot) -> int | None:
+    """Return the smallest create_ts that is stored; None if a row has none, or nobody noted that of all files."""
+    known = file_properties(stores, snapshot.manifest)
+    found = [known.get(view.sst_id) for view in snapshot.manifest.views()]
+    times = [None if file is None or not file.all_flags & HAS_CREATE else file.min_create_ts for file in found]
+    rows = fetch_wal_rows(stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
+    if rows is not None:
+        times.append(int(rows.create_ts.min()) if (rows.flags & HAS_CREATE).all() else None)
+    least = [time for time in times if time is not None]
+    return min(least) if least and len(least) == len(times) else None
 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
