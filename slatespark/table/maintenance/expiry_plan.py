@@ -1,8 +1,9 @@
 """When stored row versions expire: the slots they are counted in, and which blocks have to be read for that. Pure.
 
-A slot is a period of time, or one of the groups beside them: what has expired, what expires beyond the horizon, what
-never does. The properties of a file of ours say, for the file and for each block, between which instants its rows
-expire: where both lie in one slot, and all rows expire or none does, nothing needs to be read.
+A row ends when it expires, or when it is past the table's retention, whichever comes first. A slot is a period of time,
+or one of the groups beside them: what has ended, what ends beyond the horizon, what never does. The properties of a
+file of ours say, for the file and for each block, between which instants its rows end: where both lie in one slot, and
+all rows end or none does, nothing needs to be read.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from numpy.typing import NDArray
 from slatespark.format.index import SstIndex
 from slatespark.format.info import SstInfo
 from slatespark.format.properties import BlockBounds, SstProperties
-from slatespark.kernels.columns import HAS_EXPIRE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.table.read.plan import FileSlice
+from slatespark.units import MAX_MS
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
@@ -38,12 +40,14 @@ class ExpirySlots:
 
     Attributes
     ----------
-    now_ms : a row with expire_ts <= now has expired
+    now_ms : a row that ends at or before it has ended
     width_ms : of a period, a divisor of a day
+    retention_ms : of the table; None if it keeps rows for ever
     """
 
     now_ms: int
     width_ms: int
+    retention_ms: int | None = None
 
     @property
     def periods(self) -> int:
@@ -79,9 +83,16 @@ class ExpirySlots:
         return np.where(expire_ts <= self.now_ms, 0, numbers)
 
     def of_rows(self, rows: RowColumns) -> NDArray[np.int64]:
-        """Return the slots of row versions; a tombstone never expires, whatever its columns say."""
+        """Return the slots of row versions; a tombstone never ends, whatever its columns say."""
         expires = (rows.flags & (TOMBSTONE | HAS_EXPIRE)) == HAS_EXPIRE
-        return np.where(expires, self.of_times(rows.expire_ts), self.never)
+        ends_ms = np.where(expires, rows.expire_ts, MAX_MS)
+        if self.retention_ms is not None:
+            latest_ms = MAX_MS - self.retention_ms  # what was created later never retires
+            retires = ((rows.flags & (TOMBSTONE | HAS_CREATE)) == HAS_CREATE) & (rows.create_ts <= latest_ms)
+            deadlines = np.minimum(rows.create_ts, latest_ms) + self.retention_ms
+            ends_ms = np.where(retires, np.minimum(ends_ms, deadlines), ends_ms)
+            expires = expires | retires
+        return np.where(expires, self.of_times(ends_ms), self.never)
 
     @property
     def _first(self) -> int:
@@ -104,27 +115,60 @@ def is_plausible(properties: SstProperties) -> bool:
 
 
 def last_slot(properties: SstProperties, slots: ExpirySlots) -> int:
-    """Return the last slot in which rows of a file expire; 0 if none are known to."""
-    return 0 if properties.max_expire_ts is None else slots.of_time(properties.max_expire_ts)
+    """Return the last slot in which rows of a file may end; 0 if none are known to."""
+    ends = []
+    retires = slots.retention_ms is not None and not properties.all_flags & TOMBSTONE
+    if properties.max_expire_ts is not None:
+        ends.append(properties.max_expire_ts)
+    if slots.retention_ms is not None and retires and properties.max_create_ts is not None:
+        ends.append(min(properties.max_create_ts + slots.retention_ms, MAX_MS))
+    if not ends:
+        return 0
+    has_both = retires and properties.all_flags & HAS_CREATE and properties.all_flags & HAS_EXPIRE
+    return slots.of_time(min(ends) if has_both else max(ends))
 
 
 def settle_file(properties: SstProperties, slots: ExpirySlots) -> int | None:
     """Return the slot that all rows of a file fall into; None if there may be several."""
-    if not properties.any_flags & HAS_EXPIRE:
+    any_flags, all_flags = properties.any_flags, properties.all_flags
+    first: list[int | None] = [properties.min_expire_ts] if any_flags & HAS_EXPIRE else []
+    last: list[int | None] = [properties.max_expire_ts] if all_flags & HAS_EXPIRE else []
+    if slots.retention_ms is not None and any_flags & HAS_CREATE and not all_flags & TOMBSTONE:
+        first.append(_deadline(properties.min_create_ts, slots.retention_ms))
+        if all_flags & HAS_CREATE and not any_flags & TOMBSTONE:
+            last.append(_deadline(properties.max_create_ts, slots.retention_ms))
+    if not first:
         return slots.never
-    low, high = properties.min_expire_ts, properties.max_expire_ts
-    if not properties.all_flags & HAS_EXPIRE or low is None or high is None:
+    starts, ends = [time for time in first if time is not None], [time for time in last if time is not None]
+    if len(starts) < len(first) or not ends:
         return None
-    slot = slots.of_time(low)
-    return slot if slot == slots.of_time(high) else None
+    slot = slots.of_time(min(starts))
+    return slot if slot == slots.of_time(min(ends)) else None
+
+
+def _deadline(create_ts: int | None, retention_ms: int) -> int | None:
+    """Return when a row is past retention; None if that is unknown, or never."""
+    return None if create_ts is None or create_ts + retention_ms > MAX_MS else create_ts + retention_ms
 
 
 def settle_blocks(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:
     """Return for each block the slot that all of its rows fall into; negative where there may be several."""
-    low, high = slots.of_times(bounds.min_expire_ts), slots.of_times(bounds.max_expire_ts)
-    is_one = ((bounds.all_flags & HAS_EXPIRE) != 0) & (low == high)
-    found = np.where(is_one, low, _UNSETTLED)
-    return np.where(bounds.any_flags & HAS_EXPIRE, found, slots.never)
+    any_flags, all_flags = bounds.any_flags, bounds.all_flags
+    all_end, some_end = (all_flags & HAS_EXPIRE) != 0, (any_flags & HAS_EXPIRE) != 0
+    low_ms = np.where(some_end, bounds.min_expire_ts, MAX_MS)
+    high_ms = np.where(all_end, bounds.max_expire_ts, MAX_MS)
+    if slots.retention_ms is not None:
+        latest_ms = MAX_MS - slots.retention_ms
+        retires = ((any_flags & HAS_CREATE) != 0) & ((all_flags & TOMBSTONE) == 0) & (bounds.min_create_ts <= latest_ms)
+        all_retire = retires & ((all_flags & HAS_CREATE) != 0) & ((any_flags & TOMBSTONE) == 0)
+        all_retire &= bounds.max_create_ts <= latest_ms
+        first_ms, last_ms = (np.minimum(times, latest_ms) + slots.retention_ms for times in bounds.times()[:2])
+        low_ms = np.where(retires, np.minimum(low_ms, first_ms), low_ms)
+        high_ms = np.where(all_retire, np.minimum(high_ms, last_ms), high_ms)
+        all_end, some_end = all_end | all_retire, some_end | retires
+    low, high = slots.of_times(low_ms), slots.of_times(high_ms)
+    found = np.where(all_end & (low == high), low, _UNSETTLED)
+    return np.where(some_end, found, slots.never)
 
 
 def is_whole(part: FileSlice) -> bool:

@@ -64,7 +64,7 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     if per is not None:
         per = parse_choice(*PERIODS)(per, "per")
     _refuse_parts(options)
-    snapshot, _ = resolve_table(stores, options, clock)
+    snapshot, definition = resolve_table(stores, options, clock)
     if snapshot.as_of_ts_ms is not None:
         raise OptionError(
             "timestampAsOf: on a history table it leaves rows out, and the expiry report is of a whole table.",
@@ -74,7 +74,8 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     for layer in plan_table_layers(stores, snapshot.manifest):
         for part in layer.slices:
             shown.setdefault(part.file, []).append(part)
-    return _Survey(stores, snapshot, shown, window_size(options.read_buffer_bytes, 1)).run(per)
+    window_bytes = window_size(options.read_buffer_bytes, 1)
+    return _Survey(stores, snapshot, definition.retention_ms, shown, window_bytes).run(per)
 
 
 def _refuse_parts(options: ReadOptions) -> None:
@@ -97,6 +98,7 @@ class _Survey:
 
     Attributes
     ----------
+    retention_ms : of the table; None if it keeps rows for ever
     shown : the slices of every file
     files_read, blocks, blocks_read : see `ExpiryReport`
     outlines : those fetched last
@@ -104,6 +106,7 @@ class _Survey:
 
     stores: TableStores
     snapshot: Snapshot
+    retention_ms: int | None
     shown: dict[SstFile, list[FileSlice]]
     window_bytes: int
     files_read: set[SstFile] = field(default_factory=set)
@@ -115,7 +118,7 @@ class _Survey:
 
     def run(self, per: str | None) -> ExpiryReport:
         # Files without properties come first, by the hour: when their rows expire decides on the periods of all.
-        slots = ExpirySlots(self.snapshot.now_ms, HOUR_MS)
+        slots = ExpirySlots(self.snapshot.now_ms, HOUR_MS, self.retention_ms)
         files, wal = Tally.of_slots(slots), Tally.of_slots(slots)
         known = self._recorded()
         for file, outline in self._outlines([file for file in self.shown if file not in known]):
@@ -133,7 +136,7 @@ class _Survey:
             per = choose_period(slots, max(ends))
         if per == "day":
             files, wal = files.by_day(slots), wal.by_day(slots)
-            slots = ExpirySlots(self.snapshot.now_ms, PERIODS[per])
+            slots = ExpirySlots(self.snapshot.now_ms, PERIODS[per], self.retention_ms)
         self._count_known(known, slots, files)
         return self._report(per, slots, files, wal)
 
@@ -151,6 +154,7 @@ class _Survey:
             files_read=len(self.files_read),
             blocks=self.blocks,
             blocks_read=self.blocks_read,
+            retention_ms=self.retention_ms,
         )
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from slatespark.table.maintenance.expiry_plan import HORIZON_DAYS, ExpirySlots
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPart:
-    """Stored row versions that expire within one period, or that have expired, or that never do.
+    """Stored row versions that end within one period, or that have ended, or that never do.
+
+    A row ends when it expires, or when it is past the table's retention, whichever comes first.
 
     Attributes
     ----------
@@ -46,6 +48,7 @@ class ExpiryReport:
     parts : what has expired, what expires by period (only periods with rows), what never does
     files, blocks : in the snapshot; blocks only of the files whose index was read
     files_read, blocks_read : of which rows had to be read
+    retention_ms : of the table, which ends rows too; None if it keeps them for ever
     """
 
     url: str
@@ -59,6 +62,7 @@ class ExpiryReport:
     files_read: int
     blocks: int
     blocks_read: int
+    retention_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

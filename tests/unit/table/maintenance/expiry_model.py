@@ -15,7 +15,7 @@ from slatespark.format.index import decode_index_section
 from slatespark.format.info import Footer, decode_footer, encode_footer, footer_range
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
-from slatespark.format.row import Row, columns_to_rows
+from slatespark.format.row import Row, RowKind, columns_to_rows
 from slatespark.format.sst import layout_of
 from slatespark.format.ulid import Ulid
 from slatespark.format.wal import decode_wal, encode_wal
@@ -40,17 +40,22 @@ class Model:
     Parameters
     ----------
     now_ms, width_ms : what has expired, and the length of a period
+    retention_ms : of the table
     """
 
     now_ms: int
     width_ms: int
+    retention_ms: int | None = None
     rows: Counter[Place] = field(default_factory=Counter)
     stored_bytes: Counter[Place] = field(default_factory=Counter)
     wal_rows: Counter[Place] = field(default_factory=Counter)
     wal_bytes: Counter[Place] = field(default_factory=Counter)
 
     def place(self, row: Row) -> Place:
-        expire = row.expire_ts_ms
+        ends = [] if row.expire_ts_ms is None else [row.expire_ts_ms]
+        if self.retention_ms is not None and row.create_ts_ms is not None and row.kind is not RowKind.DELETE:
+            ends += [end for end in [row.create_ts_ms + self.retention_ms] if end < 2**63]
+        expire = min(ends, default=None)
         if expire is None:
             return NEVER, 0
         if expire <= self.now_ms:

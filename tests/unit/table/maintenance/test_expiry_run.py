@@ -18,6 +18,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
+from slatespark.table.definition import TableDefinition, publish_definition
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.read.fetch import external_roots
@@ -118,12 +119,20 @@ def slices_of(draw: st.DrawFn, stores: TableStores, rows: Sequence[Row]) -> list
     return [found for keys in ranges if not (found := cut(part, keys)).keys.is_empty()]
 
 
-@given(tables(), st.sampled_from(["hour", "day"]), st.sampled_from([1 << 16, 1 << 26]))
+# Rows are created at about 900 to 1010.
+retentions = st.sampled_from(
+    [None, None, 0, NOW_MS - 950, NOW_MS - 1000, NOW_MS + HOUR_MS // 2, NOW_MS + 5 * DAY_MS, 2**63 - 950, 2**63 - 1]
+)
+
+
+@given(tables(), st.sampled_from(["hour", "day"]), st.sampled_from([1 << 16, 1 << 26]), retentions)
 def test_a_report_says_what_every_row_says(
-    table: tuple[TableStores, list[Layer], list[list[Row]]], per: str, buffer: int
+    table: tuple[TableStores, list[Layer], list[list[Row]]], per: str, buffer: int, retention_ms: int | None
 ) -> None:
     stores, layers, wal = table
-    model = Model(NOW_MS, WIDTHS[per])
+    if retention_ms is not None:
+        publish_definition(stores, 1, TableDefinition(properties={"retention": str(retention_ms)}))
+    model = Model(NOW_MS, WIDTHS[per], retention_ms)
     for layer in layers:
         for part in layer.slices:
             model.add_slice(stores, part)
