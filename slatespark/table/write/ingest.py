@@ -24,6 +24,7 @@ from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.located import reading
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -141,11 +142,9 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
         data = store.get(name)
     except FileNotFoundError as exc:
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
-    try:
+    with reading(store, name):
         end = decode_stand_alone(data)
         label = None if end is None else FileLabel.from_json(end.label)
-    except CorruptDataError as exc:
-        raise exc.located(path) from exc
     if end is None or label is None:
         raise InvalidRequestError(f"{path} is no stand-alone file.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
@@ -238,13 +237,22 @@ def _dated(
 ) -> Iterator[RowColumns]:
     """Yield the rows of a file with their times, a window at a time."""
     previous: RowColumns | None = None
-    for window in layer_windows(stores, Layer("loose", (file.slice,)), window_size(options.write_buffer_bytes, 1)):
-        rows = take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
+    for rows in _read(stores, file, options):
         if file.label.stamp_ms is not None:
             _move(rows, create_ts_ms, file.label)
         _check_rows(file, rows, previous, has_history=has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
         yield rows
+
+
+def _read(stores: TableStores, file: LooseFile, options: WriteOptions) -> Iterator[RowColumns]:
+    try:
+        for window in layer_windows(stores, Layer("loose", (file.slice,)), window_size(options.write_buffer_bytes, 1)):
+            yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
+    except CorruptDataError as exc:  # name the file that was given, not the copy
+        raise CorruptDataError(
+            str(exc.args[0]), why=exc.why, todo="Write the file anew.", path=file.path, offset=exc.offset
+        ) from exc
 
 
 def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:

@@ -1,0 +1,264 @@
+"""Stand-alone files: what `SstWriter` writes, and what becomes of it in a table that takes it up."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import (
+    CommitConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateStore,
+    SstWriter,
+    UnsupportedFormatError,
+)
+from slatespark.format.stand_alone import decode_stand_alone
+from slatespark.units import MAX_MS
+from tests.support.fake_clock import FakeClock
+from tests.support.our_reads import our_rows, to_ms
+from tests.support.timed_rows import SCHEMA, TIMED, Timed, VersionModel, stored_versions, timed_table
+
+NOW_MS = 1_700_000_000_000
+MADE_MS = NOW_MS - 5000  # by another clock, elsewhere
+
+_numbers = count()
+
+
+def new_store(schema: pa.Schema | None = SCHEMA, **properties: Any) -> SlateStore:
+    keys = None if schema is None else "id"
+    clock = FakeClock(NOW_MS)
+    return SlateStore.create(f"memory://ingest-{next(_numbers)}", schema, keys, **{"clock": clock, **properties})
+
+
+def write_file(path: Path, rows: pa.Table, schema: pa.Schema | None = None, **options: Any) -> str:
+    keys = "id" if "id" in rows.column_names else None
+    writer = SstWriter(str(path), schema, keys, clock=FakeClock(MADE_MS))
+    assert writer.write(rows, **options) <= rows.num_rows
+    return str(path)
+
+
+def pairs(*keys: bytes, value: bytes = b"v", **more: Any) -> pa.Table:
+    return pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array([value] * len(keys), pa.binary()), **more})
+
+
+# --- plain tables ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_become_the_newest_ones_as_if_they_were_written_now(tmp_path: Path) -> None:
+    store = new_store(None)
+    store.write(pairs(b"a", b"b", b"c", value=b"old"))
+    path = write_file(tmp_path / "one.sst", pairs(b"c", b"a", b"c", value=b"new"), ttl="1h")
+    gone = write_file(tmp_path / "two.sst", pairs(b"b"), operation="delete")
+    version = store.ingest([path, gone])
+    assert [(row.key, row.value, row.seq, row.create_ts, row.expire_ts) for row in our_rows(store)] == [
+        (key, b"new", 2, NOW_MS, NOW_MS + 3_600_000) for key in (b"a", b"c")
+    ]
+    [made] = [item for item in store.history() if item.version == version]
+    assert (made.operation, made.rows) == ("ingest", {"delete": 1, "merge": 0, "put": 2})
+    assert not store.verify().has_damage
+    assert store.ingest(path) > version  # as often as one likes
+    assert store.scan().read_all().num_rows == 2
+
+
+def test_instants_of_expiry_stay_and_a_timestamp_counts(tmp_path: Path) -> None:
+    store = new_store(None)
+    rows = pairs(b"a", b"b", gone=pa.array([NOW_MS + 5, None], pa.timestamp("ms")))
+    store.ingest([write_file(tmp_path / "a.sst", rows, expireAtColumn="gone")])
+    assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [(NOW_MS, NOW_MS + 5), (NOW_MS, None)]
+    path = write_file(tmp_path / "b.sst", pairs(b"a", b"b", ttl=[MAX_MS - MADE_MS, 9]), ttlColumn="ttl")
+    store.ingest(path, timestamp=NOW_MS + 10)
+    assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [
+        (NOW_MS + 10, None),  # the sum does not fit any more
+        (NOW_MS + 10, NOW_MS + 19),
+    ]
+
+
+def test_operands_and_kinds_by_row(tmp_path: Path) -> None:
+    store = new_store(None)
+    store.write(pairs(b"a", b"b", value=b"1"))
+    path = write_file(
+        tmp_path / "a.sst",
+        pairs(b"a", b"b", b"a", value=b"2", op=["merge", "delete", "merge"]),
+        opColumn="op",
+        mergeOperator="concat",
+    )
+    store.ingest(path)
+    assert [(row.key, row.value) for row in our_rows(store)] == [(b"a", b"122")]
+
+
+def test_a_large_file_is_cut_and_one_beyond_the_buffer_is_sorted_on_disk(tmp_path: Path) -> None:
+    keys = [b"%05d" % (number * 7919 % 20_000) for number in range(20_000)]
+    path = write_file(tmp_path / "a.sst", pairs(*keys), writeBuffer="64k", compression="zstd")
+    store = new_store(None)
+    store.ingest(path, sstSize="100k", writeBuffer="64k")
+    assert store.scan().read_all()["key"].to_pylist() == sorted(keys)
+    assert len(store.files()) > 3
+
+
+def test_files_of_a_plain_table_may_not_share_keys(tmp_path: Path) -> None:
+    store = new_store(None)
+    one = write_file(tmp_path / "one.sst", pairs(b"a", b"c", b"e"))
+    two = write_file(tmp_path / "two.sst", pairs(b"b", b"d"))
+    three = write_file(tmp_path / "three.sst", pairs(b"d"))
+    store.ingest([one, two])  # they overlap, which is no harm
+    version = store.detail().version
+    with pytest.raises(InvalidRequestError, match=r"Two of the 3 files hold the key 64\."):
+        store.ingest([one, two, three])
+    with pytest.raises(InvalidRequestError, match="No files are given, or one twice"):
+        store.ingest([one, one])
+    with pytest.raises(InvalidRequestError, match="No files are given"):
+        store.ingest([])
+    assert store.detail().version == version
+
+
+# --- history tables -------------------------------------------------------------------------------------------------
+
+
+def test_versions_of_several_files_are_merged_by_time(tmp_path: Path) -> None:
+    store, model = new_store(history=True), VersionModel()
+    files = [
+        [Timed(1, 30, "a"), Timed(1, 10, "b", ttl=7), Timed(2, 5, None)],
+        [Timed(1, 20, "c"), Timed(2, 6, "d"), Timed(1, 30, "of the later file")],
+        [Timed(3, 1, "e")],
+    ]
+    paths = [write_file(tmp_path / f"{n}.sst", timed_table(rows), SCHEMA, **TIMED) for n, rows in enumerate(files)]
+    assert model.write(row for rows in files for row in rows)
+    store.ingest(paths)
+    assert stored_versions(store) == model.stored()
+    with pytest.raises(CommitConflictError, match=r"id=1 at .*, before"):
+        store.ingest(paths[:1])
+    assert stored_versions(store) == model.stored()
+    store.ingest(paths[2])  # as young as what is stored
+    assert len(stored_versions(store)) == len(model.stored()) + 1
+
+
+def test_rows_without_times_take_the_clock_of_the_table(tmp_path: Path) -> None:
+    store = new_store(history=True)
+    rows = pa.table({"id": [1, 2], "name": ["a", "b"], "at": [0, 0]})
+    paths = [write_file(tmp_path / f"{n}.sst", rows, SCHEMA, ttl=5) for n in range(2)]
+    store.ingest(paths)
+    versions = store.scan(readVersions="all").read_all().to_pylist()
+    assert [(row["id"], to_ms(row["_create_ts"]), to_ms(row["_expire_ts"])) for row in versions] == [
+        (1, NOW_MS, NOW_MS + 5),
+        (2, NOW_MS, NOW_MS + 5),
+    ]
+
+
+def test_times_of_its_own_need_a_history_table(tmp_path: Path) -> None:
+    ways: list[dict[str, Any]] = [{**TIMED}, {"timestamp": 5, "opColumn": "op", "ttlColumn": "ttl"}]
+    for number, options in enumerate(ways):
+        path = write_file(tmp_path / f"{number}.sst", timed_table([Timed(1, 5, "a")]), SCHEMA, **options)
+        with pytest.raises(InvalidRequestError, match=rf"{path} has times of its own, and the table is no history"):
+            new_store().ingest(path)
+        store = new_store(history=True)
+        with pytest.raises(OptionError, match=r"timestamp is given, but .* has times of its own"):
+            store.ingest(path, timestamp=7)
+        store.ingest(path)
+        assert stored_versions(store) == [(1, 5, "a", None)]
+
+
+# --- what does not fit ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_another_table(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "name": ["a"], "at": [5]})
+    path = write_file(tmp_path / "a.sst", rows)
+    store = new_store()
+    store.ingest(path)
+    with pytest.raises(SchemaError, match=r"is of a table with id \(tuple keys, avro values\), this one has key and"):
+        new_store(None).ingest(path)
+    wider = new_store(SCHEMA.append(pa.field("more", pa.string())))
+    with pytest.raises(SchemaError, match="has the columns id, name, at, the table id, name, at, more"):
+        wider.ingest(path)
+    wider.ingest(path, mergeSchema=True)
+    assert wider.get(1) == {"id": 1, "name": "a", "at": 5, "more": None}
+    narrow = new_store(SCHEMA.remove(2))
+    with pytest.raises(SchemaError, match="mergeSchema=true"):
+        narrow.ingest(path)
+    narrow.ingest(path, mergeSchema=True)
+    assert narrow.get(1) == {"id": 1, "name": "a", "at": 5}
+    strict = new_store(pa.schema([SCHEMA.field(0), pa.field("name", pa.string(), nullable=False), SCHEMA.field(2)]))
+    with pytest.raises(SchemaError, match="may hold nulls in column name, which takes none"):
+        strict.ingest(path)
+    strict.ingest(write_file(tmp_path / "strict.sst", rows, strict.definition.schema))
+    assert strict.get(1) == {"id": 1, "name": "a", "at": 5}
+
+
+def test_what_is_no_stand_alone_file(tmp_path: Path) -> None:
+    store = new_store(None)
+    store.write(pairs(b"a"))
+    with pytest.raises(InvalidRequestError, match=r"gone\.sst does not exist"):
+        store.ingest(str(tmp_path / "gone.sst"))
+    (tmp_path / "text.sst").write_bytes(b"no SST at all, by any means")
+    with pytest.raises(UnsupportedFormatError, match=r"text\.sst.* the object is no SST"):
+        store.ingest(str(tmp_path / "text.sst"))
+    table = tmp_path / "table"
+    SlateStore.create(str(table)).write(pairs(b"a"))
+    [found] = (table / "compacted").iterdir()
+    with pytest.raises(InvalidRequestError, match="is no stand-alone file"):
+        store.ingest(str(found))
+
+
+@pytest.mark.parametrize("at", [5, 5000, -600, -30, -5])
+def test_a_damaged_file_changes_nothing(at: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.sst"
+    write_file(path, pairs(*(b"%04d" % number for number in range(500))))
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x40
+    path.write_bytes(data)
+    store = new_store(None)
+    version = store.detail().version
+    with pytest.raises((CorruptDataError, InvalidRequestError), match=r"a\.sst"):
+        store.ingest(str(path))
+    assert store.detail().version == version
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ttl": "1h"}, "ingest takes no option ttl"),
+        ({"timestampColumn": "at"}, "ingest takes no option timestampColumn"),
+        ({"sstSizes": 5}, "ingest takes no option sstSizes"),
+        ({"sst_size": "1m"}, None),
+    ],
+    ids=str,
+)
+def test_options_of_an_ingest(options: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+    path, store = write_file(tmp_path / "a.sst", pairs(b"a")), new_store(None)
+    if message is None:
+        store.ingest(path, **options)
+        return
+    with pytest.raises(OptionError, match=message):
+        store.ingest(path, **options)
+
+
+def test_what_the_writer_refuses(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "a.sst", pairs(b"a"))
+    before = Path(path).read_bytes()
+    with pytest.raises(InvalidRequestError, match=r"a\.sst exists already"):
+        SstWriter(path).write(pairs(b"b"))
+    assert Path(path).read_bytes() == before
+    with pytest.raises(OptionError, match="SstWriter takes no option ifClientActive"):
+        SstWriter(str(tmp_path / "b.sst")).write(pairs(b"b"), ifClientActive="fence")
+    with pytest.raises(InvalidRequestError, match="There are no rows"):
+        SstWriter(str(tmp_path / "b.sst")).write(pairs())
+    with pytest.raises(SchemaError, match="Key column id is missing"):
+        SstWriter(str(tmp_path / "b.sst"), keyColumns="id").write(pairs(b"b"))
+    with pytest.raises(OptionError, match="names no file"):
+        SstWriter(f"{tmp_path}/").write(pairs(b"b"))
+    assert not (tmp_path / "b.sst").exists()
+
+
+def test_a_file_says_what_it_is(tmp_path: Path) -> None:
+    path = Path(write_file(tmp_path / "a.sst", timed_table([Timed(1, 5, "a"), Timed(1, 6, "b")]), SCHEMA, **TIMED))
+    end = decode_stand_alone(path.read_bytes())
+    assert end is not None
+    assert (end.properties.puts, end.properties.min_create_ts, end.properties.max_create_ts) == (2, 5, 6)
+    assert (end.label["stampMs"], end.label["instants"]) == (None, False)
