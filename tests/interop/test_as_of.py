@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.sequence_tracker import MAX_POINTS, SequenceTracker, encode_sequence_tracker
 from slatespark.storage import open_store
+from slatespark.table.clock import SystemClock
 from slatespark.table.snapshot import fetch_latest_manifest
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.client_admin import compact_full, read_manifest, seq_for_time, time_for_seq
@@ -185,6 +187,27 @@ def test_a_compaction_after_a_version_that_was_collected(database: Location) -> 
     with pytest.raises(HistoryTrimmedError):
         store.scan(seqAsOf=first)
     with pytest.raises(SnapshotExpiredError, match=rf"Version {version} was collected"):
+        store.scan(versionAsOf=version)
+
+
+def test_a_later_version_with_more_in_its_wal_does_not_stand_for_a_collected_one(database: Location) -> None:
+    store = SlateStore.create(str(database.folder))
+    version = put(store, a="1")
+    time.sleep(0.005)
+    then_ms = SystemClock().now_ms()
+    time.sleep(0.005)
+    with Client.open(database) as client:
+        client.put(b"b", b"2")
+        client.flush_wal()
+        client.close(flush=False)
+    assert rows_of(store, timestampAsOf=then_ms) == {b"a": b"1"}
+    latest = read_manifest(database).id
+    assert rows_of(store, versionAsOf=latest) == {b"a": b"1", b"b": b"2"}
+    for number in range(1, latest):
+        (database.folder / manifest_path(number)).unlink()
+    with pytest.raises(HistoryTrimmedError, match="collected"):
+        store.scan(timestampAsOf=then_ms)
+    with pytest.raises(SnapshotExpiredError, match=f"Version {version} was collected"):
         store.scan(versionAsOf=version)
 
 
