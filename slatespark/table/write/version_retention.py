@@ -21,7 +21,7 @@ from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s
 
 RETAINED_NAMES: Final = f"{OWN_NAMES}version/"
-MAX_RETAINED: Final = 1000  # each costs about 80 bytes in every manifest
+MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
 
 _MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
