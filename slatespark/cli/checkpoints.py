@@ -1,4 +1,4 @@
-"""Commands that keep versions and bring them back: `checkpoint create|list|refresh|delete`, `restore`, `clone`."""
+"""Commands that keep versions, bring them back or cut them off: `checkpoint ...`, `restore`, `trim`, `clone`."""
 
 from __future__ import annotations
 
@@ -131,6 +131,32 @@ def restore(
         typer.echo(json.dumps({"version": made, "undo": made - 1}))
     else:
         typer.echo(f"Restored; version {made}. To undo it, restore version {made - 1}.")
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def trim(
+    table: TablePath,
+    after: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="Row versions created later go; ISO-8601 or epoch ms.", show_default=False),
+    ],
+    option: WriteOption = None,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what a history table learnt after an instant, in one commit that can be undone."""
+    store = open_store(table, storage=storage, wal_path=wal_path)
+    before = store.detail().version
+    made = store.trimHistory(after, **write_options(table, {}, option))
+    undo = made - 1 if made > before else None
+    if as_json:
+        typer.echo(json.dumps({"version": made, "undo": undo}))
+    elif undo is None:
+        typer.echo(f"There is nothing later; version {made}.")
+    else:
+        typer.echo(f"Trimmed; version {made}. To undo it, restore version {undo}.")
 
 
 @app.command()

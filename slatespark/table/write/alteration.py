@@ -196,7 +196,8 @@ def delete_history_range(
             f"deleteRange: `{where}` is more than a range of keys.",
             todo="Give conditions on leading key columns, or delete the rows with delete(condition).",
         )
-    return _delete_rows(stores, clock, plan, write)
+    rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # nothing else of the range is replaced
+    return _delete_rows(stores, clock, plan, rows_alone)
 
 
 def _plan_deletion(

@@ -80,3 +80,19 @@ def test_describe_sums_kept_versions_up(table: Path) -> None:
     (line,) = (line for line in text.splitlines() if line.startswith("checkpoint"))
     assert "4 versions kept for versionRetention, 1, 3, 5, 7: the last one until 20" in line
     assert run("checkpoint").exit_code != 0
+
+
+def test_trim_and_undo(tmp_path: Path) -> None:
+    table = tmp_path / "history"
+    store = SlateStore.create(str(table), history=True)
+    rows_of_then = {"key": [b"a", b"a"], "value": [b"old", b"new"], "ts": [1000, 2000]}
+    store.write(pa.table(rows_of_then), timestampColumn="ts")
+    assert (
+        done("trim", table, "--after", "1970-01-01T00:00:01") == "Trimmed; version 5. To undo it, restore version 4.\n"
+    )
+    assert store.get(b"a") == {"key": b"a", "value": b"old"}
+    assert done("trim", table, "--after", "2000") == "There is nothing later; version 5.\n"
+    assert answer("trim", table, "--after", "2000") == {"version": 5, "undo": None}
+    done("restore", table, "--version", "4")
+    assert store.get(b"a") == {"key": b"a", "value": b"new"}
+    refused("OptionError", "trim", table, "--after", "soon")
