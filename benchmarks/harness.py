@@ -50,12 +50,16 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """How an alternative should compare with another: `at_least` times faster, or `at_most` times its figure."""
+    """How an alternative should compare with another: `at_least` times faster, or `at_most` times its figure.
+
+    Or it should take at most so many seconds, `within_s`, whatever the others do.
+    """
 
     alternative: str
-    against: str
+    against: str = ""
     at_least: float | None = None
     at_most: float | None = None
+    within_s: float | None = None
     measure: str = "seconds"
 
 
@@ -85,7 +89,7 @@ class Benchmark:
         if not kept:
             raise SystemExit(f"No alternative is named like {parts}: {[one.name for one in self.alternatives]}")
         names = {one.name for one in kept}
-        targets = [target for target in self.targets if {target.alternative, target.against} <= names]
+        targets = [target for target in self.targets if {target.alternative, target.against} <= {*names, ""}]
         base = self.base if self.base in names else kept[0].name
         return replace(self, alternatives=kept, base=base, targets=targets)
 

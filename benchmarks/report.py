@@ -72,6 +72,8 @@ def target_line(target: Target, result: Result) -> str:
     figure, spread = _reached(target, result)
     mark = "met" if _is_met(target, result) else "MISSED"
     between = f"{min(spread):.2f}-{max(spread):.2f} by round"
+    if target.within_s is not None:
+        return f"{mark}: {target.alternative} takes {figure:.2f} s ({between}); target: at most {target.within_s:g} s"
     if target.at_least is not None:
         said = f"{target.alternative} is {figure:.1f} times faster than {target.against} ({between})"
         return f"{mark}: {said}; target: at least {target.at_least:g}"
@@ -81,7 +83,9 @@ def target_line(target: Target, result: Result) -> str:
 
 
 def _reached(target: Target, result: Result) -> tuple[float, list[float]]:
-    """Return the ratio of the medians, and the ratios by round."""
+    """Return the ratio of the medians, and the ratios by round; seconds where the target is one of time."""
+    if target.within_s is not None:
+        return result.median(target.alternative), result.values(target.alternative)
     one, other = (target.against, target.alternative) if target.at_least else (target.alternative, target.against)
     ratio = result.median(one, target.measure) / result.median(other, target.measure)
     return ratio, result.ratios(one, other, target.measure)
@@ -91,6 +95,8 @@ def _is_met(target: Target, result: Result) -> bool:
     figure, _ = _reached(target, result)
     if target.at_least is not None:
         return figure >= target.at_least
+    if target.within_s is not None:
+        return figure <= target.within_s
     return target.at_most is None or figure <= target.at_most
 
 
@@ -122,6 +128,7 @@ def result_json(name: str, title: str, result: Result, *, rows: int) -> dict[str
                 "measure": target.measure,
                 "at_least": target.at_least,
                 "at_most": target.at_most,
+                "within_s": target.within_s,
                 "reached": _reached(target, result)[0],
                 "met": _is_met(target, result),
             }

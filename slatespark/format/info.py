@@ -112,8 +112,9 @@ class SstInfo:
     @property
     def sections_end(self) -> int:
         """End of the last section that the info names: the object's size but for properties, info and footer."""
-        spans = (self.index_range, self.filter_range, self.stats_range)
-        return max(span.end for span in spans if span is not None)
+        filter_end = self.filter_offset + self.filter_len if self.filter_len else 0
+        stats_end = self.stats_offset + self.stats_len if self.stats_len else 0
+        return max(self.index_offset + self.index_len, filter_end, stats_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,18 +251,22 @@ def put_info(builder: flatbuffers.Builder, info: SstInfo) -> int:
 def _check_sections(info: SstInfo) -> None:
     """Check what can be told without the object's size: an index behind the data, no section inside the data."""
     data_end = info.data_bytes
-    spans = {"index": info.index_range, "filter": info.filter_range, "stats": info.stats_range}
-    for name, span in spans.items():
-        if span is None:
-            continue
-        if span.end - span.start <= CRC_BYTES or span.start < data_end or span.end >= 1 << 63:
-            raise CorruptDataError(
-                f"SST info puts the {name} section at bytes {span.start} to {span.end}, "
-                f"expected it behind the {data_end} bytes of data."
-            )
+    _check_section("index", info.index_offset, info.index_len, data_end)
+    if info.filter_len:
+        _check_section("filter", info.filter_offset, info.filter_len, data_end)
+    if info.stats_len:
+        _check_section("stats", info.stats_offset, info.stats_len, data_end)
     if info.filter_offset > info.index_offset and info.filter_len == 0:
         raise CorruptDataError(
             f"SST info ends the data at {info.filter_offset}, behind the start of the index at {info.index_offset}."
+        )
+
+
+def _check_section(name: str, start: int, length: int, data_end: int) -> None:
+    if length <= CRC_BYTES or start < data_end or start + length >= 1 << 63:
+        raise CorruptDataError(
+            f"SST info puts the {name} section at bytes {start} to {start + length}, "
+            f"expected it behind the {data_end} bytes of data."
         )
 
 

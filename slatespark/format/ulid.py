@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ TEXT_LENGTH: Final = 26
 _RANDOM_BITS: Final = 80
 _HALF_BITS: Final = 64
 _LOW_MASK: Final = (1 << _HALF_BITS) - 1
+_FROM_BASE32: Final = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", ALPHABET.encode("ascii"))
 _VALUES: Final = {letter: value for value, letter in enumerate(ALPHABET)} | {
     letter.lower(): value for value, letter in enumerate(ALPHABET)
 }
@@ -70,7 +72,9 @@ class Ulid:
         return self.value & ((1 << _RANDOM_BITS) - 1)
 
     def __str__(self) -> str:
-        return "".join(ALPHABET[self.value >> shift & 31] for shift in range(125, -1, -5))
+        # The library's base 32 takes five bytes at a time: 130 bits and 30 more are 20 bytes.
+        packed = base64.b32encode((self.value << 30).to_bytes(20, "big"))
+        return packed[:TEXT_LENGTH].translate(_FROM_BASE32).decode("ascii")
 
     def __repr__(self) -> str:
         return f"Ulid({self})"

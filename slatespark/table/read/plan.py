@@ -231,7 +231,7 @@ def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: C
     slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
     parts = [(bisect_right(starts, part.keys.start) - 1, part) for part in slices]
     files = {part.file.id: part.file for _, part in parts}
-    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id))[:MAX_SAMPLED_INDEXES]
+    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))[:MAX_SAMPLED_INDEXES]
     measured = {file.id for file in largest}
     known = [(at, measure(part)) for at, part in parts if part.file.id in measured]
     average = sum(size for _, size in known) // max(1, len(known))
@@ -292,7 +292,7 @@ def _choose_borders(
     files: dict[Ulid, SstFile], keys: KeyRange, target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]]
 ) -> list[bytes]:
     """Return the keys, inside `keys`, at which the stored bytes before them reach multiples of the target."""
-    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id))
+    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))
     spacing = max(1, target_bytes // POINTS_PER_SPLIT)
     points: list[CutPoint] = []
     for rank, file in enumerate(largest):
