@@ -124,7 +124,7 @@ def test_a_range_of_key_bytes_as_of_the_commit(store: SlateStore) -> None:
 
 
 def test_a_range_with_later_versions_is_a_conflict_that_names_keys(store: SlateStore) -> None:
-    with pytest.raises(CommitConflictError, match=r"newest ones of their keys: key=.*61"):
+    with pytest.raises(CommitConflictError, match=r"newest ones of their keys: key 61 at "):
         store.deleteRange("key >= X'61'", 25)
     store.deleteRange("key = X'64'", 40)
     assert b"d" not in shown(store)

@@ -1,0 +1,121 @@
+"""History tables and the real client: what its compactor keeps, what it may cost, and what it never touches."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slatespark import HistoryTrimmedError, SlateStore
+from slatespark.table.clock import SystemClock
+from slatespark.units import ms_to_text
+from tests.support.client import Client, ClientOptions, Location, read_rows
+from tests.support.client_admin import compact_full
+
+WITH_COMPACTOR = ClientOptions(compactor=True)
+
+
+@pytest.fixture
+def base() -> int:
+    """A while ago: times that the client's clock is past."""
+    return SystemClock().now_ms() - 3_600_000
+
+
+@pytest.fixture
+def store(database: Location, base: int) -> SlateStore:
+    """Key a with a version at each of five seconds from `base` on, a commit each."""
+    table = SlateStore.create(str(database.folder), history=True)
+    for number in range(5):
+        write(table, b"a", base + 1000 * number)
+    return table
+
+
+def write(store: SlateStore, key: bytes, ts: int) -> None:
+    store.write(pa.table({"key": [key], "value": [b"%d" % ts], "ts": [ts]}), timestampColumn="ts")
+
+
+def stored(store: SlateStore) -> list[bytes]:
+    values: list[bytes] = store.scan(readVersions="all").read_all()["value"].to_pylist()
+    return values
+
+
+def value_as_of(store: SlateStore, ts: int) -> bytes | None:
+    row = store.get(b"a", timestampAsOf=ts)
+    return None if row is None else row["value"]
+
+
+def test_its_compactor_keeps_all_versions_without_a_floor(database: Location, store: SlateStore, base: int) -> None:
+    before = stored(store)
+    with Client.open(database, WITH_COMPACTOR) as client:
+        assert compact_full(client) is not None
+    assert stored(store) == before
+    assert len(before) == 5
+
+
+def test_its_compactor_keeps_what_the_floor_needs(database: Location, store: SlateStore, base: int) -> None:
+    store.setHistoryFloor(base + 2500)
+    write(store, b"b", base + 5000)
+    with Client.open(database, WITH_COMPACTOR) as client:
+        compact_full(client)
+    kept = [int(value) - base for value in stored(store)]
+    assert kept == [4000, 3000, 2000, 5000], "the newest version at the floor stays, and all above"
+    assert [row.value for row in read_rows(database)] == [b"%d" % (base + 4000), b"%d" % (base + 5000)]
+
+
+@pytest.mark.parametrize("has_committed", [False, True])
+def test_reads_from_before_its_compaction_are_refused(
+    database: Location, store: SlateStore, base: int, has_committed: bool
+) -> None:
+    tick = base + 4000
+    with Client.open(database, WITH_COMPACTOR) as client:
+        compact_full(client)
+    if has_committed:  # which raises the bound for good
+        write(store, b"a", base + 6000)
+        assert store.definition.lost_through_ms == tick
+    for ts in (base, base + 2500, tick - 1):
+        with pytest.raises(HistoryTrimmedError, match=f"earliest time that can be answered is {ms_to_text(tick)}"):
+            value_as_of(store, ts)
+    assert value_as_of(store, tick) == b"%d" % tick
+    assert value_as_of(store, base + 5999) == b"%d" % tick
+    assert value_as_of(store, base + 6001) == b"%d" % (base + 6000 if has_committed else tick)
+    assert [row["value"] for row in store.versions().read_all().to_pylist()][-1] == b"%d" % tick
+
+
+def test_a_client_that_only_looked_in_costs_nothing(database: Location, store: SlateStore, base: int) -> None:
+    with Client.open(database, WITH_COMPACTOR) as client:
+        assert client.get(b"a") == b"%d" % (base + 4000)
+        client.put(b"b", b"left in the WAL")
+        client.flush_wal()
+        client.close(flush=False)
+    assert value_as_of(store, base + 1000) == b"%d" % (base + 1000)
+    write(store, b"c", base)
+    assert store.definition.lost_through_ms is None
+    assert value_as_of(store, base + 1000) == b"%d" % (base + 1000)
+
+
+def test_a_flush_keeps_one_version_of_a_key(database: Location, store: SlateStore, base: int) -> None:
+    with Client.open(database) as client:
+        client.put(b"a", b"first")
+        last = client.put(b"a", b"second").create_ts
+        client.flush_wal()
+        assert b"first" in stored(store), "both are in the WAL"
+        client.flush_memtable()
+    assert b"first" not in stored(store)
+    with pytest.raises(HistoryTrimmedError, match=ms_to_text(last)):
+        value_as_of(store, base + 1000)
+    assert value_as_of(store, last) == b"second"
+
+
+def test_the_client_reads_a_trimmed_table_and_goes_on(database: Location, store: SlateStore, base: int) -> None:
+    with Client.open(database) as client:
+        client.put(b"z", b"goes, though only the WAL has it")
+        client.flush_wal()
+        client.close(flush=False)
+    store.trimHistory(base + 2000)
+    assert [(row.key, row.value) for row in read_rows(database)] == [(b"a", b"%d" % (base + 2000))]
+    with Client.open(database, WITH_COMPACTOR) as client:
+        client.put(b"a", b"from the client")
+        compact_full(client)
+        assert client.get(b"a") == b"from the client"
+        assert client.get(b"z") is None
+    assert store.get(b"a") == {"key": b"a", "value": b"from the client"}
+    assert store.verify().findings == ()
