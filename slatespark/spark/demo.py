@@ -9,11 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from slatespark.display.reap_text import reap_text
 from slatespark.display.text import align_table, verify_text
 from slatespark.errors import InternalError
 from slatespark.spark.demo_data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
 from slatespark.table.clock import SystemClock
 from slatespark.table.slate_store import SlateStore
+from slatespark.units import bytes_to_text, ms_to_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +39,8 @@ AIRPORT_KEY: Final = "faa"
 WEATHER_KEY: Final = "origin,time_hour"
 
 WEATHER_TTL_DAYS: Final = 30
+_EARLIER_DAYS: Final = 20  # ago: when the first half of the weather came in
+_RETENTION_DAYS: Final = 14
 _DAY_MS: Final = 86_400_000
 _CLIENT_ROWS: Final = 10_000  # that the real client hands over per call
 
@@ -105,6 +109,7 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
         yield from demo.merge()
         yield from demo.delete()
         yield from demo.expire()
+        yield from demo.retire()
         yield from demo.look()
     yield from _farewell(path)
 
@@ -123,15 +128,22 @@ class _Demo:
             f"flights.write.format('slate').mode('append')\n    .option('keyColumns', '{FLIGHT_KEY}').save(path)",
         )
         yield self._write("flights", self._csv(flights, FLIGHT), keyColumns=FLIGHT_KEY)
-        yield DemoEvent("step", f"Add airports, and weather that expires after {WEATHER_TTL_DAYS} days")
-        yield DemoEvent(
-            "code",
-            "weather.write.format('slate').mode('append')\n"
-            f"    .option('keyColumns', '{WEATHER_KEY}').option('ttl', '{WEATHER_TTL_DAYS}d').save(path)",
-        )
+        yield DemoEvent("step", f"Add airports, and weather that expires {WEATHER_TTL_DAYS} days after it came in")
         yield self._write("airports", self._csv(source / "airports.csv", AIRPORT), keyColumns=AIRPORT_KEY)
         weather = self._csv(source / "weather.csv", WEATHER)
-        yield self._write("weather", weather, keyColumns=WEATHER_KEY, ttl=f"{WEATHER_TTL_DAYS}d", compression="zstd")
+        options = {"keyColumns": WEATHER_KEY, "ttl": f"{WEATHER_TTL_DAYS}d", "compression": "zstd"}
+        came_in = ms_to_text(self._clock.now_ms() - _EARLIER_DAYS * _DAY_MS)
+        yield DemoEvent(
+            "code",
+            "weather.where('month <= 6').write.format('slate').mode('append')\n"
+            f"    .option('keyColumns', '{WEATHER_KEY}').option('ttl', '{WEATHER_TTL_DAYS}d')\n"
+            f"    .option('timestamp', '{came_in}').save(path)",
+        )
+        yield self._write("weather", weather.where("month <= 6"), timestamp=came_in, **options)
+        yield DemoEvent(
+            "code", f"weather.where('month > 6').write ... .option('ttl', '{WEATHER_TTL_DAYS}d').save(path)"
+        )
+        yield self._write("weather", weather.where("month > 6"), **options)
 
     def query(self) -> Iterator[DemoEvent]:
         """Read them back with SQL."""
@@ -200,16 +212,33 @@ class _Demo:
 
     def expire(self) -> Iterator[DemoEvent]:
         """Judge expiry at different instants."""
-        yield DemoEvent("step", "Expiry: the weather today, and as a reader will see it when its time is over")
-        now_ms = self._clock.now_ms()
-        later_ms = now_ms + (WEATHER_TTL_DAYS + 1) * _DAY_MS
-        yield DemoEvent("code", f"weather.toDF(now={later_ms})")
-        weather = self._table("weather")
+        yield DemoEvent("step", "Expiry: the weather today, and as readers will see it when its time is over")
+        days = (0, WEATHER_TTL_DAYS - _EARLIER_DAYS + 1, WEATHER_TTL_DAYS + 1)
+        instants = [self._clock.now_ms() + number * _DAY_MS for number in days]
+        yield DemoEvent("code", f"weather.toDF(now='{ms_to_text(instants[1])}')")
         counts = [
-            (name, f"{weather.toDF(columns=['origin'], now=instant).count():,}")
-            for name, instant in (("today", now_ms), (f"in {WEATHER_TTL_DAYS + 1} days", later_ms))
+            (f"in {number} days" if number else "today", f"{self._count_weather(now=instant):,}")
+            for number, instant in zip(days, instants, strict=True)
         ]
         yield DemoEvent("result", align_table(["now", "weather rows"], counts, right={"weather rows"}))
+
+    def retire(self) -> Iterator[DemoEvent]:
+        """Keep rows for a time after they came in, whatever their TTL."""
+        table = self._table("weather")
+        yield DemoEvent(
+            "step",
+            f"Retention: keep weather for {_RETENTION_DAYS} days; reads obey at once, the reaper frees the space",
+        )
+        yield DemoEvent("code", f"weather.setProperties(retention='{_RETENTION_DAYS}d')\nweather.reap()")
+        before = self._weather_facts("before")
+        table.setProperties(retention=f"{_RETENTION_DAYS}d")
+        hidden = self._weather_facts("with retention")
+        report = table.reap()
+        facts = [before, hidden, self._weather_facts("reaped")]
+        yield DemoEvent("result", reap_text(report))
+        yield DemoEvent("result", align_table(["weather", "rows", "stored"], facts, right={"rows", "stored"}))
+        if facts[2][1] != facts[1][1] or not report.rows:
+            raise InternalError("The reaper removed other rows than those past retention.", todo="Report this.")
 
     def look(self) -> Iterator[DemoEvent]:
         """Describe, verify, and let the real client count."""
@@ -232,6 +261,13 @@ class _Demo:
             raise InternalError("Spark and the SlateDB client do not see the same rows.", todo="Report this.")
 
     # --- in between -------------------------------------------------------------------------------------------------
+
+    def _count_weather(self, **options: Any) -> int:
+        return self._table("weather").toDF(columns=["origin"], **options).count()
+
+    def _weather_facts(self, when: str) -> tuple[str, str, str]:
+        stored_bytes = sum(file.stored_bytes for file in SlateStore.open(self._path("weather")).files())
+        return when, f"{self._count_weather():,}", bytes_to_text(stored_bytes)
 
     def _path(self, name: str) -> str:
         return str(self._folder / name)
