@@ -29,7 +29,9 @@ from hypothesis.stateful import (
 )
 
 from slatespark import ClockRegressionError
+from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
+from slatespark.table.maintenance.reap_run import reap_table
 from slatespark.table.records import fetch_commit_record
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Write, Written
@@ -204,6 +206,34 @@ class TimeMachine(RuleBasedStateMachine):
             self.model.drain()
             self.versions[version] = copy.deepcopy(self.model)
 
+    # --- the reaper -----------------------------------------------------------------------------------------------
+
+    @rule(pause_ms=pauses, data=st.data(), max_batch_rows=st.sampled_from([None, 1, 2]))
+    @precondition(lambda self: self.model.retention_ms is not None and self.model.tick_ms is not None)
+    def reap(self, pause_ms: int, data: st.DataObject, max_batch_rows: int | None) -> None:
+        """Remove what is retired; at an earlier `now` such keys may or may not show something from then on."""
+        self.pass_time(pause_ms)
+        tick_ms = self.model.tick_ms
+        assert tick_ms is not None
+        now_ms = max(tick_ms, self.clock.now_ms())
+        asked_ms = data.draw(st.sampled_from([None, now_ms, now_ms - 600_000]))
+        judged_ms = max(tick_ms, self.clock.now_ms() - 60_000) if asked_ms is None else asked_ms
+        if self.own_time:
+            asked_ms = data.draw(st.sampled_from([None, tick_ms - 600_000, tick_ms + 60_000, tick_ms + HOUR_MS]))
+            judged_ms = tick_ms if asked_ms is None else asked_ms
+        stores = open_stores(self.store.url, storage={})
+        fence = WriteOptions.parse({"path": self.store.url, "ifClientActive": "fence"})
+        report = reap_table(stores, self.clock, now_ms=asked_ms, max_batch_rows=max_batch_rows, options=fence)
+        assert report.now_ms == judged_ms
+        gone = self.model.reap(judged_ms)
+        assert report.rows >= len(gone)
+        if report.passes:
+            self.close_client()
+            self.model.drain()
+            if report.tombstones and not self.own_time:
+                self.model.tick_ms = now_ms
+            self.versions[report.version] = copy.deepcopy(self.model)
+
     # --- the client's -------------------------------------------------------------------------------------------------
 
     @rule(
@@ -291,7 +321,7 @@ class TimeMachine(RuleBasedStateMachine):
     def reads_show_what_the_model_says(self) -> None:
         """At the default `now`, and at some of the instants where something changes; further checks take turns."""
         self.steps += 1
-        assert self.scan() == self.model.shown(self.now_ms()), "now"
+        self.check(self.scan(), self.model.shown(self.now_ms()), self.now_ms())
         instants = self.model.instants()
         stride = max(1, len(instants) // INSTANTS_PER_STEP)
         chosen = [*instants[self.steps % stride :: stride], FAR_MS + HOUR_MS]
