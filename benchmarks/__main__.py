@@ -10,7 +10,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks import bulk_write, expiry_scan, memory, plan, scan, spark_count, typed_load, typed_lookup, typed_scan
+from benchmarks import (
+    as_of,
+    bulk_write,
+    expiry_scan,
+    memory,
+    plan,
+    scan,
+    spark_count,
+    typed_load,
+    typed_lookup,
+    typed_scan,
+)
 from benchmarks.data import DataFolder
 from benchmarks.harness import Benchmark, profile, run
 from benchmarks.machine import describe_machine, is_busy
@@ -27,6 +38,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "typed-lookup": (typed_lookup.TITLE, 10_000_000, typed_lookup.make),
     "typed-load": (typed_load.TITLE, 10_000_000, typed_load.make),
     "expiry-scan": (expiry_scan.TITLE, 2_000_000, expiry_scan.make),
+    "as-of": (as_of.TITLE, 10_000_000, as_of.make),
     "plan": (plan.TITLE, 300_000, plan.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }
