@@ -131,13 +131,14 @@ def test_operands_with_ttls_fold_and_expire_as_the_clients_do(tmp_path: Path) ->
     clock.advance(-MINUTE_MS)
     store = SlateStore.create(str(location.folder), clock=clock)
     start_ms = clock.now_ms()
-    for key, base_ttl, ttls in [
+    cases: list[tuple[bytes, Any, list[Any]]] = [
         (b"a", "none", [5, "none"]),
         (b"b", 5, ["none", 1000]),
         (b"c", 1000, [5, 5]),
         (b"d", None, [5, 1000]),
         (b"e", 5, [5]),
-    ]:
+    ]
+    for key, base_ttl, ttls in cases:
         if base_ttl is not None:
             store.write(pa.table({"key": [key], "value": [b"0"]}), ttl=base_ttl, timestamp=start_ms)
         for number, ttl in enumerate(ttls, 1):
