@@ -1,7 +1,8 @@
-"""Commands that look at a table as a whole: `describe`, `files`, `history`, `expiry`."""
+"""Commands that look at a table as a whole: `describe`, `files`, `history`, `timeline`, `expiry`."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -28,10 +29,12 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.display.expiry_text import expiry_text
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import describe_text, files_text
+from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.table.clock import SystemClock
 from slatespark.table.describe import describe_table
 from slatespark.table.describe_files import list_files
+from slatespark.table.history.key_timeline import read_timeline
 from slatespark.table.history.timeline import list_versions
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.stores import open_stores
@@ -108,6 +111,34 @@ def history(
     """List the versions of a table, newest first: when, by whom, and what was done."""
     found = list_versions(open_stores(table, storage=storage_options(storage), wal_path=wal_path), limit)
     typer.echo(json_document(found) if as_json else versions_text(found))
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def timeline(
+    table: TablePath,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    checkpoint: Checkpoint = None,
+    wal_path: WalPath = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show along the keys which files are visible, which are overshadowed, and since which version."""
+    given = {
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+        "checkpoint": checkpoint,
+        "walPath": wal_path,
+    }
+    options = read_options(table, given, storage=storage)
+    found = read_timeline(open_table(options), options, SystemClock())
+    if as_json:
+        facts = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "codec"}
+        typer.echo(json_document(facts, as_text=as_text))
+        return
+    typer.echo(timeline_text(found))
 
 
 @app.command()

@@ -27,6 +27,7 @@ from slatespark.spark.frames import (
 )
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
+from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition import resolve_codec
@@ -409,6 +410,16 @@ class SlateTable:
         """
         return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
 
+    def timeline(self, version: int | None = None, **readOptions: Any) -> DataFrame:
+        """Return, along the keys, which files are visible in which interval, which are overshadowed, and since when.
+
+        Parameters
+        ----------
+        version : a manifest id; by default the newest one
+        readOptions : read options that choose a version another way
+        """
+        return timeline_frame(self._spark, self._store.timeline(version, **readOptions))
+
     def expiry(self, per: str | None = None, **readOptions: Any) -> DataFrame:
         """Return what expires when: rows and stored bytes by hour or day, expired already, never.
 
@@ -431,6 +442,10 @@ class SlateTable:
     def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the layers of a version over their keys, on axes of its own or on `ax`."""
         return self._store.plotLayers(ax, **readOptions)
+
+    def plotTimeline(self, ax: Any = None, *, version: int | None = None, **readOptions: Any) -> Any:
+        """Return a matplotlib figure of the timeline along the keys, on axes of its own or on `ax`."""
+        return self._store.plotTimeline(ax, version=version, **readOptions)
 
     def plotExpiry(self, ax: Any = None, *, per: str | None = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the stored bytes that expire by hour or day, on axes of its own or on `ax`."""

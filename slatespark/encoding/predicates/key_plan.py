@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slatespark.encoding.arrow_columns import flat_kind
 from slatespark.encoding.predicates.intervals import Intervals, join_touching
-from slatespark.encoding.predicates.ordering import array_of, has_bytes
+from slatespark.encoding.predicates.ordering import array_of, has_bytes, universe
 from slatespark.encoding.predicates.row_filter import Condition, Filter
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
@@ -31,6 +31,7 @@ _STRING: Final = b"\x02"
 _AFTER_STRING: Final = b"\x03"
 _STRUCT: Final = b"\x05"
 _AFTER: Final = b"\xff"  # above every type of element
+_NEXT_TEXT: Final = b"\x00\xff\x00"  # with which a string or binary ends whose last byte is zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,32 @@ def plan_keys(condition: Filter, codec: RowCodec) -> KeyPlan:
     if codec.key_format != "tuple":
         return _plan_bytes(condition, leading[0])
     return _plan_tuples(condition, leading)
+
+
+def plain_ends(ranges: Sequence[KeyRange], kind: pa.DataType) -> tuple[KeyRange, ...]:
+    """Return the same ranges of tuples, ending behind all keys that begin with some columns where they can.
+
+    So `tenant = 'a'` and `tenant = 'a' AND day >= 5` end at the same place, and there is no key in between.
+
+    Parameters
+    ----------
+    kind : of the last column that the ranges tell apart
+    """
+    if has_bytes(kind):
+        top = _AFTER_STRING if pa.types.is_string(kind) else _STRING
+    elif flat_kind(kind) is None:
+        return tuple(ranges)
+    else:
+        top = _encoded([universe(kind)[1] - 1], kind)[0] + _AFTER
+    return tuple(KeyRange(keys.start, _plain_end(keys.end, top, kind)) for keys in ranges)
+
+
+def _plain_end(end: bytes | None, top: bytes, kind: pa.DataType) -> bytes | None:
+    if end is None:
+        return None
+    if has_bytes(kind) and end.endswith(_NEXT_TEXT):  # the value with a zero byte behind it comes next
+        return end[:-1]
+    return end.removesuffix(top) + _AFTER if end.endswith(top) else end
 
 
 def _leading(condition: Filter, codec: RowCodec) -> list[Condition]:

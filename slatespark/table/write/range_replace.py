@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slatespark.encoding.predicates import Filter, bind_filter, parse_filter, plan_keys
-from slatespark.encoding.predicates.key_plan import MAX_RANGES
+from slatespark.encoding.predicates.key_plan import MAX_RANGES, plain_ends
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InternalError, OptionError
 from slatespark.options import WriteOptions
@@ -88,7 +88,8 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     if not plan.ranges:
         raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give an interval that is not empty.")
     if not plan.residual.columns and plan.points is None:
-        return plan.ranges
+        last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
+        return plain_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
     if plan.residual.columns:
         raise _not_exact(bound, plan.residual, codec, name)
     ranges = tuple(point_range(key) for key in plan.points or () if key)

@@ -139,7 +139,8 @@ def test_nothing_is_told_of_replacements_that_were_undone(store: SlateStore) -> 
 def test_an_empty_table_has_no_intervals() -> None:
     store = SlateStore.create("memory://without-rows")
     timeline = store.timeline()
-    assert timeline.intervals == timeline.replacements == ()
+    assert not timeline.intervals
+    assert not timeline.replacements
     assert timeline_text(timeline) == "memory://without-rows, version 1: there are no files."
     assert picture_timeline(timeline).lanes == ()
 

@@ -1,0 +1,119 @@
+"""The timeline of a table as a DataFrame: a row for each file of each interval of keys, bounds as key columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.table.history.key_spans import FileVersion, TimelineInterval
+from slatespark.table.history.key_timeline import KeyTimeline
+from slatespark.table.key_prefixes import AFTER, decode_prefixes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: no datetime of Python, in any time zone, goes much further
+
+_Bound = tuple[dict[str, pa.Scalar] | None, bool]  # its key columns as far as it has them, and whether it lies behind
+
+
+def timeline_frame(spark: SparkSession, timeline: KeyTimeline) -> DataFrame:
+    """Return a row for each file of each interval; one without a file for an interval of which none is known."""
+    table = timeline_table(timeline)
+    return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+
+def timeline_table(timeline: KeyTimeline) -> pa.Table:
+    """Return the rows of `timeline_frame`."""
+    rows = [(item, file) for item in timeline.intervals for file in item.files or (None,)]
+    bounds = _Bounds(timeline.codec, (key for item in timeline.intervals for key in (item.start, item.end)))
+    columns: dict[str, pa.Array] = {
+        "first": bounds.structs([item.start for item, _ in rows]),
+        "firstIncluded": pa.array([not bounds.is_behind(item.start) for item, _ in rows], pa.bool_()),
+        "last": bounds.structs([item.end for item, _ in rows]),
+        "lastIncluded": pa.array([bounds.is_behind(item.end) for item, _ in rows], pa.bool_()),
+    }
+    kinds: dict[str, pa.DataType] = {
+        "state": pa.string(),
+        "file": pa.string(),
+        "root": pa.string(),
+        "layer": pa.string(),
+        "added": pa.int64(),
+        "since": pa.int64(),
+        "replaced": pa.int64(),
+        "storedBytes": pa.int64(),
+        "created": pa.timestamp("ms", "UTC"),
+        "startKey": pa.binary(),
+        "endKey": pa.binary(),
+    }
+    cells = list(zip(*(_cells(item, file) for item, file in rows), strict=True)) or [()] * len(kinds)
+    for (name, kind), values in zip(kinds.items(), cells, strict=True):
+        columns[name] = pa.array(list(values), kind)
+    table = pa.table(columns)
+    return table.set_column(
+        table.schema.get_field_index("created"), "created", table["created"].cast(pa.timestamp("us", "UTC"))
+    )
+
+
+def _cells(item: TimelineInterval, file: FileVersion | None) -> tuple[Any, ...]:
+    if file is None:
+        return ("empty", None, None, None, None, None, item.replaced, None, None, item.start, item.end)
+    return (
+        "visible" if file.is_visible else "overshadowed",
+        file.id,
+        file.root,
+        file.layer,
+        file.added,
+        file.since,
+        item.replaced,
+        file.stored_bytes,
+        min(file.created_ms, _LATEST_MS),
+        item.start,
+        item.end,
+    )
+
+
+class _Bounds:
+    """Bounds of intervals as key columns."""
+
+    def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
+        wanted = {key for key in keys if key}
+        wanted |= {key[:-1] for key in wanted if key.endswith((b"\0", AFTER))} - {b""}
+        self._fields = codec.key_fields
+        self._is_tuple = codec.key_format == "tuple"
+        self._found: dict[bytes, dict[str, pa.Scalar]] = {}
+        for group, columns in decode_prefixes(codec, sorted(wanted)):
+            for row, key in enumerate(group):
+                self._found[key] = {name: column[row] for name, column in columns.items()}
+
+    def is_behind(self, key: bytes | None) -> bool:
+        """Tell whether a bound lies behind the keys that begin with its columns, not before them."""
+        if not key or key[:-1] not in self._found:
+            return False
+        if not self._is_tuple:  # any bytes are a key; as in names of keys, the shorter one is what writers mean
+            return key.endswith(b"\0")
+        return key not in self._found and key.endswith((b"\0", AFTER))
+
+    def structs(self, keys: list[bytes | None]) -> pa.Array:
+        """Return the key columns of bounds; null where there are none, or where a column is missing."""
+        found = [self._columns(key) for key in keys]
+        arrays = [_array([(each or {}).get(item.name) for each in found], item.type) for item in self._fields]
+        fields = [pa.field(item.name, item.type) for item in self._fields]
+        mask = pa.array([each is None for each in found], pa.bool_())
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+    def _columns(self, key: bytes | None) -> dict[str, pa.Scalar] | None:
+        if key is None:
+            return None
+        return self._found.get(key[:-1] if self.is_behind(key) else key)
+
+
+def _array(scalars: list[pa.Scalar | None], kind: pa.DataType) -> pa.Array:
+    """Return scalars as an array; no value passes through Python, which has none for the year 10000."""
+    null = pa.scalar(None, kind)
+    parts = [pa.repeat(null if item is None else item, 1) for item in scalars]
+    return pa.concat_arrays(parts) if parts else pa.array([], kind)

@@ -1,0 +1,208 @@
+"""Which conditions are exactly intervals of keys, what is said of others, and which rows lie outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import InvalidRequestError, OptionError, SlateStore
+from slatespark.encoding.predicates import bind_filter, parse_filter
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.clock import SystemClock
+from slatespark.table.definition import TableDefinition
+from slatespark.table.stores import open_stores
+from slatespark.table.write.key_bounds import KeyBounds
+from slatespark.table.write.load import load_batches
+from slatespark.table.write.range_replace import exact_ranges, plan_bounds
+
+SCHEMA = pa.schema([("tenant", pa.string()), ("part", pa.int8()), ("day", pa.int32()), ("value", pa.string())])
+DEFINITION = TableDefinition(
+    key_format="tuple", key_columns=("tenant", "part", "day"), value_format="avro", schema=SCHEMA
+)
+CODEC = DEFINITION.codec()
+
+EVEN = ", ".join(map(str, range(-120, 120, 2)))
+
+
+def rows(*keys: tuple[Any, ...]) -> pa.Table:
+    columns = list(zip(*keys, strict=True))
+    return pa.table(
+        [pa.array(list(column), kind) for column, kind in zip(columns, SCHEMA.types, strict=False)], SCHEMA.names[:3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("tenant = 'a' OR part = 1", "expected AND"),
+        ("upper(tenant) = 'A'", "functions are not supported"),
+        ("value = 'x'", "value is no key column.*Name leading ones of the key columns: tenant, part, day"),
+        ("tenant = 'a' AND value = 'x'", "value is no key column"),
+        ("part = 1", "part makes no interval of keys without tenant, which comes before it.*Name tenant too"),
+        ("tenant = 'a' AND day = 1", "day makes no interval of keys without part"),
+        ("tenant > 'a' AND part = 1", "part makes no interval of keys where tenant is a range.*or leave part out"),
+        ("tenant LIKE 'a%' AND part = 1", "part makes no interval of keys where tenant is a range"),
+        ("nobody = 1", "there is no column 'nobody'"),
+        ("tenant = 'a' AND part > 5 AND part < 3", "no key can fulfil"),
+        ("tenant = 'a' AND part > 5 AND part < 6", "no key can fulfil"),
+        ("tenant = 'a' AND part BETWEEN 9 AND 2", "no key can fulfil"),
+        ("tenant = 'a' AND part = 1 AND day IN (" + ", ".join(map(str, range(1001))) + ")", "1001 keys are listed"),
+        (f"tenant = 'a' AND part IN ({EVEN}) AND day NOT IN (1,3,5,7,9,11,13,15)",
+         "more than 1000 intervals"),
+        ("", "no text"),
+    ],
+)  # fmt: skip
+def test_conditions_that_are_no_intervals_of_keys(condition: str, message: str) -> None:
+    def plan() -> None:
+        plan_bounds(WriteOptions.parse({"path": "memory://", "replaceWhere": condition}), CODEC, overwrite=True)
+
+    with pytest.raises(OptionError, match=f"^replaceWhere: .*{message}"):
+        plan()
+
+
+@pytest.mark.parametrize(
+    ("condition", "ranges"),
+    [
+        ("tenant = 'a'", [(("a",), ("a", "above"))]),
+        ("tenant = 'a' AND part >= 3", [(("a", 3), ("a", "above"))]),
+        ("tenant = 'a' AND part > 3 AND part <= 5", [(("a", 4), ("a", 5, "above"))]),
+        ("tenant IN ('b', 'a')", [(("a",), ("a", "above")), (("b",), ("b", "above"))]),
+        ("tenant IN ('b', 'a') AND part = 1 AND day < 0",
+         [(("a", 1, -(2**31)), ("a", 1, -1, "above")), (("b", 1, -(2**31)), ("b", 1, -1, "above"))]),
+        ("tenant = 'a' AND part = 1 AND day = 2", [(("a", 1, 2), ("a", 1, 2, "itself"))]),
+        ("tenant >= 'a'", [(("a",), ("above",))]),
+        ("tenant IS NULL", [((None,), (None, "above"))]),
+    ],
+)  # fmt: skip
+def test_conditions_that_are_intervals(condition: str, ranges: list[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> None:
+    def bound(values: tuple[Any, ...]) -> bytes:
+        behind = {"above": b"\xff", "itself": b"\0"}.get(str(values[-1]), b"")
+        return CODEC.encode_prefix(values[:-1] if behind else values) + behind
+
+    expected = tuple(KeyRange(bound(start), bound(end)) for start, end in ranges)
+    assert exact_ranges(condition, CODEC, name="where") == expected
+
+
+SMALL = st.tuples(st.sampled_from([None, "", "a", "a\0", "ab", "b"]), st.integers(-2, 2), st.integers(-300, 300))
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Comparisons on leading columns of the key, which are intervals of keys."""
+    quoted = {"tenant": ["'a'", "'a\\0'", "'ab'", "''"], "part": ["-2", "0", "1"], "day": ["-256", "-1", "0", "255"]}
+    columns = ("tenant", "part", "day")[: draw(st.integers(1, 3))]
+    parts = []
+    for column in columns:
+        one, two = draw(st.lists(st.sampled_from(quoted[column]), min_size=2, max_size=2, unique=True))
+        forms = [f"= {one}", f"IN ({one}, {two})", "IS NULL"]
+        if column == columns[-1]:
+            forms += [f">= {one}", f"< {two}", f"<> {one}", f"BETWEEN {one} AND {two}", "IS NOT NULL"]
+        parts.append(f"{column} {draw(st.sampled_from(forms))}")
+    return " AND ".join(parts)
+
+
+@settings(max_examples=150)
+@given(conditions(), st.lists(SMALL, min_size=1, max_size=30))
+def test_a_key_lies_in_the_intervals_if_the_condition_holds(condition: str, keys: list[tuple[Any, ...]]) -> None:
+    condition_of_rows = bind_filter(parse_filter(condition), SCHEMA)
+    if condition_of_rows.is_impossible:
+        with pytest.raises(OptionError, match="no key can fulfil"):
+            exact_ranges(condition, CODEC, name="where")
+        return
+    ranges = exact_ranges(condition, CODEC, name="where")
+    table = rows(*keys)
+    passes = condition_of_rows.mask(table.combine_chunks().to_batches()[0])
+    encoded = CODEC.encode_keys(table)
+    bounds = KeyBounds(ranges, condition)
+    inside = bounds._inside(*encoded)
+    assert inside.tolist() == np.asarray(passes).tolist()
+    by_hand = [any(each.contains(CODEC.encode_key(key)) for each in ranges) for key in keys]
+    assert by_hand == inside.tolist()
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=2), min_size=1, max_size=6, unique=True),
+    st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_inside_and_outside_of_several_intervals(edges: list[bytes], keys: list[bytes], is_open: bool) -> None:
+    edges.sort()
+    ranges = [KeyRange(start, end) for start, end in zip(edges[::2], edges[1::2], strict=False)]
+    if is_open or not ranges:
+        ranges.append(KeyRange(edges[-1]))
+    encoded = RAW_CODEC.encode_keys(pa.table({"key": pa.array(keys, pa.binary())}))
+    inside = KeyBounds(tuple(ranges), "these")._inside(*encoded)
+    assert inside.tolist() == [any(each.contains(key) for each in ranges) for key in keys]
+
+
+def check(codec: RowCodec, table: pa.Table, *ranges: KeyRange) -> None:
+    KeyBounds(ranges, "the interval").check(table, codec.encode_keys(table), codec=codec)
+
+
+def test_rows_outside_are_counted_and_one_is_named() -> None:
+    inside = KeyRange(CODEC.encode_prefix(["a"]), CODEC.encode_prefix(["a"]) + b"\xff")
+    check(CODEC, rows(("a", 1, 1), ("a", 2, None)), inside)
+    with pytest.raises(InvalidRequestError) as caught:
+        check(CODEC, rows(("a", 1, 1), ("b", 1, 2), ("b", 1, 3)), inside)
+    assert type(caught.value) is InvalidRequestError
+    assert str(caught.value).startswith(
+        "2 of 3 rows lie outside of the interval; one has the key tenant=b, part=1, day=2."
+    )
+    with pytest.raises(InvalidRequestError, match=r"1 of 1 rows .* one has the key 7a"):
+        check(RAW_CODEC, pa.table({"key": pa.array([b"z"], pa.binary())}), KeyRange(b"a", b"b"))
+
+
+def test_options_that_do_not_fit() -> None:
+    store = SlateStore.create("memory://replace-options")
+    typed = SlateStore.create("memory://replace-options-typed", schema=SCHEMA, keyColumns=["tenant", "part", "day"])
+    table = pa.table({"key": [b"a"], "value": [b"1"]})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"startKey": b"a"}, "startKey is for mode overwrite"),
+        ({"replaceWhere": "key = X'61'"}, "replaceWhere is for mode overwrite"),
+        ({"mode": "overwrite", "startKey": b"b", "endKey": b"a"}, "startKey 62, endKey 61: no key lies in between"),
+        ({"mode": "overwrite", "startKey": b"b", "endKey": b"b"}, "no key lies in between"),
+        ({"mode": "overwrite", "keyPrefix": b"b", "endKey": b"b"}, "keyPrefix excludes"),
+        ({"mode": "overwrite", "keyPrefix": b"b", "replaceWhere": "key = X'61'"}, "are both given"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(OptionError, match=message):
+            store.write(table, **options)
+    with pytest.raises(OptionError, match="startKey is for raw tables, and this one has the key columns tenant"):
+        typed.deleteRange(startKey=b"a")
+    with pytest.raises(OptionError, match="no range is given"):
+        typed.deleteRange()
+    with pytest.raises(OptionError, match="where and startKey are both given"):
+        store.deleteRange("key = X'61'", startKey=b"a")
+    with pytest.raises(OptionError, match="where: part makes no interval"):
+        typed.deleteRange("part = 1")
+    with pytest.raises(OptionError, match="only a history table notes when"):
+        store.deleteRange(startKey=b"a", timestamp=1)
+    assert (store.resolve().version, typed.resolve().version) == (1, 1), "nothing was committed"
+
+
+def test_raw_tables_are_replaced_by_condition_too() -> None:
+    store = SlateStore.create("memory://replace-raw")
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"1", b"1", b"1"]}))
+    store.write(pa.table({"key": [b"b"], "value": [b"2"]}), mode="overwrite", replaceWhere="key >= X'62'")
+    assert store.scan().read_all().to_pylist() == [{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}]
+    store.deleteRange("key IN (X'61', X'63')")
+    assert store.scan().read_all().to_pylist() == [{"key": b"b", "value": b"2"}]
+
+
+def test_a_table_may_be_created_by_a_replacement() -> None:
+    url = "memory://replace-creates"
+    key = {"tenant": ["a"], "part": pa.array([1], pa.int8()), "day": pa.array([2], pa.int32())}
+    table = pa.table({**key, "value": ["x"]})
+    options = WriteOptions.parse({"path": url, "keyColumns": ["tenant", "part", "day"], "replaceWhere": "tenant = 'a'"})
+    stores = open_stores(url, storage={})
+    record = load_batches(stores, SystemClock(), table.schema, table.to_batches(), options, overwrite=True)
+    assert record is not None
+    assert record.operation == "replace"
+    assert SlateStore.open(url).get("a", 1, 2) == {"tenant": "a", "part": 1, "day": 2, "value": "x"}
