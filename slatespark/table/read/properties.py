@@ -5,12 +5,13 @@ Best effort: a file of another client, one whose record is missing, damaged or o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
@@ -84,13 +85,15 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
     limit : of the objects that are looked through, newest first: single records, and batches of a hundred
     """
     found: dict[str, RecordedFile] = {}
-    objects = list_commit_objects(stores.main)[:limit] if wanted else []
-    for at in range(0, len(objects), _TOGETHER):
-        fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
-        for recorded in run_together(fetches, is_remote=stores.main.is_remote):
-            found = {name: recorded[name] for name in wanted & recorded.keys()} | found
-        if len(found) == len(wanted):
-            break
+    with contextlib.suppress(SlateError):  # what cannot be asked, or not now, says nothing
+        objects = list_commit_objects(stores.main)[:limit] if wanted else []
+        for at in range(0, len(objects), _TOGETHER):
+            fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
+            for recorded in run_together(fetches, is_remote=stores.main.is_remote):
+                for name in wanted & recorded.keys():
+                    found.setdefault(name, recorded[name])
+            if len(found) == len(wanted):
+                break
     return found
 
 

@@ -7,12 +7,12 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.describe_files import distinct_files, plan_table_layers
@@ -162,6 +162,14 @@ def test_no_more_records_are_read_than_asking_the_files_would_cost(stores: Table
     stores.main.calls.clear()
     assert known(stores) == {}  # the records of the three files lie behind fifty others
     assert sum(call.operation == "get" and call.path.startswith(COMMITS_DIR) for call in stores.main.calls) == 8
+
+
+@pytest.mark.parametrize("operation", ["list", "get"])
+def test_records_that_cannot_be_read_say_nothing(stores: TableStores, operation: Literal["list", "get"]) -> None:
+    recorded_files.clear()
+    assert isinstance(stores.main, FailingStore)
+    stores.main.fail(operation, f"{COMMITS_DIR}*", times=1000, error=InvalidRequestError("no permission"))
+    assert known(stores) == {}
 
 
 def test_a_table_that_was_made_anew_has_its_own(tmp_path: Path) -> None:
