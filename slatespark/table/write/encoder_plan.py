@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -18,6 +19,8 @@ from slatespark.table.write.row_expiry import check_expire_at_type, check_ttl_ty
 from slatespark.table.write.row_times import check_timestamp_type
 from slatespark.table.write.rows import RowEncoder, check_takes_operands
 from slatespark.table.write.sequence import check_sequence_type
+
+WITH_COLUMNS: Final = ("avro", "json")  # value formats that hold any columns
 
 
 def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> RowEncoder:
@@ -106,7 +109,7 @@ def _holds_time(name: str, codec: RowCodec, options: WriteOptions) -> bool:
     """Tell whether the times are stored as a column too: unless the table holds bytes alone, or no value is written."""
     if find_name(codec.schema, name) is not None:
         return True
-    return codec.value_format in ("avro", "json") and options.operation != "delete"
+    return codec.value_format in WITH_COLUMNS and options.operation != "delete"
 
 
 def _resolve_own(schema: pa.Schema, option: str, wanted: str | None, check: Callable[[pa.Field], None]) -> str | None:

@@ -27,7 +27,13 @@ from slatespark.table.write.commit import (
 )
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.definition_run import check_creation
-from slatespark.table.write.encoder_plan import check_distinct, plan_encoder, resolve_expiry_columns
+from slatespark.table.write.encoder_plan import (
+    WITH_COLUMNS,
+    check_distinct,
+    plan_encoder,
+    resolve_expiry_columns,
+    resolve_timestamp_column,
+)
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds
@@ -96,12 +102,15 @@ def _plan_once(
         raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
     current = None if found is None else fetch_definition(stores, found[1])
-    lasting = lasting_columns(schema, options)
-    definition = plan_definition(None if current is None else current[1], lasting, options, is_new=found is None)
+    known = None if current is None else current[1]
+    lasting = lasting_columns(schema, options, known)
+    definition = plan_definition(known, lasting, options, is_new=found is None)
     if found is None and definition is not None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
     encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
+    if found is None and encoder.bounds is None and definition is not None and definition.has_history:
+        overwrite = False  # nothing is there; what another creator puts there meanwhile must stay
     operation = "write" if not overwrite else "overwrite" if encoder.bounds is None else REPLACE
     timestamp_ms = options.timestamp_ms
     check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
@@ -127,16 +136,24 @@ def check_times(stores: TableStores, definition: TableDefinition, options: Write
         )
     if definition.has_history and overwrite:
         raise OptionError(
-            f"{stores.url} is a history table, which cannot be overwritten: its past would go.",
-            todo="Delete the rows and write the new ones; their earlier versions stay readable.",
+            f"{stores.url} is a history table, which cannot be overwritten, nor an interval of it: its past would go.",
+            todo="Delete the rows, by deleteRange too, and write the new ones; their earlier versions stay readable.",
         )
 
 
-def lasting_columns(schema: pa.Schema, options: WriteOptions) -> pa.Schema:
-    """Return the columns without those that only say when a row expires."""
+def lasting_columns(schema: pa.Schema, options: WriteOptions, current: TableDefinition | None) -> pa.Schema:
+    """Return the columns without those that only say a time of their row.
+
+    Parameters
+    ----------
+    current : of the table that stands; None if it has none, or if there is no table
+    """
     check_distinct(schema)
-    expiry = resolve_expiry_columns(schema, options).values()
-    return pa.schema([field for field in schema if field.name not in expiry])
+    apart = {*resolve_expiry_columns(schema, options).values()}
+    value_format = (options.value_format or "avro") if current is None else current.value_format
+    if value_format not in WITH_COLUMNS:
+        apart.add(resolve_timestamp_column(schema, options))
+    return pa.schema([field for field in schema if field.name not in apart])
 
 
 def run_task(

@@ -129,7 +129,7 @@ class SstWriter:
     def _definition(self, schema: pa.Schema, options: WriteOptions) -> TableDefinition:
         if self._schema is not None:
             return plan_creation(self._schema, options, {})
-        planned = plan_definition(None, lasting_columns(schema, options), options, is_new=True)
+        planned = plan_definition(None, lasting_columns(schema, options, None), options, is_new=True)
         return planned or TableDefinition()
 
 

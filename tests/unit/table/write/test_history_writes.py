@@ -17,8 +17,10 @@ from slatespark import (
     SchemaError,
     SlateStore,
 )
+from slatespark.options import WriteOptions
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.load import load_batches
 from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.units import MAX_MS, ms_to_text
 from tests.support.fake_clock import FakeClock
@@ -104,6 +106,32 @@ def test_the_first_write_creates_a_history_table() -> None:
     store = SlateStore.open(url, clock=clock)
     assert store.definition.has_history
     assert stored_versions(store) == [(1, 6, "b", None), (1, 5, "a", None)]
+
+
+def test_the_first_write_may_be_an_overwrite_and_values_may_be_bytes() -> None:
+    store = SlateStore.create(
+        f"memory://history-writes-{next(_numbers)}", pa.schema([("k", pa.string()), ("v", pa.binary())]), "k",
+        valueFormat="raw", history=True, clock=FakeClock(NOW_MS),
+    )  # fmt: skip
+    url, clock = f"memory://history-writes-{next(_numbers)}", FakeClock(NOW_MS)
+    rows = pa.table({"k": ["a", "a"], "v": [b"+1", b"+2"], "at": [5, 6], "op": ["put", "merge"]})
+    options = {"timestampColumn": "at", "opColumn": "op"}
+    created = {"keyColumns": "k", "valueFormat": "raw", "history": "true"}
+    parsed = WriteOptions.parse({"path": url, **options, **created})
+    load_batches(open_stores(url, storage={}), clock, rows.schema, rows.to_batches(), parsed, overwrite=True)
+    store.write(rows, **options)
+    for found in (store, SlateStore.open(url, clock=clock)):
+        assert found.scan().schema.names == ["k", "v"]
+        assert found.get("a", mergeOperator="concat") == {"k": "a", "v": b"+1+2"}
+        with pytest.raises(OptionError, match="cannot be overwritten"):
+            found.write(rows, mode="overwrite", **options)
+
+
+def test_a_column_of_times_may_be_added() -> None:
+    store = new_store()
+    store.write(pa.table({"id": [1], "when": [5]}), timestampColumn="when", mergeSchema=True)
+    assert store.get(1) == {"id": 1, "name": None, "at": None, "when": 5}
+    assert times(store) == {1: [(5, None)]}
 
 
 def test_without_times_a_write_takes_the_clock_and_stays_above() -> None:
