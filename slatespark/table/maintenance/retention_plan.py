@@ -4,7 +4,7 @@ A row is due if its create_ts is not above `retired_ms`. Views are given newest 
 it comes later. What keeps the order right, whatever happens to a view:
 
 - A file goes as a whole only with every older view that it overlaps, so that nothing older is uncovered, and only if no
-  newer view may hold operands for its keys: they may be young, and would lose the put below them.
+  newer view that stays may hold operands for its keys: they may be young, and would lose the put below them.
 - A file is rewritten in place only under the same condition on newer views. A due row is left out where no older view
   can hold its key; elsewhere a tombstone with its sequence number and its create_ts takes its place.
 - Everything else that is due and visible gets a tombstone above all layers.
@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from slatespark.kernels.columns import HAS_CREATE
 from slatespark.ranges import KeyRange
 from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible, stretches
 from slatespark.table.read.plan import FileSlice
+
+MAX_SWEEPS: Final = 10  # to find out what goes together
+NO_KEYS: Final = KeyRange(b"", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +90,46 @@ def plan_files(
     wal, wal_operands : keys that rows of the WAL have, and those among them that have operands there; the newest layer
     retired_ms : rows created at or before it are due
     """
-    above, operands = KeyCover(wal), KeyCover(wal_operands)
+    operands = tuple(wal_operands)
+    goes = _find_drops(views, operands, retired_ms)
+    above, folding, below = KeyCover(wal), KeyCover(operands), KeyCover()
     newer: list[tuple[tuple[KeyRange, ...], bool]] = []
-    for stored in views:
+    for stored, is_gone in zip(views, goes, strict=True):
         keys = stored.part.keys
-        is_due = may_hold_due_rows(stored.properties, retired_ms)
-        newer.append((above.within(keys) if is_due else (), operands.overlaps(keys)))
-        above.add(keys)
-        if stored.may_hold_operands:
-            operands.add(keys)
-    drops: list[StoredView] = []
+        is_due = not is_gone and may_hold_due_rows(stored.properties, retired_ms)
+        newer.append((above.within(keys) if is_due else (), folding.overlaps(keys)))
+        if not is_gone:
+            above.add(keys)
+            folding.add(keys if stored.may_hold_operands else NO_KEYS)
     due: list[DueView] = []
-    below = KeyCover()
-    for stored, (covering, is_under_operands) in zip(reversed(views), reversed(newer), strict=True):
-        keys = stored.part.keys
-        if is_past(stored.properties, retired_ms) and not is_under_operands and not below.overlaps(keys):
-            drops.append(stored)
+    for stored, is_gone, covering in reversed(list(zip(views, goes, newer, strict=True))):
+        if is_gone:
             continue
         if may_hold_due_rows(stored.properties, retired_ms):
-            due.append(DueView(stored, below.within(keys), covering, is_under_operands))
-        below.add(keys)
-    return FilePlan(tuple(reversed(drops)), tuple(reversed(due)))
+            due.append(DueView(stored, below.within(stored.part.keys), *covering))
+        below.add(stored.part.keys)
+    drops = (stored for stored, is_gone in zip(views, goes, strict=True) if is_gone)
+    return FilePlan(tuple(drops), tuple(reversed(due)))
+
+
+def _find_drops(views: Sequence[StoredView], wal_operands: Sequence[KeyRange], retired_ms: int) -> list[bool]:
+    """Return for each view whether it goes; all of these go together, operands with what they fold onto."""
+    goes = [is_past(stored.properties, retired_ms) for stored in views]
+    for sweep in range(MAX_SWEEPS):
+        operands, below = KeyCover(wal_operands), KeyCover()
+        before, is_last = list(goes), sweep + 1 == MAX_SWEEPS
+        for number, stored in enumerate(views):
+            goes[number] = goes[number] and not operands.overlaps(stored.part.keys)
+            # In the last sweep operands hold even if they go themselves, so that nothing is left to find out.
+            if stored.may_hold_operands and (is_last or not goes[number]):
+                operands.add(stored.part.keys)
+        for number in reversed(range(len(views))):
+            goes[number] = goes[number] and not below.overlaps(views[number].part.keys)
+            if not goes[number]:
+                below.add(views[number].part.keys)
+        if goes == before:
+            break
+    return goes
 
 
 def is_past(properties: SstProperties | None, retired_ms: int) -> bool:
