@@ -28,7 +28,7 @@ from slatespark.table.describe_files import (
 )
 from slatespark.table.history.checkpoints import CheckpointFacts, checkpoint_facts
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
-from slatespark.table.snapshot import Snapshot, manifest_log, resolve_snapshot
+from slatespark.table.snapshot import Snapshot, list_manifests, manifest_log, resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import fetch_compactions
 
@@ -226,7 +226,7 @@ def _table_facts(
         checkpoints=tuple(checkpoint_facts(point) for point in manifest.checkpoints),
         external=_external(manifest),
         jobs=_jobs(stores),
-        versions=tuple(log.numbers()),
+        versions=tuple(list_manifests(stores)),
         definition=None if definition is None else _definition(*definition),
     )
 

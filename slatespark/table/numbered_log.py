@@ -5,6 +5,7 @@ Knows numbers, not contents. Source: spec section 5; definitions of tables (desi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -37,10 +38,17 @@ class NumberedLog:
 
     def numbers(self) -> list[int]:
         """Return the ids present and alive, ascending."""
+        return self.split_numbers()[1]
+
+    def split_numbers(self) -> tuple[list[int], list[int]]:
+        """Return the ids present, ascending: those that the boundary has passed, and those that are alive.
+
+        Of the former, a collector left what something pins; the others are of writers that lost a race long ago.
+        """
         listed = self.store.list(self.folder)
-        found = [number for meta in listed if (number := numbered(meta.path, self.extension)) is not None]
-        dead = self._dead_up_to() if found else 0
-        return sorted(number for number in found if number > dead)
+        found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
+        place = bisect_right(found, self._dead_up_to()) if found else 0
+        return found[:place], found[place:]
 
     def latest(self) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version; None if there is none."""

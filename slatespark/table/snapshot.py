@@ -95,6 +95,18 @@ def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
     return number, _decode(log, number, bytes(data))
 
 
+def list_manifests(stores: TableStores) -> list[int]:
+    """Return the ids of the versions that exist, ascending; none where there is no table.
+
+    The collector's boundary passes versions that a checkpoint keeps (spec 8): they count too.
+    """
+    passed, alive = manifest_log(stores).split_numbers()
+    if not passed:
+        return alive
+    pinned = {point.manifest_id for point in fetch_latest_manifest(stores)[1].checkpoints}
+    return [number for number in passed if number in pinned] + alive
+
+
 def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
     log = manifest_log(stores)

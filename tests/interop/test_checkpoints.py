@@ -99,6 +99,7 @@ def test_versions_survive_its_collector_as_long_as_the_table_says(
 ) -> None:
     store = SlateStore.create(str(database.folder), versionRetention="1h")
     known: dict[int, dict[bytes, bytes]] = {}
+    ours: list[int] = []
     for number in range(4):
         if number == 2:  # a client in between, whose rows are only in the WAL
             with client_factory() as client:
@@ -106,6 +107,7 @@ def test_versions_survive_its_collector_as_long_as_the_table_says(
                 client.flush_wal()
         before = our_pairs(database)
         version = store.write(pa.table({"key": [b"a", b"%d" % number], "value": [b"%d" % number] * 2}))
+        ours.append(version)
         known[version] = our_pairs(database)
         known[max(set(kept_versions(database)) - {version})] = before
     with client_factory(COMPACTING) as client:
@@ -117,7 +119,11 @@ def test_versions_survive_its_collector_as_long_as_the_table_says(
     collect_garbage(database)
     assert pairs(database) == our_pairs(database) == rows
     kept = kept_versions(database)
+    assert set(kept) <= set(store.detail().versions) >= {facts.version for facts in store.history()}
     assert len(known) == 6  # the empty table, our versions, and that of the client's rows
+    times = {facts.version: facts.committed_ms for facts in store.history()}
+    for version in ours:
+        assert our_pairs(database, timestampAsOf=times[version]) == known[version]
     for version, then in known.items():
         assert our_pairs(database, versionAsOf=version) == pairs(database, kept[version]) == then
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
 from slatespark.table.records import CommitRecord, fetch_commit_records
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, list_manifests
 from slatespark.table.stores import TableStores
 
 
@@ -37,7 +37,7 @@ class KeptVersions:
     def __init__(self, stores: TableStores) -> None:
         latest_id, latest = fetch_latest_manifest(stores)
         self._stores = stores
-        self.numbers = [number for number in manifest_log(stores).numbers() if number < latest_id] + [latest_id]
+        self.numbers = [number for number in list_manifests(stores) if number < latest_id] + [latest_id]
         self._manifests = {latest_id: latest}
         self._records: dict[int, CommitRecord] | None = None
         self._times_ms: list[int] | None = None

@@ -20,7 +20,7 @@ from slatespark.table.history.kept_versions import order_times
 from slatespark.table.history.version_changes import VersionChange, compare_versions
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import CommitRecord, fetch_commit_records
-from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
+from slatespark.table.snapshot import fetch_latest_manifest, list_manifests, manifest_log
 from slatespark.table.stores import TableStores
 
 _TOGETHER: Final = 32  # manifests that are read at the same time
@@ -71,7 +71,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     TableNotFoundError, UnavailableError
     """
     log = manifest_log(stores)
-    numbers = log.numbers()
+    numbers = list_manifests(stores)
     if not numbers:
         fetch_latest_manifest(stores)  # says that there is no table
     chosen = numbers[-limit:] if limit else [] if limit == 0 else numbers
