@@ -324,6 +324,8 @@ def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None
     assert last.timestamp.year >= 2024
     files = table.files().collect()
     assert sum(row.rows for row in files) == 3
+    assert [(row.features, row.propertiesVersion) for row in files][-1] == (["create_ts", "ttl"], 1)
+    assert (last.engine, last.files, last.filesRemoved) == ("slatespark", 1, 0)
     expiry = max(row.maxExpireTs for row in files if row.maxExpireTs) - dt.datetime.now()  # noqa: DTZ005, TID251
     assert 88 <= expiry.days <= 91
     assert table.runs().count() == len({row.layer for row in files})
