@@ -563,6 +563,7 @@ class _Commit:
             files={str(file.handle.id): record_file(file.handle, file.properties) for file in change.files},
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
+            delete_rate=self.job.delete_rate,
             replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
         )
 
