@@ -228,6 +228,7 @@ class SlateTable:
         """Write rows in one commit: Spark partitions them by ranges of the key and sorts them, so no two files overlap.
 
         Of several rows of one key the later one is kept, or the one with the highest `sequenceColumn`.
+        On a history table `timestampColumn` says the time of each row, and all versions of a key are kept.
 
         Parameters
         ----------
@@ -245,6 +246,16 @@ class SlateTable:
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         with own_errors():
             self._save(sort_for_load(df, self._key_columns()), mode, writeOptions)
+
+    def ingest(self, paths: Sequence[str] | str, **writeOptions: Any) -> None:
+        """Make files of `SstWriter` visible in one commit, without a Spark job; as `SlateStore.ingest`.
+
+        Parameters
+        ----------
+        paths : local paths or URLs of the files
+        writeOptions : those that `SlateStore.ingest` takes
+        """
+        self._store.ingest(paths, **writeOptions)
 
     def delete(self, condition: Expression | None = None, **writeOptions: Any) -> None:
         """Delete the rows for which a condition is true, in one commit; without one, all rows.

@@ -267,7 +267,7 @@ class SlateStore:
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
         return _version(record, latest_id)
 
-    def ingest(self, paths: Sequence[str], **options: Any) -> int:
+    def ingest(self, paths: Sequence[str] | str, **options: Any) -> int:
         """Make files of `SstWriter` visible in one commit, and return the version that shows them.
 
         Their rows become the newest ones of their keys, as if they were written now; on history tables rows with times
