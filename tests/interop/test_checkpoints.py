@@ -122,7 +122,7 @@ def test_versions_survive_its_collector_as_long_as_the_table_says(
     assert set(kept) <= set(store.detail().versions) >= {facts.version for facts in store.history()}
     assert len(known) == 6  # the empty table, our versions, and that of the client's rows
     times = {facts.version: facts.committed_ms for facts in store.history()}
-    for version in ours:
+    for version in (ours[0], ours[2], ours[3]):  # when the client replaced ours[1], nobody knows
         assert our_pairs(database, timestampAsOf=times[version]) == known[version]
     for version, then in known.items():
         assert our_pairs(database, versionAsOf=version) == pairs(database, kept[version]) == then
