@@ -31,6 +31,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_
 from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.wanted import Wanted
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import open_stores
@@ -76,12 +77,16 @@ def _rows(objects: list[str], wanted: Wanted) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
 
-_PASSING = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": pa.timestamp("us", "UTC")}
+_INSTANT = pa.timestamp("us", "UTC")
+_PASSING = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": _INSTANT}
 
 
 def wanted_columns(codec: RowCodec, options: dict[str, Any], *, adds_columns: bool, as_text: bool) -> Wanted:
     """Return the columns that rows for a table have, with those that options name and that are not stored."""
     types = {str(options[name]): kind for name, kind in _PASSING.items() if options.get(name) is not None}
+    times = options.get("timestampColumn")
+    if times is not None and find_name(codec.schema, str(times)) is None:  # a table of bytes has no such column
+        types[str(times)] = _INSTANT
     return Wanted(codec.schema, types, adds_columns=adds_columns, as_text=as_text)
 
 
