@@ -36,6 +36,7 @@ from slatespark.table.history.resolution import Resolution
 from slatespark.table.history.sequences import SequenceMatch
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.read.reader import check_history
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
@@ -212,6 +213,7 @@ class SlateTable:
         OptionError
             When the table has no history.
         """
+        check_history(self._store.url, self._store.definition)
         return self._load({**readOptions, "readVersions": "intervals"})
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:

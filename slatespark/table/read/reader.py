@@ -240,15 +240,20 @@ def _settings(
     )
 
 
-def _validity(
-    stores: TableStores, snapshot: Snapshot, definition: TableDefinition, options: ReadOptions
-) -> ValiditySettings:
+def check_history(url: str, definition: TableDefinition) -> None:
+    """Raise `OptionError` where rows have no intervals."""
     if not definition.has_history:
         raise OptionError(
-            f"readVersions=intervals: {stores.url} is no history table.",
+            f"readVersions=intervals: {url} is no history table.",
             why="Other tables keep older versions only by chance.",
             todo="Create the table with history=true.",
         )
+
+
+def _validity(
+    stores: TableStores, snapshot: Snapshot, definition: TableDefinition, options: ReadOptions
+) -> ValiditySettings:
+    check_history(stores.url, definition)
     return ValiditySettings(
         now_ms=snapshot.now_ms,
         ends_by_expiry=not options.include_expired,

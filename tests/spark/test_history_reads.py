@@ -1,0 +1,60 @@
+"""History tables read, trimmed and cut through SlateTable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from slatespark import OptionError, SlateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id BIGINT, price BIGINT, since TIMESTAMP"
+
+
+def at(day: int) -> datetime:
+    return datetime(2026, 1, day, tzinfo=UTC)
+
+
+def test_intervals_floors_trims_and_ranges(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, str(tmp_path / "t"), SCHEMA, "id", history=True)
+    rows = [(1, 10, at(1)), (1, 11, at(3)), (2, 20, at(2)), (1, 12, at(5))]
+    table.write(spark.createDataFrame(rows, SCHEMA), timestampColumn="since")
+    versions = table.versions()
+    assert versions.columns == ["id", "price", "since", "_valid_from", "_valid_to", "_is_current"]
+    shown = versions.orderBy("id", "_valid_from").select("price", "_valid_from", "_valid_to", "_is_current").collect()
+    local = [
+        row.asDict() for row in spark.createDataFrame([(at(day),) for day in (1, 2, 3, 5)], "t TIMESTAMP").collect()
+    ]
+    first, second, third, fifth = (row["t"] for row in local)
+    assert [tuple(row) for row in shown] == [
+        (10, first, third, False),
+        (11, third, fifth, False),
+        (12, fifth, None, True),
+        (20, second, None, True),
+    ]
+    then = table.versions(filter="_valid_from <= '2026-01-04' AND id = 1", columns="price,_is_current")
+    assert sorted(then.collect()) == [(10, False), (11, False)]
+    assert [
+        tuple(row) for row in table.versions(timestampAsOf=at(4)).where("_is_current").select("price").collect()
+    ] == [
+        (11,),
+        (20,),
+    ]
+    table.deleteRange("id >= 2", at(6))
+    assert table.toDF().count() == 1
+    table.setHistoryFloor(at(3))
+    with pytest.raises(AnalysisException, match=r"HistoryTrimmedError: .* 2026-01-03T00"):
+        table.toDF(timestampAsOf=at(2)).count()
+    table.trimHistory(at(4))
+    assert sorted(table.toDF(columns=["id", "price"]).collect()) == [(1, 11), (2, 20)]
+    plain = SlateTable.create(spark, str(tmp_path / "plain"), SCHEMA, "id")
+    with pytest.raises(OptionError, match="no history table"):
+        plain.versions()
