@@ -303,7 +303,7 @@ class _Reaping:
 
     def _gather(self, state: _State, scans: Sequence[Scan]) -> Batch:
         """Return what gets tombstones in this pass."""
-        batch, window_bytes = Batch(), self.survey.window_bytes
+        batch, window_bytes = Batch(self.batch_rows), min(self.survey.window_bytes, self.batch_bytes)
         search = Search(
             stores=self.stores,
             layers=state.layers,
@@ -312,7 +312,7 @@ class _Reaping:
             now_ms=state.now_ms,
             retired_ms=state.retired_ms,
             buffer_bytes=self.options.write_buffer_bytes,
-            window_bytes=window_bytes,
+            window_bytes=self.survey.window_bytes,
         )
         for found in search.in_wal(self.batch_rows):
             batch.add(found)
@@ -322,8 +322,8 @@ class _Reaping:
             reached = self.looked_at.get(part, 0)
             reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
             for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
-                for found in search.in_window(view, window):
-                    batch.add(found)
+                if not all(batch.add(found) for found in search.in_window(view, window)):
+                    return batch  # what is left of the window is found again by the next pass
                 young_ms = earliest_young(window.rows, window.low, window.high, state.retired_ms)
                 if young_ms is not None:
                     self._note_young(part, young_ms)

@@ -28,22 +28,28 @@ class Batch:
 
     Attributes
     ----------
+    max_rows : how many there may be
     rows, stored_bytes : how many keys, and what their newest versions take
     read_bytes : of the blocks looked at
     reached : number of the first block not looked at, by view
     """
 
+    max_rows: int
     keys: list[RowColumns] = field(default_factory=list)
     rows: int = 0
     stored_bytes: int = 0
     read_bytes: int = 0
     reached: dict[FileSlice, int] = field(default_factory=dict)
 
-    def add(self, found: RetiredKeys) -> None:
-        """Add keys, in any order, perhaps again."""
-        self.keys.append(found.rows)
-        self.rows += len(found.rows)
-        self.stored_bytes += found.stored_bytes
+    def add(self, found: RetiredKeys) -> bool:
+        """Add keys, in any order, perhaps again; False if not all of them go in."""
+        count, room = len(found.rows), self.max_rows - self.rows
+        rows = found.rows if count <= room else take_rows([found.rows], np.arange(room, dtype=np.int64))
+        if len(rows):
+            self.keys.append(rows)
+            self.rows += len(rows)
+            self.stored_bytes += found.stored_bytes * len(rows) // count
+        return count <= room
 
     def tombstones(self) -> RowColumns:
         """Return them in key order, each key once, without sequence number and times."""
