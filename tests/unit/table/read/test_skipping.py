@@ -297,6 +297,20 @@ def test_one_row_of_a_snapshot_of_the_past_needs_one_file() -> None:
     assert (keys_of(store, seqAsOf=1), read_files(store, clock, seqAsOf=1)) == (b"abc", 1)
 
 
+def test_files_of_later_timestamps_are_not_read_for_an_earlier_instant() -> None:
+    clock = FakeClock(START_MS)
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("ts", pa.int64())])
+    store = SlateStore.create(f"memory://skipping-{next(_names)}", schema, "id", clock=clock, history=True)
+    for ts in (1000, 2000, 3000):
+        store.write(pa.table({"id": [1, 2], "ts": [ts, ts]}, schema=schema), timestampColumn="ts")
+        clock.advance(10)
+    for instant, shown, files in ((1000, 1000, 1), (1999, 1000, 1), (2000, 2000, 2), (3000, 3000, 3)):
+        assert store.scan(timestampAsOf=instant).read_all()["ts"].to_pylist() == [shown, shown]
+        assert read_files(store, clock, timestampAsOf=instant) == files
+    first = store.scan(readVersions="intervals", filter="_seq = 1").read_all()
+    assert first["_is_current"].to_pylist() == [False, False]  # what ended them is read, though no filter passes it
+
+
 # --- random tables --------------------------------------------------------------------------------------------------
 
 
