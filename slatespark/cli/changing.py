@@ -103,6 +103,10 @@ def delete(
         ),
     ] = None,
     where: Where = None,
+    by_range: Annotated[
+        bool,
+        typer.Option("--range", help="With --where on leading key columns: cut that interval out, looking at no row."),
+    ] = False,
     option: WriteOption = None,
     wal_path: WalPath = None,
     storage: Storage = None,
@@ -110,10 +114,15 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete the row of one key, whether there is one or not; with --where, all rows like that."""
-    if bool(key) == (where is not None):
+    if by_range and key:
+        raise OptionError("delete --range takes no key as argument.", todo="Give --where.")
+    if not by_range and bool(key) == (where is not None):
         raise OptionError("delete takes a key as arguments, or --where.", todo="Give one of them.")
     options = write_options(table, {}, option)
     store = open_store(table, storage=storage, wal_path=wal_path)
+    if by_range:
+        show_commit(store.deleteRange(where, **options), None, as_json=as_json, verb="Deleted")
+        return
     if where is not None:
         _delete_where(store, where, options, as_json=as_json)
         return
