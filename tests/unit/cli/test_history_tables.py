@@ -30,4 +30,4 @@ def test_a_table_of_bytes_takes_the_time_beside_them(tmp_path: Path) -> None:
     row = json.dumps({"key": "k", "value": "v", "at": "2020-01-01T00:00:00Z"})
     done("put", table, row, "--text", "--option", "timestampColumn=at")
     [shown] = rows(table, "--text", "--metadata")
-    assert (shown["value"], shown["_create_ts"][:10]) == ("v", "2020-01-01")
+    assert (shown["value"], shown["created"][:10]) == ("v", "2020-01-01")
