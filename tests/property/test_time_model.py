@@ -412,4 +412,4 @@ def _with_ttl(write: Write, ttl: Ttl) -> Write:
 
 @pytest.mark.slow
 def test_any_instant_shows_what_the_model_says() -> None:
-    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=10, stateful_step_count=12))
+    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=8, stateful_step_count=12))

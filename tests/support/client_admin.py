@@ -57,6 +57,12 @@ def delete_checkpoint(location: Location, checkpoint_id: str) -> None:
     _admin(location, lambda admin: admin.delete_checkpoint(checkpoint_id))
 
 
+def list_checkpoints(location: Location) -> list[CheckpointHandle]:
+    """All checkpoints, in no order."""
+    points = _admin(location, lambda admin: admin.list_checkpoints(None))
+    return [CheckpointHandle(point.id, point.manifest_id) for point in points]
+
+
 def collect_garbage(location: Location, *, min_age_ms: int = 0) -> None:
     """Run the client's garbage collector once, on every kind of object."""
     folder = uniffi.GarbageCollectorDirectoryOptions(min_age_ms=min_age_ms, dry_run=False)
