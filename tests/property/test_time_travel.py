@@ -175,14 +175,14 @@ class TravelMachine(RuleBasedStateMachine):
         self.close_client()
         collect_garbage(self.location)
 
-    @rule(data=st.data(), drawn=changes)
-    def clone(self, data: st.DataObject, drawn: dict[bytes, str]) -> None:
+    @rule(data=st.data(), drawn=changes, newest=st.booleans())
+    def clone(self, data: st.DataObject, drawn: dict[bytes, str], newest: bool) -> None:
         """Make a clone, and write to it: the parent does not change."""
         self.number += 1
         target = Location(f"clone{self.number}", directory=self.folder)
         what: dict[str, Any] = {}
         rows = dict(self.rows)
-        if self.named and data.draw(st.booleans()):
+        if self.named and not newest:
             name = data.draw(st.sampled_from(sorted(self.named)))
             what, rows = {"checkpoint": name}, self.named[name]
         clone = self.store.clone(str(target.folder), **what)
