@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from uuid import UUID
 
 import flatbuffers
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from slatespark.errors import CorruptDataError
 from slatespark.format import verifier
 from slatespark.format._generated import Checkpoint, ExternalDb, WorkerSpec
+from slatespark.format.tables import put_offsets, put_ulid, put_uuid
+from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
 from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, ULID, WORKER_SPEC
 
@@ -141,3 +144,39 @@ def test_shared_parts_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifier, "MAX_TABLES", 500)
     with pytest.raises(CorruptDataError, match="more than 500 tables"):
         verify(data, EXTERNAL_DB, what="it")
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_tables_that_share_a_vtable_are_each_inside_the_buffer(backwards: bool) -> None:
+    builder = flatbuffers.Builder(64)
+    ids = [put_ulid(builder, Ulid(number)) for number in (1 << 70, 1 << 80, 1 << 90)]
+    path, source = builder.CreateString("p"), put_uuid(builder, UUID(int=1))
+    numbers = put_offsets(builder, ids[::-1] if backwards else ids)
+    ExternalDb.Start(builder)
+    ExternalDb.AddPath(builder, path)
+    ExternalDb.AddSourceCheckpointId(builder, source)
+    ExternalDb.AddSstIds(builder, numbers)
+    builder.Finish(ExternalDb.End(builder))
+    data = bytes(builder.Output())
+    verify(data, EXTERNAL_DB, what="it")
+    for lost in (4, 8, 12):  # of the table that lies last, whichever is looked at first
+        with pytest.raises(CorruptDataError, match="lie outside"):
+            verify(data[:-lost], EXTERNAL_DB, what="it")
+
+
+def test_tables_that_share_a_vtable_are_each_aligned() -> None:
+    """Root at 16, a vector of two tables at 24; all have the vtable at 4, which puts the one field at 4."""
+    pair = Table("Pair", (Slot("items", 4, Kind.TABLES, target=ULID),))
+    root = struct.pack("<I", 16) + struct.pack("<HHH", 6, 12, 4) + bytes(6) + struct.pack("<iI", 12, 4)
+
+    def holding(second: int) -> bytes:
+        vector = struct.pack("<III", 2, 36 - 28, second - 32)  # at 24
+        tables = {36: struct.pack("<iQ", 36 - 4, 7), second: struct.pack("<iQ", second - 4, 8)}
+        data = bytearray(root + vector + bytes(40))
+        for at, table in tables.items():
+            data[at : at + len(table)] = table
+        return bytes(data)
+
+    verify(holding(52), pair, what="it")
+    with pytest.raises(CorruptDataError, match="not a multiple of 8"):
+        verify(holding(56), pair, what="it")
