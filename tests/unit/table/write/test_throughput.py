@@ -10,6 +10,7 @@ import pytest
 
 from slatespark import OptionError, SlateStore
 from slatespark.format.paths import COMPACTED_DIR
+from slatespark.option_values import AUTO_THROUGHPUT
 from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
@@ -233,3 +234,21 @@ def test_values(given: Any, expected: int) -> None:
 def test_what_is_no_rate(given: Any) -> None:
     with pytest.raises(OptionError, match=r"throughputMBPerSec: .* is not acceptable"):
         WriteOptions.parse({"path": "p", "throughputMBPerSec": given})
+
+
+def test_a_reap_leaves_the_rate_that_auto_goes_by() -> None:
+    clock = FakeClock(NOW_MS)
+    store = new_store(clock)
+    store.write(rows(0, 1000))
+    store.setProperties(retention="1h")
+    clock.advance(2 * 3_600_000)
+    objects = open_stores(store.url, storage={}).main
+    assert resolve_throughput(objects, AUTO_THROUGHPUT) is None
+    report = store.reap()
+    assert (report.files_dropped, report.passes) == (1, 1)
+    rate = resolve_throughput(objects, AUTO_THROUGHPUT)
+    found = fetch_commit_record(objects, report.version)
+    assert found is not None
+    assert rate == found.delete_rate == report.bytes * 1000, "no time passed, which counts as a millisecond"
+    store.write(rows(1000, 1000))
+    assert resolve_throughput(objects, AUTO_THROUGHPUT) == rate, "of the last reap, not of the last commit"
