@@ -50,6 +50,7 @@ class Versions(StrEnum):
 
     LATEST = "latest"
     ALL = "all"
+    INTERVALS = "intervals"
 
 
 @app.command()
@@ -63,7 +64,9 @@ def scan(
     end: Annotated[str | None, typer.Option(metavar="KEY", help="Raw tables: end of the keys, exclusive.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, metavar="ROWS", help="Stop after so many rows.")] = None,
     desc: Annotated[bool, typer.Option("--desc", help="Highest key first.")] = False,
-    versions: Annotated[Versions, typer.Option(help="Show each row's latest version, or all.")] = Versions.LATEST,
+    versions: Annotated[
+        Versions, typer.Option(help="Show each row's latest version, all, or when each was valid.")
+    ] = Versions.LATEST,
     metadata: Metadata = False,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,

@@ -91,6 +91,8 @@ def test_trim_and_undo(tmp_path: Path) -> None:
         done("trim", table, "--after", "1970-01-01T00:00:01") == "Trimmed; version 5. To undo it, restore version 4.\n"
     )
     assert store.get(b"a") == {"key": b"a", "value": b"old"}
+    [valid] = rows(table, "--versions", "intervals")
+    assert (valid["_valid_to"], valid["_is_current"]) == (None, True)
     assert done("trim", table, "--after", "2000") == "There is nothing later; version 5.\n"
     assert answer("trim", table, "--after", "2000") == {"version": 5, "undo": None}
     done("restore", table, "--version", "4")
