@@ -147,8 +147,7 @@ def recorded_properties(
     stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
 ) -> dict[str, SstProperties]:
     """Return what our commit records say of files, by id; parameters as for `find_recorded`."""
-    found = find_recorded(stores, wanted, limit=limit)
-    return {name: item.properties for name, item in found.items() if item.properties.is_consistent()}
+    return {name: recorded.properties for name, recorded in find_recorded(stores, wanted, limit=limit).items()}
 
 
 def _file_facts(

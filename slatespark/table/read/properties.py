@@ -44,7 +44,7 @@ class RecordedFile:
 
     def describes(self, handle: SstHandle) -> bool:
         """Tell whether this can be of the file that a manifest lists: records are objects that anybody may put."""
-        return self.stored_bytes in (None, handle.info.sections_end) and self.properties.is_consistent()
+        return self.stored_bytes in (None, handle.info.sections_end)
 
 
 # By object, with its size and time: a table that was removed and made anew has others under the same names.
@@ -113,7 +113,7 @@ def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile
 
 
 def _recorded_file(header: object) -> RecordedFile | None:
-    """Return what an entry of a record says; None if it is damaged, or of a newer release."""
+    """Return what an entry of a record says; None if it is damaged, contradicts itself, or is of a newer release."""
     if not isinstance(header, dict) or header.get("version") != VERSION:
         return None
     try:
@@ -121,4 +121,5 @@ def _recorded_file(header: object) -> RecordedFile | None:
     except CorruptDataError:
         return None
     size = header.get(STORED_BYTES)
-    return RecordedFile(properties, size if isinstance(size, int) else None)
+    found = RecordedFile(properties, size if isinstance(size, int) else None)
+    return found if properties.is_consistent() else None
