@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.harness import Result, Target
+
+_MEASURES: Final = {"seconds": "the time", "peak_bytes": "the peak memory", "written_bytes": "the bytes written"}
 
 
 def print_machine(machine: Mapping[str, Any], *, busy: bool) -> None:
@@ -77,7 +79,7 @@ def target_line(target: Target, result: Result) -> str:
     if target.at_least is not None:
         said = f"{target.alternative} is {figure:.1f} times faster than {target.against} ({between})"
         return f"{mark}: {said}; target: at least {target.at_least:g}"
-    what = {"seconds": "the time", "peak_bytes": "the peak memory"}[target.measure]
+    what = _MEASURES[target.measure]
     said = f"{target.alternative} takes {figure:.2f} times {what} of {target.against} ({between})"
     return f"{mark}: {said}; target: at most {target.at_most:g}"
 
