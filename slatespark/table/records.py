@@ -33,6 +33,15 @@ BATCH_RECORDS: Final = 100
 BATCH_BYTES: Final = 16 << 20  # a batch ends with the record that reaches it; each file takes a few hundred bytes
 
 _CHECKED: Final = {"manifest_id": int, "committed_ms": int, "operation": str, "rows": dict, "files": dict}
+_CHECKED_IF_THERE: Final = {
+    "engine": str,
+    "write_id": str,
+    "write_time_ms": int,
+    "compactor_epoch": int,
+    "removed": list,
+    "first_seq": int | None,
+    "last_seq": int | None,
+}
 _JSON: Final = ".json"
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
@@ -165,6 +174,9 @@ def _commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
     ):
         if not isinstance(content.get(name), kind):
             raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
+    for name, one_of in _CHECKED_IF_THERE.items():
+        if name in content and not isinstance(content[name], one_of):
+            raise CorruptDataError(f"commit record has {name} = {content[name]!r}.", path=path)
     try:
         known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
         replaced = tuple(tuple(bounds) for bounds in content.get("replaced", ()))
@@ -320,7 +332,7 @@ def _encode(content: Mapping[str, Any]) -> bytes:
 def _decode(path: str, data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise CorruptDataError(f"record is no JSON: {exc}.", path=path) from exc
     if not isinstance(content, dict):
         raise CorruptDataError("record is no JSON object.", path=path)

@@ -8,6 +8,7 @@ import pytest
 from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnavailableError
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.records import (
+    COMMITS_DIR,
     LEASE_LIFETIME_MS,
     CommitRecord,
     delete_lease,
@@ -70,7 +71,32 @@ def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error
     assert fetch_commit_records(store) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"manifest_id": None},
+        {"operation": 5},
+        {"files": []},
+        {"engine": None},
+        {"first_seq": "1"},
+        {"last_seq": 1.5},
+        {"removed": 5},
+        {"replaced": 5},
+        {"replaced": [5]},
+        {"compactor_epoch": None},
+        {"write_time_ms": "x"},
+    ],
+)
+def test_a_record_with_values_of_another_kind_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    store.put(path, [json.dumps({**json.loads(bytes(store.get(path))), **change}).encode()])
+    with pytest.raises(CorruptDataError, match="commit record"):
+        fetch_commit_records(store)
+    assert fetch_commit_records(store, sound_only=True) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
 def test_a_damaged_record_is_named(store: FailingStore, content: bytes) -> None:
     publish_commit_record(store, record(1))
     store.put("slatespark/commits/00000000000000000001.json", [content])
