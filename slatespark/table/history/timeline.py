@@ -74,7 +74,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     numbers = list_manifests(stores)
     if not numbers:
         fetch_latest_manifest(stores)  # says that there is no table
-    chosen = numbers[-limit:] if limit else [] if limit == 0 else numbers
+    chosen = numbers if limit is None else numbers[max(0, len(numbers) - limit) :]
     if not chosen:
         return ()
     records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
