@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.table.clock import CLOCK_END_MS
 from slatespark.table.definition import TableDefinition
 from slatespark.table.definition_json import decode_definition, encode_definition
 
@@ -55,8 +56,8 @@ class FileLabel:
                 todo="Upgrade slatespark.",
             )
         stamp_ms, has_instants = content.get("stampMs"), content.get("instants")
-        fits = stamp_ms is None or (isinstance(stamp_ms, int) and not isinstance(stamp_ms, bool))
-        if not fits or not isinstance(has_instants, bool):
+        number = isinstance(stamp_ms, int) and not isinstance(stamp_ms, bool) and 0 <= stamp_ms < CLOCK_END_MS
+        if not (number or stamp_ms is None) or not isinstance(has_instants, bool):
             raise CorruptDataError(f"The label says stampMs = {stamp_ms!r} and instants = {has_instants!r}.")
         definition = TableDefinition(**decode_definition(json.dumps(content.get("definition")).encode()))
         return cls(definition, stamp_ms if isinstance(stamp_ms, int) else None, has_instants)
