@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tempfile
 import time
@@ -19,19 +20,27 @@ from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.table.clock import SystemClock
 from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
-from tests.property.test_both_writers import ClientSession, Database, OurWrite, our_writes
-from tests.support.client import Location, ScanRow, Written
+from tests.property.test_both_writers import ClientSession, Database, OurWrite
+from tests.support.client import ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Written
 from tests.support.client_admin import collect_garbage, create_checkpoint
 from tests.support.model import Model, Version
 from tests.support.our_reads import our_rows
-from tests.support.workload import client_options, workloads
+from tests.support.workload import (
+    FAR_FUTURE_MS,
+    LONG_PAST_MS,
+    Compact,
+    FlushMemtable,
+    FlushWal,
+    Reopen,
+    Step,
+)
 
 Rows: TypeAlias = dict[bytes, list[Version]]
 
 
 @dataclass(frozen=True)
 class Collect:
-    """Versions vanish: all that the client's collector takes, or some of them."""
+    """Versions vanish: all that the client's collector takes, or some, with WAL files that nothing needs."""
 
     by_client: bool
     every: int
@@ -39,10 +48,19 @@ class Collect:
 
 @dataclass(frozen=True)
 class Pin:
-    """A checkpoint of the newest version."""
+    """A checkpoint of the newest state, by the client or by us."""
+
+    by_client: bool
 
 
-Turn: TypeAlias = OurWrite | ClientSession | Collect | Pin
+@dataclass(frozen=True)
+class Restore:
+    """An earlier version becomes the newest one."""
+
+    place: int
+
+
+Turn: TypeAlias = OurWrite | ClientSession | Collect | Pin | Restore
 
 
 @dataclass(slots=True)
@@ -60,9 +78,11 @@ class RecordingModel(Model):
         self.seqs.append(seq)
         self.states.append(copy.deepcopy(dict(self.versions)))
 
+    def state(self, seq: int) -> Rows:
+        return self.states[bisect_right(self.seqs, seq) - 1]
+
     def as_of(self, seq: int, now_ms: int) -> list[ScanRow]:
-        state = self.states[bisect_right(self.seqs, seq) - 1]
-        return Model(versions=defaultdict(list, state)).visible(now_ms)
+        return Model(versions=defaultdict(list, self.state(seq))).visible(now_ms)
 
 
 class Past(Database):
@@ -72,7 +92,8 @@ class Past(Database):
         super().__init__(location, url, storage)
         self.history = RecordingModel()
         self.model = self.history
-        self.seen: list[tuple[int, int, int]] = []  # instants at which nothing waited in the WAL: time, version, seq
+        self.seen: list[tuple[int, int]] = []  # an instant, and the last sequence number of the newest version then
+        self.collected = False
 
     def take(self, turn: Turn) -> None:
         match turn:
@@ -85,15 +106,32 @@ class Past(Database):
             case Collect():
                 self.close_client()
                 self.collect(turn)
-            case Pin():
+            case Pin(by_client=True):
                 create_checkpoint(self.location)
-        version, manifest = fetch_latest_manifest(self.store._stores)
-        if manifest.last_l0_seq >= self.history.seqs[-1]:
+            case Pin():
+                self.store.createCheckpoint()
+            case Restore():
+                self.close_client()
+                self.restore(turn)
+        if self.open_client is None:  # one that is open publishes versions whenever it likes
+            version = fetch_latest_manifest(self.store._stores)[0]
             time.sleep(0.002)  # time goes on after the commit, and before the next one
-            self.seen.append((SystemClock().now_ms(), version, manifest.last_l0_seq))
+            self.seen.append((SystemClock().now_ms(), self.store.resolve(versionAsOf=version).seq))
             time.sleep(0.002)
 
+    def restore(self, turn: Restore) -> None:
+        kept = manifest_log(self.store._stores).numbers()
+        version = kept[turn.place % len(kept)]
+        try:
+            seq = self.store.resolve(versionAsOf=version).seq
+            self.store.restoreToVersion(version, ifClientActive="fence")
+        except HistoryTrimmedError:  # collected, WAL files or others
+            return
+        self.history.versions = defaultdict(list, copy.deepcopy(self.history.state(seq)))
+        self.history.remember(fetch_latest_manifest(self.store._stores)[1].last_l0_seq)
+
     def collect(self, turn: Collect) -> None:
+        self.collected = True
         if turn.by_client:
             collect_garbage(self.location)
             return
@@ -113,9 +151,16 @@ class Past(Database):
         ends = {fetch_manifest(stores, number).last_l0_seq for number in kept}
         for seq in sorted({*self.history.seqs, *(seq + 1 for seq in self.history.seqs)}):
             self.compare(seq, seq in ends, now=present_ms, seqAsOf=seq)
-        for time_ms, version, seq in self.seen:
-            self.compare(seq, version in kept, timestampAsOf=time_ms)
-            self.compare(seq, version in kept, versionAsOf=version)
+        for time_ms, seq in self.seen:
+            self.compare(seq, not self.collected, timestampAsOf=time_ms)
+        for version in kept:
+            self.compare(self.end_of(version), not self.collected, versionAsOf=version)
+
+    def end_of(self, version: int) -> int:
+        """Return the last sequence number of a version that exists; 0 where its WAL files do not."""
+        with contextlib.suppress(HistoryTrimmedError):
+            return self.store.resolve(versionAsOf=version).seq
+        return 0
 
     def compare(self, seq: int, answerable: bool, **options: Any) -> None:
         """Compare a read with what the model was at a sequence number."""
@@ -133,16 +178,38 @@ class Past(Database):
             assert found == self.history.as_of(seq, now_ms)
 
 
+KEYS = (b"a", b"b", b"c")  # so few that a flush has versions of one key to merge
+TTLS = (None, Ttl(), Ttl(after_ms=1), Ttl(after_ms=30), Ttl(at_ms=LONG_PAST_MS), Ttl(at_ms=FAR_FUTURE_MS))
+
+
+def steps() -> st.SearchStrategy[Step]:
+    """A step of the client; most are writes."""
+    key, value, ttl = st.sampled_from(KEYS), st.binary(max_size=3), st.sampled_from(TTLS)
+    put, merge = st.builds(Put, key, value, ttl), st.builds(Merge, key, value, ttl)
+    flush = st.one_of(st.builds(FlushWal), st.builds(FlushMemtable), st.builds(Compact))
+    return st.one_of(put, put, put, st.builds(Delete, key), merge, flush, st.builds(Reopen, st.booleans()))
+
+
 def turns() -> st.SearchStrategy[Turn]:
+    row = st.tuples(st.sampled_from(["put", "put", "delete", "merge"]), st.sampled_from(KEYS), st.binary(max_size=3))
+    write = st.builds(
+        OurWrite,
+        rows=st.lists(row, max_size=4).map(tuple),
+        ttl_ms=st.sampled_from([None, 0, 1, 30, FAR_FUTURE_MS]),
+        overwrite=st.sampled_from([False, False, False, True]),
+        options=st.just({}),
+    )
     session = st.builds(
         ClientSession,
-        options=client_options(),
-        workload=workloads(max_steps=10, past_ttl=True).map(tuple),
+        options=st.builds(ClientOptions, wal=st.sampled_from([True, True, False]), compactor=st.just(True)),
+        workload=st.lists(steps(), min_size=1, max_size=10).map(tuple),
         flush=st.booleans(),
         stays_open=st.booleans(),
     )
     collect = st.builds(Collect, by_client=st.booleans(), every=st.integers(1, 3))
-    return st.one_of(our_writes(), our_writes(), session, session, collect, st.builds(Pin))
+    restore = st.builds(Restore, place=st.integers(0, 100))
+    pin = st.builds(Pin, by_client=st.booleans())
+    return st.one_of(write, write, write, session, session, session, collect, pin, restore)
 
 
 @pytest.mark.slow
