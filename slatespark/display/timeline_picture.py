@@ -7,7 +7,7 @@ version replaced is marked, also where it put no row. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,8 +115,7 @@ def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[
 class _Axis:
     """Where the bounds of intervals lie."""
 
-    edges: tuple[bytes | None, ...]
-    places: tuple[float, ...]
+    places: Mapping[bytes | None, float]  # ascending
 
     @classmethod
     def of(cls, intervals: Sequence[TimelineInterval]) -> _Axis:
@@ -126,25 +125,24 @@ class _Axis:
             edges.append(None)
         pieces = len(edges) - 1
         if pieces < 1:
-            return cls(tuple(edges), (0.0,) * len(edges))
+            return cls(dict.fromkeys(edges, 0.0))
         distances = key_distances(edges)
         widths = EVEN_SHARE / pieces + (1 - EVEN_SHARE) * distances / distances.sum()
-        return cls(tuple(edges), (0.0, *np.cumsum(widths).round(9).tolist()))
+        return cls(dict(zip(edges, [0.0, *np.cumsum(widths).round(9).tolist()], strict=True)))
 
     def place(self, edge: bytes | None) -> float:
         """Return where a bound lies; one that is none of the axis lies at its nearest end."""
-        if edge in self.edges:
-            return self.places[self.edges.index(edge)]
-        return 0.0 if edge == b"" else 1.0
+        return self.places.get(edge, 0.0 if edge == b"" else 1.0)
 
     def ticks(self, timeline: KeyTimeline) -> tuple[Tick, ...]:
         """Return the keys to write below the axis: the first, the last, and the nearest to even places."""
-        names = KeyNames(timeline.codec, self.edges)
-        wanted = np.linspace(0, 1, TICKS) if self.edges else ()
-        chosen = sorted({int(np.abs(np.array(self.places) - place).argmin()) for place in wanted})
+        edges, places = list(self.places), np.array([*self.places.values()])
+        wanted = np.linspace(0, 1, TICKS) if edges else ()
+        chosen = sorted({int(np.abs(places - place).argmin()) for place in wanted})
+        names = KeyNames(timeline.codec, [edges[at] for at in chosen])
         found = []
         for at in chosen:
-            edge = self.edges[at]
+            edge = edges[at]
             name = names.last(edge).removeprefix("below ") if edge is None or at else names.first(edge)
-            found.append(Tick(self.places[at], name))
+            found.append(Tick(float(places[at]), name))
         return tuple(found)

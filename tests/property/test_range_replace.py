@@ -78,6 +78,7 @@ def test_intervals_are_replaced_for_both(drawn: list[Turn], is_clone: bool) -> N
                 database.take_turn(turn)
                 database.check()
             database.check_points()
+            database.check_timeline()
             database.compact_and_check()
         finally:
             database.close_client()
@@ -127,6 +128,16 @@ class ReplacedDatabase(Database):
     def forget(self, replaced: KeyRange) -> None:
         for key in [key for key in self.model.versions if replaced.contains(key)]:
             del self.model.versions[key]
+
+    def check_timeline(self) -> None:
+        """Every row lies in an interval that shows a file, unless the WAL alone has it; nothing is shown of others."""
+        timeline = self.store.timeline()
+        shown = [item for item in timeline.intervals if any(file.is_visible for file in item.files)]
+        assert [item.start for item in timeline.intervals] == sorted({item.start for item in timeline.intervals})
+        for row in our_rows(self.store, now=NOW_MS) if not timeline.wal_files else ():
+            assert any(KeyRange(item.start, item.end).contains(row.key) for item in shown), row.key
+        assert timeline.version == self.store.resolve().version
+        assert not self.store.verify().has_damage
 
     def check_points(self) -> None:
         """Ask both for keys one by one: of those that are there, and of those that were."""
