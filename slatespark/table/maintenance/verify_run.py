@@ -16,8 +16,10 @@ from slatespark.format.paths import (
 )
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
+from slatespark.table.definition import resolve_definition
 from slatespark.table.maintenance.findings import Findings, VerifyReport
 from slatespark.table.maintenance.verify_files import FileCheck, ProgressListener
+from slatespark.table.maintenance.verify_history import check_time_order
 from slatespark.table.maintenance.verify_layers import Pair, check_layer_order, layers_of, overlapping_pairs
 from slatespark.table.maintenance.verify_logs import check_compactions, fetch_boundary
 from slatespark.table.maintenance.verify_plan import (
@@ -83,6 +85,7 @@ class _Verification:
             self._check_manifests(versions, numbers)
             self.files.run(versions)
             self._check_layers(versions)
+            self._check_times(versions[-1])
             self._settle_lost(versions[-1].number)
         newest = versions[-1].manifest if versions else None
         check_compactions(self.stores, newest, self.findings, all_versions=self.all_versions)
@@ -227,6 +230,23 @@ class _Verification:
                 layers = layers_of(version.layers, (part for pair in new_pairs for part in pair))
                 url = self._url(manifest_path(version.number))
                 check_layer_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+
+    def _check_times(self, newest: Version) -> None:
+        """Compare the order of versions with that of their times, on a history table."""
+        try:
+            definition = resolve_definition(self.stores, newest.manifest)
+        except SlateError:  # whoever reads the table is told
+            return
+        if definition.has_history:
+            self.progress("order of times", 0, 0)
+            sound = (
+                part
+                for layer in newest.layers
+                for part in layer.slices
+                if part.file not in self.files.unsound and part.file.id not in self.files.unreachable
+            )
+            layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
+            check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
 
     def _settle_lost(self, newest_number: int) -> None:
         """Note missing objects as damage, unless the table moved on meanwhile and its collector may have taken them."""
