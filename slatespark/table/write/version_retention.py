@@ -67,13 +67,20 @@ class Replaced:
         )
 
 
-def find_replaced(stores: TableStores, number: int, latest: Manifest) -> int:
+def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
     """Return the version that brought what the newest one shows: not those that only changed checkpoints or epochs.
 
-    Parameters
-    ----------
-    number, latest : the newest version
+    It is the newest one itself where nothing keeps that one: a collector may take it at any moment, and a checkpoint
+    that points at nothing would stop all collection (spec 12.9).
     """
+    pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
+    if not pinned:
+        return latest_id
+    number = _first_with_content(stores, latest_id, latest)
+    return number if number in pinned else latest_id
+
+
+def _first_with_content(stores: TableStores, number: int, latest: Manifest) -> int:
     for _ in range(_MAX_STEPS):
         try:
             if number <= 1 or fetch_commit_record(stores.main, number) is not None:

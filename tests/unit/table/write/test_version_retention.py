@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import pyarrow as pa
@@ -153,6 +154,7 @@ def test_versions_that_changed_no_row_are_passed_over() -> None:
     delete_checkpoint(table.stores, table.clock, "x")
     number, latest = fetch_latest_manifest(table.stores)
     assert (number, find_replaced(table.stores, number, latest)) == (first + 2, first)
+    assert find_replaced(table.stores, number, replace(latest, checkpoints=())) == number  # nothing keeps the first
     second = table.write("b")
     assert set(table.kept()) == {1, first, second}
 
@@ -184,7 +186,7 @@ def test_a_restore_is_kept_undoable_in_any_table() -> None:
     made = table.store.restoreToVersion(first)
     assert table.kept() == {
         first: NOW_S + 7200,
-        second: NOW_S + UNDO_LIFETIME_MS // 1000,
+        second + 1: NOW_S + UNDO_LIFETIME_MS // 1000,  # with the checkpoint on the first one
         made - 1: NOW_S + UNDO_LIFETIME_MS // 1000,
     }
     assert (table.name(made), table.name(made - 1)) == ("a", "b")
