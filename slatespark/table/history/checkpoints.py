@@ -99,7 +99,7 @@ def create_checkpoint(
         When the version, or a file of it, was collected.
     """
     if name is not None:
-        _refuse_reserved(name)
+        _check_name(name)
     return add_checkpoint(stores, clock, name=name, lifetime_ms=lifetime_ms, manifest_id=manifest_id)
 
 
@@ -330,13 +330,18 @@ def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint
     fetch_manifest(stores, point.manifest_id)  # says that it is gone
 
 
-def _refuse_reserved(name: str) -> None:
+def _check_name(name: str) -> None:
+    """Refuse names that are ours to give, or that no manifest can hold."""
     if name.startswith(OWN_NAMES):
         raise InvalidRequestError(
             f"The checkpoint name {name!r} is not acceptable.",
             why=f"Names that begin with {OWN_NAMES} are given by slatespark itself.",
             todo="Choose another name.",
         )
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidRequestError(f"The checkpoint name {name!r} is no Unicode text.", todo="Choose another.") from exc
 
 
 def _refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:

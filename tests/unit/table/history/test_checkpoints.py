@@ -135,6 +135,9 @@ def test_a_name_is_given_once(place: Place) -> None:
     assert [str(point.id) for point in place.points()] == [made.id]
     with pytest.raises(InvalidRequestError, match="given by slatespark itself"):
         create_checkpoint(place.stores, place.clock, name="slatespark/mine")
+    with pytest.raises(InvalidRequestError, match="no Unicode text"):
+        create_checkpoint(place.stores, place.clock, name="half \ud800")
+    assert create_checkpoint(place.stores, place.clock, name="montag früh 🌅").name == "montag früh 🌅"
 
 
 def test_unknown_ones(place: Place) -> None:
