@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
-from slatespark import HistoryTrimmedError, SlateStore
+from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore
 from slatespark.table.clock import SystemClock
+from slatespark.table.records import CommitRecord
+from slatespark.table.write.commit import commit_write
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full
@@ -119,3 +123,23 @@ def test_the_client_reads_a_trimmed_table_and_goes_on(database: Location, store:
         assert client.get(b"z") is None
     assert store.get(b"a") == {"key": b"a", "value": b"from the client"}
     assert store.verify().findings == ()
+
+
+def test_a_flush_while_a_trim_is_planned_is_a_conflict(
+    database: Location, store: SlateStore, base: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row that was to go with the WAL would stay in the new file, and the one that stays would be there twice."""
+    with Client.open(database) as client:
+        client.put(b"z", b"in the WAL")
+        client.flush_wal()
+        client.close(flush=False)
+
+    def late(*arguments: Any, **options: Any) -> CommitRecord | None:
+        with Client.open(database) as client:
+            client.flush_memtable()
+        return commit_write(*arguments, **options)
+
+    monkeypatch.setattr("slatespark.table.history.trim.commit_write", late)
+    with pytest.raises(CommitConflictError, match="changed while it was being trimmed"):
+        store.trimHistory(base + 2000, ifClientActive="fence")
+    assert store.get(b"a") == {"key": b"a", "value": b"%d" % (base + 4000)}

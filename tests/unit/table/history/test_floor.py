@@ -18,7 +18,7 @@ from slatespark.table.records import fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.kept_history import KeptHistory
-from slatespark.table.write.protocol import claim_epochs
+from slatespark.table.write.protocol import claim_epochs, publish_manifest
 from slatespark.units import ms_to_text
 from tests.support.fake_clock import FakeClock
 
@@ -113,12 +113,14 @@ def test_an_epoch_that_nobody_explains_is_a_loss_where_files_changed() -> None:
     write(store, (b"a", 10))
     write(store, (b"a", 20))
     stores = stores_of(store)
-    manifest = fetch_latest_manifest(stores)[1]
+    number, manifest = fetch_latest_manifest(stores)
     foreign = replace(manifest, compactor_epoch=manifest.compactor_epoch + 1)
     assert lost_through(stores, foreign) is None, "a compactor that came and went"
     assert lost_through(stores, replace(foreign, compacted=foreign.compacted[:1])) == 20
     assert lost_through(stores, replace(foreign, last_l0_seq=foreign.last_l0_seq + 1)) == 20
     assert lost_through(stores, replace(manifest, l0=manifest.compacted[0].views)) == 20
+    publish_manifest(stores, number + 1, foreign, manifest, FakeClock(NOW_MS))
+    assert lost_through(stores, replace(foreign, compacted=foreign.compacted[:1])) == 20, "no claim announces it"
 
 
 def test_without_any_record_everything_may_be_lost() -> None:
