@@ -18,6 +18,9 @@ from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import clone_database, collect_garbage, compact_full, create_checkpoint
 from tests.support.fixture_databases import FIXTURES
+from tests.support.moto_server import MotoServer
+from tests.support.moto_server import moto_server as moto_server
+from tests.support.s3_location import s3_location
 
 COMPACTING = ClientOptions(compactor=True)
 
@@ -155,3 +158,26 @@ def test_of_what_the_client_made(name: str, tmp_path: Path) -> None:
     with family.client("clone") as client:
         client.put(b"new", b"1")
     assert family.rows("clone") == before
+
+
+@pytest.mark.s3
+def test_in_a_bucket(moto_server: MotoServer) -> None:
+    """External paths start at the bucket, where the client's store does; a restore and a pin work there too."""
+    bucket = moto_server.create_bucket("clones")
+    store = SlateStore.create(f"{bucket}/shop/parent", versionRetention="1h", **moto_server.options)
+    first = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    store.write(pa.table({"key": [b"a"], "value": [b"2"]}), mode="overwrite")
+    clone = store.clone(f"{bucket}/elsewhere/clone", version=first)
+    clone.restoreToVersion(clone.write(pa.table({"key": [b"b"], "value": [b"3"]})) - 1)
+    location = s3_location(moto_server, clone.url)
+    assert [(row.key, row.value) for row in read_rows(location)] == [(b"a", b"1")]
+    with Client.open(location, COMPACTING) as client:
+        client.put(b"c", b"4")
+        client.flush_memtable()
+        compact_full(client)
+    assert clone.scan(pin="1h").read_all().to_pylist() == [
+        {"key": b"a", "value": b"1"},
+        {"key": b"c", "value": b"4"},
+    ]
+    (owner,) = fetch_latest_manifest(clone._stores)[1].external_dbs
+    assert owner.path == "shop/parent"
