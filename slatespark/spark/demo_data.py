@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 MARKER: Final = "slatespark/demo.json"  # tells a folder that an earlier demo made, which the next one may empty
 TABLES: Final = ("flights", "airports", "weather")
 # The others are those of one database, which earlier releases left.
-_OWN_FOLDERS: Final = frozenset({*TABLES, "manifest", "wal", "compacted", "compactions", "gc", "slatespark"})
+_OWN_FOLDERS: Final = frozenset(
+    {*TABLES, "timetable", "manifest", "wal", "compacted", "compactions", "gc", "slatespark"}
+)
 
 
 def flights_folder() -> Path:
