@@ -34,6 +34,7 @@ from slatespark.table.write.encoder_plan import (
     resolve_expiry_columns,
     resolve_timestamp_column,
 )
+from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds
@@ -61,6 +62,12 @@ class Load:
     encoder: RowEncoder
     options: WriteOptions
     bytes_per_s: int | None = None
+
+    @property
+    def keeps_past(self) -> bool:
+        """Whether it replaces an interval of a history table, whose rows get a tombstone each instead of being cut."""
+        definition = self.job.definition
+        return self.encoder.bounds is not None and definition is not None and definition.has_history
 
     @property
     def merge_operator(self) -> MergeOperator | None:
@@ -113,7 +120,12 @@ def _plan_once(
         overwrite = False  # nothing is there; what another creator puts there meanwhile must stay
     operation = "write" if not overwrite else "overwrite" if encoder.bounds is None else REPLACE
     timestamp_ms = options.timestamp_ms
-    check_times(stores, definition or TableDefinition(), options, overwrite=overwrite)
+    check_times(stores, definition or TableDefinition(), options, overwrite=overwrite and encoder.bounds is None)
+    if encoder.bounds is not None and encoder.has_times:
+        raise OptionError(
+            "timestampColumn: what an interval held is replaced at one time, that of the write.",
+            todo="Give the write a timestamp, or delete the range and write the rows.",
+        )
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options, bytes_per_s)
@@ -136,8 +148,8 @@ def check_times(stores: TableStores, definition: TableDefinition, options: Write
         )
     if definition.has_history and overwrite:
         raise OptionError(
-            f"{stores.url} is a history table, which cannot be overwritten, nor an interval of it: its past would go.",
-            todo="Delete the rows, by deleteRange too, and write the new ones; their earlier versions stay readable.",
+            f"{stores.url} is a history table, which cannot be overwritten: its past would go.",
+            todo="Use replaceWhere, or delete the rows and write the new ones; their earlier versions stay readable.",
         )
 
 
@@ -160,7 +172,8 @@ def run_task(
     stores: TableStores, clock: Clock, load: Load, task: int, batches: Iterable[pa.RecordBatch]
 ) -> tuple[NewFile, ...]:
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
-    stamp, fold = load.job.stamp(task, load.options), resolve_operator(load.merge_operator)
+    first_task = TOMBSTONE_TASK + 1 if load.keeps_past else 0
+    stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
     make_sorter = VersionSorter if load.encoder.has_times else TaskSorter
     sorter = make_sorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
@@ -176,12 +189,16 @@ def commit_load(
     if load.encoder.sequence_column is not None or load.encoder.has_times:
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
-    return commit_write(stores, clock, load.job, outputs, load.options, edit=_edit(clock, load))
+    options = load.options
+    if load.keeps_past and not load.job.creates:
+        tombstones, options = upload_tombstones(stores, clock, load.job, options)
+        outputs = (tombstones, *outputs)
+    return commit_write(stores, clock, load.job, outputs, options, edit=_edit(clock, load))
 
 
 def _edit(clock: Clock, load: Load) -> TreeEdit:
     """Return what becomes of the rows that stand."""
-    if load.encoder.bounds is not None:
+    if load.encoder.bounds is not None and not load.keeps_past:
         return cut_views(clock, load.encoder.bounds.ranges)
     return DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
 

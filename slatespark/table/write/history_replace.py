@@ -1,0 +1,63 @@
+"""Replacing an interval of a history table: nothing is cut; what was there is deleted as of the write's time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slatespark.option_values import STORAGE_PREFIX
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition
+from slatespark.table.read.reader import ReadPlan, plan_read, run_read
+from slatespark.table.stores import TableStores
+from slatespark.table.write.commit import WriteJob
+from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.sort_spill import TaskSorter
+from slatespark.table.write.sst_upload import NewFile, upload_task
+
+TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
+
+
+def upload_tombstones(
+    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions
+) -> tuple[tuple[NewFile, ...], WriteOptions]:
+    """Upload a tombstone for each row of the interval that a read as of the write's time shows.
+
+    Returns
+    -------
+    Its files in key order, and the options with which to commit them: only if nothing was committed since that read.
+
+    Raises
+    ------
+    HistoryTrimmedError
+        When the rows of that instant are not all known any more.
+    """
+    plan = _plan_interval(stores, clock, job, options)
+    deletes = WriteOptions(path=options.path, operation="delete")
+    encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
+    stamp = job.stamp(TOMBSTONE_TASK, options)
+    sorter = TaskSorter(run_read(stores, plan), encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
+    files = upload_task(stores, clock, sorter, options, job.planned_ms)
+    last_seq = plan.settings.visibility.max_seq
+    if options.if_last_seq is not None:
+        last_seq = min(last_seq, options.if_last_seq)
+    return files, replace(options, if_last_seq=last_seq)
+
+
+def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> ReadPlan:
+    """Return the plan of a read of the keys that are there."""
+    read = {
+        "path": options.path,
+        "filter": options.replace_where,
+        "columns": _definition(job).codec().key_columns,
+        "mergeOperator": options.merge_operator,
+        "timestampAsOf": options.timestamp_ms,
+        "walPath": options.wal_path,
+        **options.given_keys,
+        **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
+    }
+    return plan_read(stores, ReadOptions.parse(read), clock)
+
+
+def _definition(job: WriteJob) -> TableDefinition:
+    return job.definition or TableDefinition()

@@ -1,0 +1,189 @@
+"""An interval of a history table replaced: reads as of any time stay exact on both sides of it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
+from slatespark.options import WriteOptions
+from slatespark.table.stores import open_stores
+from slatespark.table.write.load import load_batches
+from slatespark.table.write.sst_upload import upload_task
+from tests.support.fake_clock import FakeClock
+
+SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+NAMES = map("memory://history-replace-{}".format, itertools.count())
+
+State = dict[tuple[str, int], int]
+
+
+def rows(state: State) -> pa.Table:
+    found = [{"tenant": tenant, "id": number, "n": n} for (tenant, number), n in state.items()]
+    return pa.Table.from_pylist(found, SCHEMA)
+
+
+def state(store: SlateStore, **options: Any) -> State:
+    return {(row["tenant"], row["id"]): row["n"] for row in store.scan(**options).read_all().to_pylist()}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(1_700_000_000_000)
+
+
+@pytest.fixture
+def store(clock: FakeClock) -> SlateStore:
+    made = SlateStore.create(next(NAMES), schema=SCHEMA, keyColumns=["tenant", "id"], history=True, clock=clock)
+    made.write(rows({("a", 1): 1, ("a", 2): 1, ("a", 3): 1, ("b", 1): 1}))
+    clock.advance(1000)
+    return made
+
+
+def replace(store: SlateStore, new: State, where: str = "tenant = 'a'", **options: Any) -> int:
+    return store.write(rows(new), mode="overwrite", replaceWhere=where, **options)
+
+
+def test_both_sides_of_a_replacement_are_exact(store: SlateStore, clock: FakeClock) -> None:
+    before_ms = clock.now_ms() - 1
+    replace(store, {("a", 2): 2, ("a", 4): 2})
+    at_ms = clock.now_ms()
+    clock.advance(1000)
+    old, new = {("a", 1): 1, ("a", 2): 1, ("a", 3): 1, ("b", 1): 1}, {("a", 2): 2, ("a", 4): 2, ("b", 1): 1}
+    assert state(store) == state(store, timestampAsOf=at_ms) == new
+    assert state(store, timestampAsOf=before_ms) == old
+    assert store.get("a", 1) is None
+    assert store.get("a", 1, timestampAsOf=before_ms) == {"tenant": "a", "id": 1, "n": 1}
+    replace(store, {}, where="tenant = 'a' AND id < 4")
+    assert state(store) == {("a", 4): 2, ("b", 1): 1}
+    assert state(store, timestampAsOf=at_ms) == new
+    assert store.history(1)[0].operation == "replace"
+    assert not store.verify().has_damage
+
+
+def test_intervals_of_validity_follow_each_other(store: SlateStore, clock: FakeClock) -> None:
+    start_ms, at_ms = clock.now_ms() - 1000, clock.now_ms()
+    replace(store, {("a", 2): 2})
+    found = store.scan(readVersions="intervals", filter="tenant = 'a'").read_all()
+    told = [
+        (row["id"], row["n"], row["_valid_from"], row["_valid_to"])
+        for row in found.set_column(3, "_valid_from", found["_valid_from"].cast(pa.int64()))
+        .set_column(4, "_valid_to", found["_valid_to"].cast(pa.int64()))
+        .to_pylist()
+    ]
+    assert sorted(told, key=str) == sorted(
+        [
+            (1, 1, start_ms * 1000, at_ms * 1000),
+            (2, 1, start_ms * 1000, at_ms * 1000),
+            (2, 2, at_ms * 1000, None),
+            (3, 1, start_ms * 1000, at_ms * 1000),
+        ],
+        key=str,
+    )
+
+
+def test_a_replacement_as_of_a_time(store: SlateStore, clock: FakeClock) -> None:
+    at_ms = clock.now_ms()
+    clock.advance(5000)
+    store.write(rows({("b", 1): 5}))
+    replace(store, {("a", 1): 2}, timestamp=at_ms)
+    assert state(store) == {("a", 1): 2, ("b", 1): 5}
+    assert state(store, timestampAsOf=at_ms) == {("a", 1): 2, ("b", 1): 1}
+    with pytest.raises(CommitConflictError):
+        replace(store, {}, where="tenant = 'b'", timestamp=at_ms)
+
+
+def test_rows_committed_meanwhile_are_a_conflict(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "slatespark.table.write.history_replace.upload_task"
+
+    def overtaken(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.setattr(place, upload_task)
+        SlateStore.open(store.url, clock=store._clock).write(rows({("a", 9): 9}))
+        return upload_task(*arguments, **named)
+
+    monkeypatch.setattr(place, overtaken)
+    with pytest.raises(CommitConflictError, match="depends on what it read"):
+        replace(store, {("a", 1): 2})
+    assert state(store)["a", 9] == 9
+    replace(store, {("a", 1): 2})
+    assert state(store) == {("a", 1): 2, ("b", 1): 1}
+
+
+def test_what_is_refused(store: SlateStore) -> None:
+    with pytest.raises(OptionError, match="cannot be overwritten"):
+        store.write(rows({}), mode="overwrite")
+    with pytest.raises(OptionError, match="replaced at one time, that of the write"):
+        store.write(
+            rows({}).append_column("ts", pa.array([], pa.int64())),
+            mode="overwrite",
+            replaceWhere="tenant = 'a'",
+            timestampColumn="ts",
+            mergeSchema=True,
+        )
+    with pytest.raises(InvalidRequestError, match="1 of 1 rows lie outside"):
+        replace(store, {("b", 1): 2})
+
+
+def test_raw_history_tables_by_key_bytes(clock: FakeClock) -> None:
+    store = SlateStore.create(next(NAMES), history=True, clock=clock)
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"1", b"1", b"1"]}))
+    at_ms = clock.now_ms()
+    clock.advance(1000)
+    store.write(pa.table({"key": [b"bb"], "value": [b"2"]}), mode="overwrite", keyPrefix=b"b")
+    assert [row["key"] for row in store.scan().read_all().to_pylist()] == [b"a", b"bb", b"c"]
+    assert [row["key"] for row in store.scan(timestampAsOf=at_ms).read_all().to_pylist()] == [b"a", b"b", b"c"]
+
+
+def test_a_new_history_table_may_be_made_by_a_replacement(clock: FakeClock) -> None:
+    url, table = next(NAMES), rows({("a", 1): 1})
+    given = {"path": url, "keyColumns": ["tenant", "id"], "history": "true", "replaceWhere": "tenant = 'a'"}
+    stores = open_stores(url, storage={})
+    load_batches(stores, clock, SCHEMA, table.to_batches(), WriteOptions.parse(given), overwrite=True)
+    assert state(SlateStore.open(url, clock=clock)) == {("a", 1): 1}
+
+
+KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5))
+CHANGES = st.tuples(
+    st.sampled_from(["write", "replace", "replace", "deleteRange"]),
+    st.dictionaries(KEYS, st.integers(0, 9), max_size=6),
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5), st.integers(0, 5)),
+)
+
+
+@settings(max_examples=15)
+@given(st.lists(CHANGES, min_size=1, max_size=6))
+def test_every_past_state_stays(changes: list[tuple[str, State, tuple[str, int, int]]]) -> None:
+    clock = FakeClock(1_700_000_000_000)
+    store = SlateStore.create(next(NAMES), schema=SCHEMA, keyColumns=["tenant", "id"], history=True, clock=clock)
+    expected: State = {("c", 0): 0}
+    store.write(rows(expected))
+    past: list[tuple[int, State]] = []
+    for kind, new, (tenant, one, two) in changes:
+        clock.advance(1000)
+        low, high = sorted((one, two))
+        where = f"tenant = '{tenant}' AND id BETWEEN {low} AND {high}"
+
+        def inside(key: tuple[str, int], tenant: str = tenant, low: int = low, high: int = high) -> bool:
+            return key[0] == tenant and low <= key[1] <= high
+
+        if kind == "write":
+            store.write(rows(new))
+            expected = {**expected, **new}
+        else:
+            kept = {key: n for key, n in expected.items() if not inside(key)}
+            new = {key: n for key, n in new.items() if inside(key)} if kind == "replace" else {}
+            if kind == "replace":
+                replace(store, new, where)
+            else:
+                store.deleteRange(where)
+            expected = {**kept, **new}
+        past.append((clock.now_ms(), dict(expected)))
+    clock.advance(1000)
+    assert state(store) == expected
+    for at_ms, then in past:
+        assert state(store, timestampAsOf=at_ms) == then
