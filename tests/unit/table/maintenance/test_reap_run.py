@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, OptionError, SlateStore, TableNotFoundError
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.definition import fetch_definition, publish_definition
+from slatespark.table.definition import TableDefinition, fetch_definition, publish_definition
 from slatespark.table.describe_files import distinct_files, plan_table_layers
 from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.maintenance.reap_run import MAX_CONFLICTS, SKEW_MS, reap_table
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.records import COMMITS_DIR, fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest
@@ -32,7 +33,8 @@ from slatespark.units import ms_to_text
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
-from tests.unit.table.maintenance.expiry_model import strip_properties
+from tests.unit.table.layers import new_stores, put_file
+from tests.unit.table.maintenance.expiry_model import publish_layers, strip_properties
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
@@ -318,6 +320,31 @@ def test_files_of_the_client_are_read_once_and_then_known() -> None:
     assert (report.files_dropped, report.tombstones) == (1, 0), "all of its rows were seen to be due"
     assert table.keys(includeExpired=True) == numbered(100, 200)
     assert report.next_deadline_ms == START_MS + 15 * HOUR_MS
+
+
+@pytest.mark.parametrize("window", [None, 1])
+@pytest.mark.parametrize(
+    "versions",
+    [
+        [Row(b"k", 9, create_ts_ms=300), Row(b"k", 5, create_ts_ms=10)],
+        [Row(b"k", 9, RowKind.MERGE, create_ts_ms=10), Row(b"k", 5, create_ts_ms=300)],
+        [Row(b"k", 9, create_ts_ms=300), Row(b"k", 5, create_ts_ms=10), Row(b"k", 4, create_ts_ms=10)],
+        [Row(b"k", 9, RowKind.MERGE, create_ts_ms=10), Row(b"k", 5, create_ts_ms=10), Row(b"k", 1, create_ts_ms=300)],
+    ],
+)
+def test_versions_in_other_blocks_of_a_file_count(versions: list[Row], window: int | None) -> None:
+    """One version a block, of which only those that are due are read."""
+    stores = new_stores()
+    young = [Row(b"a%d" % number, 2, create_ts_ms=300) for number in range(5)]
+    part = put_file(stores, [*young, *versions, Row(b"z", 3, create_ts_ms=300)], block_size=1)
+    publish_layers(stores, [Layer("run 1", (part,))])
+    publish_definition(stores, 1, TableDefinition(properties={"retention": "300"}))
+    report = reap_table(stores, FakeClock(100_000), now_ms=400, max_batch_bytes=window)
+    is_retired = versions[0].kind is RowKind.MERGE and versions[1].create_ts_ms == 10
+    assert report.tombstones == is_retired
+    store = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    found = [row.key for row in our_rows(store, includeExpired=True)]
+    assert found == [row.key for row in young] + [b"k"] * (not is_retired) + [b"z"]
 
 
 # --- times of the table's own ---------------------------------------------------------------------------------------
