@@ -40,3 +40,6 @@ def test_reads_and_merges(spark: SparkSession, tmp_path: Path) -> None:
         values={"id": "s.id", "name": "'inserted'"}
     ).execute()
     assert {tuple(row) for row in table.toDF().collect()} == {(1, "inserted"), (3, "updated")}
+    report = table.reap(maxBatchRows=100, maxBatchBytes="1m")
+    assert (report.rows, report.passes) == (2, 1), "the file of two old rows, of which one is hidden by now"
+    assert {tuple(row) for row in table.toDF(includeExpired=True).collect()} == {(1, "inserted"), (3, "updated")}
