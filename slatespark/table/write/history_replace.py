@@ -32,6 +32,8 @@ def upload_tombstones(
     HistoryTrimmedError
         When the rows of that instant are not all known any more.
     """
+    if job.creates:  # there are no rows; another creator's, which may come first, would have to be deleted
+        return (), replace(options, if_last_seq=0)
     plan = _plan_interval(stores, clock, job, options)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)

@@ -190,7 +190,7 @@ def commit_load(
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
     options = load.options
-    if load.keeps_past and not load.job.creates:
+    if load.keeps_past:
         tombstones, options = upload_tombstones(stores, clock, load.job, options)
         outputs = (tombstones, *outputs)
     return commit_write(stores, clock, load.job, outputs, options, edit=_edit(clock, load))

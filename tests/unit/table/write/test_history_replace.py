@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load import commit_load, load_batches, plan_load, run_task
 from slatespark.table.write.sst_upload import upload_task
 from tests.support.fake_clock import FakeClock
 
@@ -145,6 +145,21 @@ def test_a_new_history_table_may_be_made_by_a_replacement(clock: FakeClock) -> N
     stores = open_stores(url, storage={})
     load_batches(stores, clock, SCHEMA, table.to_batches(), WriteOptions.parse(given), overwrite=True)
     assert state(SlateStore.open(url, clock=clock)) == {("a", 1): 1}
+
+
+def test_another_creator_that_was_first_is_a_conflict(clock: FakeClock) -> None:
+    url, table = next(NAMES), rows({("a", 1): 1})
+    given = {"path": url, "keyColumns": ["tenant", "id"], "history": "true"}
+    stores = open_stores(url, storage={})
+    late = plan_load(
+        stores, clock, SCHEMA, WriteOptions.parse({**given, "replaceWhere": "tenant = 'a'"}), overwrite=True
+    )
+    assert late is not None
+    outputs = [run_task(stores, clock, late, 0, table.to_batches())]
+    load_batches(stores, clock, SCHEMA, rows({("a", 2): 2}).to_batches(), WriteOptions.parse(given))
+    with pytest.raises(CommitConflictError, match="depends on what it read"):
+        commit_load(stores, clock, late, outputs)
+    assert state(SlateStore.open(url, clock=clock)) == {("a", 2): 2}
 
 
 KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5))
