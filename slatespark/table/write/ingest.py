@@ -40,6 +40,7 @@ from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.sst_writer import open_file
+from slatespark.table.write.throughput import sole_pace
 from slatespark.table.write.version_spill import VersionSpill, merged_steps, numbered
 from slatespark.units import MAX_MS
 
@@ -57,6 +58,7 @@ _TAKEN: Final = (
     "sstSize",
     "bloomBitsPerKey",
     "writeBuffer",
+    "throughputMBPerSec",
 )
 _SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where a write would name the column
 
@@ -219,12 +221,13 @@ def _upload_all(
     source = TableStores(main=scratch, wal=scratch)
     first_seq, codec = job.base_seq + 1, RAW_CODEC if job.definition is None else job.definition.codec()
     has_history = job.definition is not None and job.definition.has_history
+    pace = sole_pace(stores.main, clock, options.throughput_bytes_per_s)
     outputs = []
     for file in files:
         pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
             rows = numbered(pieces, first_seq, VersionSpill(folder), options.write_buffer_bytes)
-            outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms))
+            outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
     if has_history:
         encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
         return merge_overlaps(stores, clock, outputs, encoder, options, first_seq=first_seq, fold=fold)

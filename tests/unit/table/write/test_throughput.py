@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import OptionError, SlateStore
+from slatespark import OptionError, SlateStore, SstWriter
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.option_values import AUTO_THROUGHPUT
 from slatespark.options import WriteOptions
@@ -98,6 +98,18 @@ def test_the_time_that_rows_take_to_come_counts() -> None:
     start_ms = clock.now_ms()
     slower.write(slow_batches(), throughputMBPerSec=10 * size / MB)
     assert clock.now_ms() - start_ms == 500
+
+
+def test_files_that_are_taken_in_go_at_the_rate_too() -> None:
+    clock = FakeClock(NOW_MS)
+    store = new_store(clock)
+    paths = [f"{store.url}-files/{number}.sst" for number in range(2)]
+    for number, path in enumerate(paths):
+        SstWriter(path, clock=clock).write(rows(number * 500, 500))
+    store.ingest(paths, throughputMBPerSec=0.01)
+    expected_ms = stored_bytes(store) / 10
+    assert expected_ms <= clock.now_ms() - NOW_MS <= expected_ms + 2
+    assert store.scan().read_all() == rows(0, 1000)
 
 
 # --- one task and its siblings --------------------------------------------------------------------------------------
