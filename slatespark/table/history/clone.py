@@ -19,7 +19,7 @@ from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR
 from slatespark.storage import open_store
 from slatespark.table.clock import Clock, new_uuid
 from slatespark.table.definition import DEFINITION_DIR, TableDefinition, fetch_definition, publish_definition
-from slatespark.table.history.checkpoints import OWN_NAMES, create_checkpoint, refuse_unkept, repeat_checkpoint
+from slatespark.table.history.checkpoints import OWN_NAMES, PIN_NAME, add_checkpoint, refuse_unkept, repeat_checkpoint
 from slatespark.table.history.floor import lost_through
 from slatespark.table.records import CommitRecord, publish_commit_record
 from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, find_checkpoint
@@ -109,7 +109,7 @@ def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: st
         found = find_checkpoint(stores.url, latest, checkpoint)
         refuse_unkept(stores, found.manifest_id, latest_id, latest)
         return found.manifest_id, found.id
-    made = create_checkpoint(stores, clock, lifetime_ms=SOURCE_LIFETIME_MS, manifest_id=version)
+    made = add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=SOURCE_LIFETIME_MS, manifest_id=version)
     return made.version, UUID(made.id)
 
 

@@ -108,7 +108,7 @@ def retained(
     *,
     limit: int = MAX_RETAINED,
 ) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of a table with `versions` kept, and without those of ours that have expired.
+    """Return the checkpoints of a table with `versions` kept, and without those of ours, pins too, that have expired.
 
     Parameters
     ----------
@@ -116,10 +116,11 @@ def retained(
     limit : of versions kept so; the more of them there are, the farther apart the old ones become
     """
     now_s, expires_s = ms_to_s(now_ms), min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
-    others = [point for point in points if not _is_ours(point)]
+    lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
+    others = [point for point in lasting if not (is_retained(point.name) and _goes_by_itself(point))]
     ours: dict[int, Checkpoint] = {}
-    for point in points:
-        if _is_ours(point) and point.expire_time_s > now_s:
+    for point in lasting:
+        if is_retained(point.name) and _goes_by_itself(point):
             ours[point.manifest_id] = _longer(ours.get(point.manifest_id, point), point)
     for version in versions:
         point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
@@ -132,9 +133,9 @@ def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
     return replace(point, expire_time_s=max(point.expire_time_s, other.expire_time_s))
 
 
-def _is_ours(point: Checkpoint) -> bool:
-    """Tell whether a checkpoint goes by itself; somebody may have refreshed it to stay for ever."""
-    return is_retained(point.name) and point.expire_time_s > 0
+def _goes_by_itself(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint is one that we made to expire; somebody may have refreshed it to stay for ever."""
+    return point.name is not None and point.name.startswith(OWN_NAMES) and point.expire_time_s > 0
 
 
 def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoint]:

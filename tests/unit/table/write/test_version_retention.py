@@ -49,6 +49,9 @@ def test_the_expired_go_and_what_others_made_stays() -> None:
     theirs = Checkpoint(UUID(int=90), 3, NOW_S - 1, NOW_S - 10, "monday")  # left to the client's collector
     nameless = Checkpoint(UUID(int=91), 3, 0, NOW_S - 10)
     lasting = Checkpoint(UUID(int=92), 4, 0, NOW_S - 10, "slatespark/version/4")  # somebody refreshed it for ever
+    pin = Checkpoint(UUID(int=93), 2, NOW_S, NOW_S - 10, "slatespark/pin")
+    clone = Checkpoint(UUID(int=94), 2, 0, NOW_S - 10, "slatespark/clone/x")
+    assert [point.manifest_id for point in keep((clone, pin), 5)] == [2, 5]
     points = keep((theirs, nameless, lasting), 5)
     assert [point.manifest_id for point in points] == [3, 3, 4, 5]
     later = keep(points, 7, age_s=WEEK_S - 1)
