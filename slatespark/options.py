@@ -425,6 +425,11 @@ class WriteOptions:
     history: str | None = _property(
         "history", doc="`true` keeps every version of a row, at times that writes may give; never changes."
     )
+    hold_history: str | None = _property(
+        "holdHistory",
+        doc="history tables: `true` keeps the schedulers of SlateDB clients from compacting what stands, from the next "
+        "commit on.",
+    )
     version_retention: str | None = _property("versionRetention", doc="how long replaced versions stay readable.")
     clock: str | None = _property(
         "clock", doc="`system`, or `custom`: every write gives its `timestamp`, and reads judge expiry at the last one."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from slatespark.errors import OptionError
 from slatespark.option_values import (
     Parser,
     parse_choice,
@@ -21,6 +22,7 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "clock": parse_choice("system", "custom"),
     "defaultTtl": parse_duration_or_none,
     "history": parse_flag,
+    "holdHistory": parse_flag,
     "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
     "periodicCompactionInterval": parse_duration_or_none,
     "retention": parse_duration_or_none,
@@ -54,6 +56,13 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
             raise unknown_option(key, list(TABLE_PROPERTIES))
         properties[name] = property_text(name, value)
     return properties
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise `OptionError` where the properties of a table, as text, do not go together."""
+    chosen = {name: parse_property(name, properties.get(name, "false")) for name in ("holdHistory", "history")}
+    if chosen["holdHistory"] and not chosen["history"]:
+        raise OptionError("holdHistory is for history tables.", todo="Leave it out, or create one with history=true.")
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:

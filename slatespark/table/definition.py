@@ -83,6 +83,11 @@ class TableDefinition:
         """Whether times are the user's, row by row, and as-of reads go by them."""
         return bool(parse_property("history", self.properties.get("history", "false")))
 
+    @property
+    def holds_history(self) -> bool:
+        """Whether commits keep the schedulers of other clients off the table's runs."""
+        return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
+
     def codec(self) -> RowCodec:
         """Return how rows are stored."""
         if self.schema is None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore
+from slatespark.format.compactions import TieredSpec
+from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.records import CommitRecord
+from slatespark.table.stores import open_stores
 from slatespark.table.write.commit import commit_write
+from slatespark.table.write.load import load_batches
+from slatespark.table.write.protocol import fetch_compactions
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full
@@ -123,6 +129,52 @@ def test_the_client_reads_a_trimmed_table_and_goes_on(database: Location, store:
         assert client.get(b"z") is None
     assert store.get(b"a") == {"key": b"a", "value": b"from the client"}
     assert store.verify().findings == ()
+
+
+SCHEDULING = ClientOptions(compactor=True, compact_by_itself=True)
+
+
+def wait_for_compaction(store: SlateStore, *, runs: int) -> int:
+    """Give the client's scheduler, which looks every 20 ms, a second; return how many runs there are."""
+    for _ in range(20):
+        if (found := store.detail().sorted_runs) < runs:
+            return found
+        time.sleep(0.05)
+    return runs
+
+
+def test_a_hold_keeps_its_scheduler_off_the_runs(database: Location, store: SlateStore, base: int) -> None:
+    store.setProperties(holdHistory=True)
+    write(store, b"a", base + 5000)
+    with Client.open(database, SCHEDULING) as client:
+        assert wait_for_compaction(store, runs=6) == 6
+        assert client.get(b"a") == b"%d" % (base + 5000)
+    assert value_as_of(store, base + 1000) == b"%d" % (base + 1000)
+    write(store, b"b", base)
+    [hold] = fetch_compactions(open_stores(store.url, storage={}))[1].active_jobs()
+    assert isinstance(hold.spec, TieredSpec)
+    assert len(hold.spec.sorted_runs) == 7, "each commit holds what it leaves"
+    store.setProperties(holdHistory=False)
+    write(store, b"c", base)
+    with Client.open(database, SCHEDULING):
+        assert wait_for_compaction(store, runs=8) < 8, "without it, that many runs are compacted"
+    assert store.verify().findings == ()
+
+
+def test_a_load_that_creates_the_table_is_held(database: Location, base: int) -> None:
+    rows = pa.table({"key": [b"a", b"a"], "value": [b"1", b"2"], "ts": [base, base + 1]})
+    options = {"history": "true", "holdHistory": "true", "timestampColumn": "ts"}
+    open_and_write(str(database.folder), rows, options)
+    stores = open_stores(str(database.folder), storage={})
+    assert len(fetch_compactions(stores)[1].active_jobs()) == 1
+    with Client.open(database, SCHEDULING) as client:
+        client.put(b"b", b"3")
+    assert SlateStore.open(str(database.folder)).get(b"a") == {"key": b"a", "value": b"2"}
+
+
+def open_and_write(path: str, rows: pa.Table, options: dict[str, str]) -> None:
+    parsed = WriteOptions.parse({"path": path, **options})
+    load_batches(open_stores(path, storage={}), SystemClock(), rows.schema, rows.to_batches(), parsed)
 
 
 def test_a_flush_while_a_trim_is_planned_is_a_conflict(

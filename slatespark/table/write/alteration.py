@@ -19,7 +19,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.load import load_batches
-from slatespark.table_properties import parse_properties, parse_property
+from slatespark.table_properties import check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
 
 _IMMUTABLE = {"history": "false", "clock": "system"}  # with their defaults
@@ -46,7 +46,9 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
         for name in _IMMUTABLE:
             if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
                 raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
-        return replace(known, properties={**known.properties, **properties})
+        joined = {**known.properties, **properties}
+        check_properties(joined)
+        return replace(known, properties=joined)
 
     return _evolve(stores, clock, change)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,9 +15,11 @@ from slatespark.errors import (
     ClockRegressionError,
     CommitConflictError,
     InvalidRequestError,
+    SlateError,
     TableExistsError,
     TableNotFoundError,
 )
+from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR, sst_path
 from slatespark.format.ulid import Ulid
@@ -40,6 +43,7 @@ from slatespark.table.records import (
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
+from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
@@ -327,7 +331,7 @@ class _Commit:
         claim = claim_epochs(
             self.stores, latest_id, latest, self.clock, write_id=write_id, attempt=number, prepare=prepare
         )
-        return self._publish_claimed(claim, retention_ms)
+        return self._publish_claimed(claim, retention_ms, holds=definition is not None and definition.holds_history)
 
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
@@ -472,9 +476,13 @@ class _Commit:
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
+        if self.job.definition.holds_history:
+            with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
+                first = Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0)
+                clear_active_jobs(self.stores, first, plan_hold(manifest, new_ulid(self.clock, self.clock.now_ms())))
         return self._record(1, manifest, change, Manifest())
 
-    def _publish_claimed(self, claim: Claim, retention_ms: int | None) -> CommitRecord:
+    def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
         drained, drained_seq, tick_ms = self._drain(base, claim)
@@ -482,9 +490,9 @@ class _Commit:
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
-        clear_active_jobs(self.stores, claim)
         kept = find_kept_history(self.stores, base) if self._has_history else None
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
+        clear_active_jobs(self.stores, claim, self._hold(base, change) if holds else None)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             manifest = self._keep_from_now(manifest, base_id + 1, retention_ms)
@@ -494,6 +502,12 @@ class _Commit:
                 base_id, base = self._fetch_owned(claim)
                 continue
             return self._record(base_id + 1, manifest, change, base)
+
+    def _hold(self, base: Manifest, change: Change) -> Compaction | None:
+        """Return the job that keeps a client's scheduler off the runs that the commit is about to leave."""
+        now_ms = self.clock.now_ms()
+        planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
+        return plan_hold(planned, new_ulid(self.clock, now_ms))
 
     def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
         """Return the manifest of a commit as one that keeps itself: who replaces it next may be a client."""

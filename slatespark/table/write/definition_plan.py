@@ -16,7 +16,7 @@ from slatespark.errors import ConflictError, OptionError, SchemaError, TableExis
 from slatespark.options import WriteOptions
 from slatespark.table.definition import TableDefinition
 from slatespark.table.write.encoder_plan import check_distinct, resolve_op_column
-from slatespark.table_properties import parse_property
+from slatespark.table_properties import check_properties, parse_property
 
 _SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
 
@@ -40,6 +40,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     OptionError, UnsupportedFormatError
         When options do not go together, or ask for what this release cannot do.
     """
+    check_properties(properties)
     if options.key_columns is None:
         if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
             raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")

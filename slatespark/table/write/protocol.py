@@ -308,8 +308,12 @@ def fetch_compactions(stores: TableStores) -> tuple[int, Compactions]:
         return found[0], decode_compactions(bytes(found[1]))
 
 
-def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
+def clear_active_jobs(stores: TableStores, claim: Claim, hold: Compaction | None = None) -> None:
     """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
+
+    Parameters
+    ----------
+    hold : the only active job to be there afterwards, if any
 
     Raises
     ------
@@ -320,10 +324,11 @@ def clear_active_jobs(stores: TableStores, claim: Claim) -> None:
     if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
         raise RaceLostError("another coordinator claimed a higher epoch")
     active = compactions.active_jobs()
-    if not active:
+    if not active and hold is None:
         return
-    finished = tuple(job for job in compactions.jobs if job not in active)
-    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=finished)
+    left = [job for job in compactions.jobs if job not in active]
+    left += [] if hold is None else [hold]
+    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=tuple(left))
     try:
         compactions_log(stores).create(number + 1, encode_compactions(cleared))
     except FileExistsError as exc:

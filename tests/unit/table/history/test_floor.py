@@ -84,6 +84,15 @@ def test_other_tables_have_no_floor_and_no_intervals() -> None:
         store.versions()
 
 
+def test_only_history_tables_are_held() -> None:
+    with pytest.raises(OptionError, match="holdHistory is for history tables"):
+        SlateStore.create(f"memory://floor-{next(_numbers)}", holdHistory=True)
+    plain = SlateStore.create(f"memory://floor-{next(_numbers)}")
+    with pytest.raises(OptionError, match="holdHistory is for history tables"):
+        plain.setProperties(holdHistory=True)
+    plain.setProperties(holdHistory=False)
+
+
 def test_before_the_first_version_there_is_no_table() -> None:
     store = new_store()
     assert values(store, timestampAsOf=5) == [], "nothing was ever stored"

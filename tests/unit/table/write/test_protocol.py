@@ -303,6 +303,15 @@ def test_active_jobs_go_under_our_epoch(store: FailingStore, stores: TableStores
     assert fetch_compactions(stores) == (4, Compactions(3, (done,)))
 
 
+def test_a_hold_takes_the_place_of_what_was_active(store: FailingStore, stores: TableStores) -> None:
+    clear_active_jobs(stores, CLAIM, job(7, CompactionStatus.RUNNING))
+    assert fetch_compactions(stores) == (1, Compactions(3, (job(7, CompactionStatus.RUNNING),)))
+    clear_active_jobs(stores, CLAIM, job(8, CompactionStatus.RUNNING))
+    assert fetch_compactions(stores) == (2, Compactions(3, (job(8, CompactionStatus.RUNNING),)))
+    clear_active_jobs(stores, CLAIM)
+    assert fetch_compactions(stores) == (3, Compactions(3, ()))
+
+
 def test_another_coordinator_wins(store: FailingStore, stores: TableStores) -> None:
     active = (job(2, CompactionStatus.RUNNING),)
     store.put(compactions_path(3), [encode_compactions(Compactions(2, active))])
