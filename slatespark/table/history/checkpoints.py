@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
 
 from slatespark.errors import (
     CommitConflictError,
-    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
-    SlateError,
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.clock import Clock, back_off, new_uuid, read_clock
 from slatespark.table.history.version_files import refuse_collected_files
 from slatespark.table.snapshot import (
-    Snapshot,
     fetch_latest_manifest,
     fetch_manifest,
     fetch_newest_state,
@@ -39,8 +36,6 @@ OWN_NAMES: Final = "slatespark/"  # names that begin so are ours to give
 PIN_NAME: Final = f"{OWN_NAMES}pin"
 
 LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +113,13 @@ def add_checkpoint(
         id=checkpoint_id or new_uuid(clock),
         manifest_id=manifest_id or 0,
         expire_time_s=expire_time_s(now_ms, lifetime_ms),
-        create_time_s=_present_s(now_ms),
+        create_time_s=present_s(now_ms),
         name=name,
     )
 
     def change(new_id: int, manifest: Manifest) -> Manifest:
         nonlocal point
-        _refuse_unfinished(stores, manifest)
+        refuse_unfinished(stores, manifest)
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
@@ -141,7 +136,7 @@ def repeat_checkpoint(
     stores: TableStores, clock: Clock, source_id: UUID, *, checkpoint_id: UUID, name: str | None = None
 ) -> None:
     """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` when that is gone."""
-    now_s = _present_s(read_clock(clock))
+    now_s = present_s(read_clock(clock))
 
     def change(_: int, manifest: Manifest) -> Manifest:
         source = _find_one(stores, manifest, str(source_id))
@@ -207,61 +202,6 @@ def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
     return expires_s
 
 
-# --- pins -----------------------------------------------------------------------------------------------------------
-
-
-def resolve_pinned(
-    stores: TableStores, clock: Clock, lifetime_ms: int, resolve: Callable[[], tuple[Snapshot, T]]
-) -> tuple[Snapshot, T]:
-    """Return what `resolve` does, with a checkpoint that keeps all that the snapshot reads, the WAL too, for so long.
-
-    Raises
-    ------
-    InvalidRequestError
-        When no checkpoint can be made, as in a store that may only be read.
-    """
-    lost = None
-    for attempt in range(MAX_ATTEMPTS):
-        found = resolve()
-        number = found[0].manifest_id
-        try:
-            _pin(stores, clock, found[0], lifetime_ms)
-        except RaceLostError as exc:
-            if number == lost:  # an older version, and WAL files beyond it: `seqAsOf` finds such a state
-                raise _unpinned(stores, number, "it has WAL files that no version counts on.") from exc
-            lost = number
-            back_off(clock, attempt)
-            continue
-        except (HistoryTrimmedError, OptionError):
-            raise
-        except SlateError as exc:
-            raise _unpinned(stores, number, str(exc)) from exc
-        return found
-    raise _too_slow(stores)
-
-
-def _unpinned(stores: TableStores, number: int, reason: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{stores.url}: version {number} could not be pinned: {reason}",
-        why="The option pin adds a checkpoint to the newest manifest.",
-        todo="Read with credentials that may write, or leave pin out.",
-    )
-
-
-def _pin(stores: TableStores, clock: Clock, snapshot: Snapshot, lifetime_ms: int) -> None:
-    """Keep a snapshot; raises `RaceLostError` when it has WAL files that a version since may no longer need."""
-    manifest, seen = snapshot.manifest, snapshot.manifest.wal_id_last_seen
-    if snapshot.wal.end - 1 <= seen or not snapshot.wal.last_seq:  # its manifest keeps all of it
-        add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=lifetime_ms, manifest_id=snapshot.manifest_id)
-        return
-    _refuse_unfinished(stores, manifest)
-    now_ms, new_id = read_clock(clock), snapshot.manifest_id + 1
-    expires_s = expire_time_s(now_ms, lifetime_ms)
-    point = Checkpoint(new_uuid(clock), new_id, expires_s, _present_s(now_ms), PIN_NAME)
-    whole = replace(manifest, wal_id_last_seen=snapshot.wal.end - 1, nonce=clock.random_bits(NONCE_BITS))
-    publish_manifest(stores, new_id, replace(whole, checkpoints=(*whole.checkpoints, point)), manifest, clock)
-
-
 # --- one more manifest ------------------------------------------------------------------------------------------------
 
 
@@ -288,7 +228,7 @@ def _publish(
             back_off(clock, attempt)
             continue
         return
-    raise _too_slow(stores)
+    raise too_slow(stores)
 
 
 def _fetch_whole_state(stores: TableStores) -> tuple[int, Manifest]:
@@ -344,7 +284,8 @@ def _check_name(name: str) -> None:
         raise InvalidRequestError(f"The checkpoint name {name!r} is no Unicode text.", todo="Choose another.") from exc
 
 
-def _refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
+def refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
+    """Refuse a clone that is still being made: the client does, too."""
     if not manifest.initialized:
         raise UnsupportedFormatError(
             f"{stores.url} is a clone that is still being made.", todo="Wait until it is finished."
@@ -360,7 +301,8 @@ def refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Mani
     refuse_collected_files(stores, number, fetch_manifest(stores, number), latest)
 
 
-def _present_s(now_ms: int) -> int:
+def present_s(now_ms: int) -> int:
+    """Return an instant as a checkpoint holds it; raises `InvalidRequestError` beyond the year 2106."""
     seconds = ms_to_s(now_ms)
     if seconds > LAST_S:
         raise InvalidRequestError(
@@ -369,7 +311,8 @@ def _present_s(now_ms: int) -> int:
     return seconds
 
 
-def _too_slow(stores: TableStores) -> CommitConflictError:
+def too_slow(stores: TableStores) -> CommitConflictError:
+    """Return the error for a race that was lost too often."""
     return CommitConflictError(
         f"{stores.url}: others changed the manifest {MAX_ATTEMPTS} times in a row.", todo="Try again."
     )

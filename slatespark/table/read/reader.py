@@ -110,7 +110,7 @@ def _resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     """Do as `resolve_table`, and keep what it found from collectors if the options say so."""
     if options.pin_ms is None:
         return resolve_table(stores, options, clock)
-    from slatespark.table.history.checkpoints import resolve_pinned  # which most reads do without
+    from slatespark.table.history.pins import resolve_pinned  # which most reads do without
 
     return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
 
