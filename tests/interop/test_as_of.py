@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -262,16 +262,28 @@ def test_each_commit_takes_the_tracker_on_as_the_client_does(database: Location)
     assert time_for_seq(database, ours[0].seq) == ours[0].time_ms // 1000
 
 
-def test_the_bytes_of_a_tracker_are_the_clients(database: Location) -> None:
-    """What the client wrote is what we would have written."""
+@pytest.mark.parametrize("points", [0, 1, 1000, MAX_POINTS - 1, MAX_POINTS])
+def test_the_client_writes_the_bytes_that_we_would(database: Location, points: int) -> None:
+    """It adds a point to a tracker of ours; above the capacity it drops the same ones."""
+    steps = np.random.default_rng(points)
+    taken, seq, time_s = [], 7, 1_600_000_000
+    for _ in range(points):
+        seq, time_s = (
+            seq + int(steps.choice([0, 1, 5, 90, 3000, 1 << 20])),
+            time_s + int(steps.choice([60, 61, 65, 400, 9000])),
+        )
+        taken.append((seq, time_s))
+    tracker = SequenceTracker(tuple(taken))
+    SlateStore.create(str(database.folder))
+    store = SlateStore.open(str(database.folder))
+    latest, manifest = fetch_latest_manifest(store._stores)
+    publish(database, latest + 1, replace(manifest, last_l0_seq=seq), tracker)
     with Client.open(database) as client:
-        client.put(b"a", b"1")
+        reached = client.put(b"a", b"1").seq
         client.flush_memtable()
         client.close()
-    folder = Path(database.folder)
-    latest = fetch_latest_manifest(SlateStore.open(str(folder))._stores)[1]
-    assert len(latest.sequence_tracker.points) == 1
-    assert (
-        encode_sequence_tracker(latest.sequence_tracker)
-        in (folder / manifest_path(read_manifest(database).id)).read_bytes()
-    )
+    latest, manifest = fetch_latest_manifest(store._stores)
+    expected = tracker.record(reached, manifest.sequence_tracker.points[-1][1])
+    assert manifest.sequence_tracker == expected
+    assert len(expected.points) == (points + 1 if points < MAX_POINTS else MAX_POINTS // 2 + 1)
+    assert encode_sequence_tracker(expected) in (database.folder / manifest_path(latest)).read_bytes()
