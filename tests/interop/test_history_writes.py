@@ -81,3 +81,20 @@ def test_the_client_goes_on_above_and_its_rows_count(tmp_path: Path) -> None:
         (b"0001", b"1 at 10", 1, 10, None),
     ]
     assert [(row.key, row.value) for row in read_rows(location)] == [(b"0000", b"ours"), (b"0001", b"1 at 20")]
+
+
+def test_a_key_of_many_files(tmp_path: Path) -> None:
+    folder, location = tmp_path / "db", Location.local(tmp_path / "db")
+    store = SlateStore.create(str(folder), clock=FakeClock(), history=True)
+    rows = pa.concat_tables([rows_of(1, list(range(400))), rows_of(3, [1000])])
+    store.write(rows, timestampColumn="at", sstSize="2k", blockSize="1k")
+    [run] = store.runs()
+    assert len([part for part in run.parts if part.start == b"0000"]) > 2
+    stored, newest = versions(store), [(b"%04d" % key, b"%d at 1000" % key) for key in range(3)]
+    assert len(stored) == 403
+    with Client.open(location, ClientOptions(compactor=True)) as client:
+        for _ in range(2):
+            assert [(row.key, row.value) for row in client.scan()] == newest
+            assert [client.get(key) for key, _ in newest] == [value for _, value in newest]
+            compact_full(client)
+    assert versions(store) == stored
