@@ -465,6 +465,20 @@ def test_a_longer_retention_set_meanwhile_is_heeded() -> None:
     assert table.keys(includeExpired=True) == [b"a"]
 
 
+def test_a_shorter_retention_set_meanwhile_makes_it_begin_anew() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 200)[::10])
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 200) if not key.endswith(b"0")])
+    merged_file(table)
+    table.settle(6 * HOUR_MS)
+    other = table.other()
+    table.store.run(lambda: other.setProperties(retention="1h"), "create", "slatespark/commits/*")
+    report = reap_table(table.stores, table.clock, max_batch_rows=5)
+    assert report.retention_ms == HOUR_MS
+    assert table.keys(includeExpired=True) == []
+
+
 # --- checkpoints ----------------------------------------------------------------------------------------------------
 
 
