@@ -30,6 +30,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     HistoryTrimmedError
         When it can no longer be answered exactly, or lies before the table's beginning.
     """
+    present_ms = clock.now_ms()  # first: what is committed after the look is of the future
     kept = KeptVersions(stores)
     definition = resolve_definition(stores, kept.manifest(kept.latest))
     if options.seq_as_of is not None:
@@ -37,7 +38,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     assert options.timestamp_as_of_ms is not None
     time_ms = options.timestamp_as_of_ms
     timeline = Timeline(stores, kept, definition.has_own_time)
-    timeline.refuse_future(time_ms, clock.now_ms())
+    timeline.refuse_future(time_ms, present_ms)
     now_ms = time_ms if options.now_ms is None else options.now_ms
     if definition.has_history:
         return _as_of_row_time(stores, kept, time_ms, now_ms)

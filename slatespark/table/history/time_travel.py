@@ -39,11 +39,12 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
     OptionError
         When the instant lies in the future.
     """
+    now_ms = None if clock is None else clock.now_ms()  # first: what is committed after the look is of the future
     kept = KeptVersions(stores)
     own_time = resolve_definition(stores, kept.manifest(kept.latest)).has_own_time
     timeline = Timeline(stores, kept, own_time)
-    if clock is not None:
-        timeline.refuse_future(time_ms, clock.now_ms())
+    if now_ms is not None:
+        timeline.refuse_future(time_ms, now_ms)
     return timeline.find(time_ms)
 
 

@@ -232,6 +232,20 @@ def test_a_version_that_is_collected_while_it_is_looked_for(table: Table) -> Non
         resolve_snapshot(TableStores(store, store), ReadOptions(path="", seq_as_of=seq), table.clock)
 
 
+def test_a_commit_that_comes_while_a_time_is_looked_for(table: Table) -> None:
+    """It may have been committed by the time that is asked for, so that time is of the future."""
+    table.put("a")
+    asked_ms = table.clock.now_ms() + 1000
+
+    def commit() -> None:
+        table.put("b")
+
+    store = FailingStore(table.files)
+    store.run(commit, "list", "slatespark/table/")
+    with pytest.raises(OptionError, match="lies in the future"):
+        resolve_snapshot(TableStores(store, store), ReadOptions(path="", timestamp_as_of_ms=asked_ms), table.clock)
+
+
 # --- the sequence tracker -------------------------------------------------------------------------------------------
 
 
