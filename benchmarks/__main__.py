@@ -16,6 +16,7 @@ from benchmarks import (
     expiry_scan,
     memory,
     plan,
+    reap,
     replace,
     scan,
     spark_count,
@@ -41,6 +42,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "expiry-scan": (expiry_scan.TITLE, 2_000_000, expiry_scan.make),
     "as-of": (as_of.TITLE, 10_000_000, as_of.make),
     "plan": (plan.TITLE, 300_000, plan.make),
+    "reap": (reap.TITLE, 4_000_000, reap.make),
     "replace": (replace.TITLE, 10_000_000, replace.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }
