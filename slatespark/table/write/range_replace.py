@@ -6,9 +6,8 @@ No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work grow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from slatespark.encoding.predicates import Filter, bind_filter, parse_filter, plan_keys
-from slatespark.encoding.predicates.key_plan import MAX_RANGES, plain_ends
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InternalError, OptionError
 from slatespark.options import WriteOptions
@@ -21,6 +20,9 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import abandon_write, commit_write, plan_write
 from slatespark.table.write.key_bounds import KeyBounds
 from slatespark.table.write.tree_edit import CutViews
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
 
 REPLACE = "replace"
 DELETE_RANGE = "deleteRange"
@@ -83,6 +85,9 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         When the condition cannot be understood, says something of other columns than the leading ones of the key, is
         never true, or makes too many ranges.
     """
+    from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
+    from slatespark.encoding.predicates.key_plan import MAX_RANGES, plain_ends
+
     bound = bind_filter(parse_filter(condition, name=name), codec.schema)
     plan = plan_keys(bound, codec)
     if not plan.ranges:
@@ -91,7 +96,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
         return plain_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
     if plan.residual.columns:
-        raise _not_exact(bound, plan.residual, codec, name)
+        raise _not_exact(bound, plan.residual, codec, name, most=MAX_RANGES)
     ranges = tuple(point_range(key) for key in plan.points or () if key)
     if not 0 < len(ranges) <= MAX_RANGES:
         raise OptionError(
@@ -101,7 +106,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     return ranges
 
 
-def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> OptionError:
+def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, most: int) -> OptionError:
     """Return the error for a condition that is not exactly a set of ranges, saying what would be."""
     keys = ", ".join(codec.key_columns)
     apart = [column for column in residual.columns if column not in codec.key_columns]
@@ -126,7 +131,7 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> O
                 todo=f"Name {before} by = or IN, or leave {residual.columns[0]} out.",
             )
     return OptionError(
-        f"{name}: the condition makes more than {MAX_RANGES} intervals of keys.",
+        f"{name}: the condition makes more than {most} intervals of keys.",
         todo="Name fewer, or several in turn.",
     )
 
