@@ -73,6 +73,15 @@ def test_a_row_that_lived_then_is_shown(table: Table) -> None:
     assert table.store.get(b"a", seqAsOf=seq) is None
 
 
+def test_a_tick_ahead_of_the_instant_judges_expiry(table: Table) -> None:
+    """A client whose clock is ahead purges by it, and so did every read of then judge."""
+    table.put("a", ttl=5000, timestamp=table.clock.now_ms() + 9000)
+    then_ms = table.clock.now_ms()
+    assert table.keys(timestampAsOf=then_ms) == "a"
+    assert table.store.resolve(timestampAsOf=then_ms).now_ms == then_ms + 8000
+    assert table.store.resolve(timestampAsOf=then_ms, now=then_ms).now_ms == then_ms
+
+
 def test_the_times_of_a_read_may_be_text_and_datetimes(table: Table) -> None:
     table.put("a")
     then_ms = table.clock.now_ms()
