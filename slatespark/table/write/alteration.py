@@ -18,6 +18,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
+from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.load import load_batches
 from slatespark.table_properties import check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
@@ -192,7 +193,7 @@ def delete_history_range(
         raise OptionError(
             f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
         )
-    plan = _plan_deletion(stores, clock, where, common, write, timestampAsOf=write.timestamp_ms, **keys)
+    plan = _plan_deletion(stores, clock, where, common, write, **choose_instant(stores, clock, write), **keys)
     if plan.settings.residual is not None:
         raise OptionError(
             f"deleteRange: `{where}` is more than a range of keys.",

@@ -8,7 +8,7 @@ from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition
-from slatespark.table.read.reader import ReadPlan, plan_read, run_read
+from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import WriteJob
 from slatespark.table.write.encoder_plan import plan_encoder
@@ -46,6 +46,19 @@ def upload_tombstones(
     return files, replace(options, if_last_seq=last_seq)
 
 
+def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> dict[str, int]:
+    """Return the read options for what a history table shows at the time of a write.
+
+    A table's own clock stands where the last write put it, and this one may move it on: no row is later than that then.
+    """
+    if options.timestamp_ms is None:
+        return {}
+    snapshot, definition = resolve_table(stores, ReadOptions(path=options.path, wal_path=options.wal_path), clock)
+    if definition.has_own_time and options.timestamp_ms > snapshot.tick_ms:
+        return {"now": options.timestamp_ms}
+    return {"timestampAsOf": options.timestamp_ms}
+
+
 def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> ReadPlan:
     """Return the plan of a read of the keys that are there."""
     read = {
@@ -53,7 +66,7 @@ def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: Wr
         "filter": options.replace_where,
         "columns": _definition(job).codec().key_columns,
         "mergeOperator": options.merge_operator,
-        "timestampAsOf": options.timestamp_ms,
+        **choose_instant(stores, clock, options),
         "walPath": options.wal_path,
         **options.given_keys,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},

@@ -100,6 +100,34 @@ def test_deletes_by_condition_and_retention_go_by_the_same_time() -> None:
     assert store.get(2) is None
 
 
+@pytest.mark.parametrize("given", ["past", "last", "later"])
+def test_a_range_of_a_history_table_goes_at_any_time_of_its_clock(given: str) -> None:
+    """A write moves the clock, so its time may lie after all that a read can ask for."""
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())])
+    at = {"past": 150, "last": 200, "later": 300}[given]
+
+    def write(store: SlateStore, numbers: list[int], timestamp: int, **options: Any) -> None:
+        column = pa.array(numbers, pa.int32())
+        store.write(pa.table({"id": column, "n": column}), timestamp=timestamp, **options)
+
+    def shown(store: SlateStore, **options: Any) -> list[int]:
+        return store.scan(**options).read_all()["id"].to_pylist()  # type: ignore[no-any-return]
+
+    for replaces in (False, True):
+        store = new_store(schema, ["id"], history=True)
+        write(store, [1, 2], 100, ttl=250)
+        write(store, [9], 200)
+        if replaces:
+            write(store, [2], at, mode="overwrite", replaceWhere="id < 5")
+        else:
+            store.deleteRange("id < 5", timestamp=at)
+        left = [2] if replaces else []
+        write(store, [8], 1000)
+        assert shown(store, timestampAsOf=at - 1) == [1, 2] + [9] * (at > 200)
+        assert shown(store, timestampAsOf=at) == left + [9] * (at >= 200)
+        assert shown(store) == [*left, 8, 9]
+
+
 def test_the_property_cannot_change() -> None:
     for store, other in (new_store(), "system"), (SlateStore.create(f"memory://own-time-{next(_numbers)}"), "custom"):
         with pytest.raises(OptionError, match="clock cannot change once a table exists"):
