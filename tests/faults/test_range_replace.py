@@ -142,6 +142,21 @@ def test_a_replacement_that_depends_on_what_was_read_conflicts(tmp_path: Path) -
     assert our_pairs(folder) == [(b"k006", b"old"), (b"k007", b"sibling")]
 
 
+def test_a_delete_by_condition_notices_a_range_that_went(tmp_path: Path) -> None:
+    """Also where the range held no row: nobody can tell by the sequence numbers of rows."""
+    folder = tmp_path / "db"
+    SlateStore.create(str(folder)).write(table_of([(b"k006", b"old"), (b"k020", b"old")]))
+    store = FailingStore(LocalStore(folder))
+
+    def between() -> None:
+        SlateStore.open(str(folder)).deleteRange(startKey=b"k007", endKey=b"k010")
+
+    store.run(between, "put", "compacted/*")
+    with pytest.raises(CommitConflictError, match="depends on what it read"):
+        store_on(store).delete("key = X'6b303036'")
+    assert our_pairs(folder) == client_pairs(folder) == [(b"k006", b"old"), (b"k020", b"old")]
+
+
 def test_disjoint_replacements_both_land(tmp_path: Path) -> None:
     folder = tmp_path / "db"
     rows = [(b"k%03d" % number, b"old") for number in range(20)]
