@@ -331,7 +331,13 @@ class TimeMachine(RuleBasedStateMachine):
             for key in filter(self.model.is_exact(now_ms), self.table.keys):
                 found = self.store.get(self.table.key_of(key), now=now_ms, mergeOperator="concat")
                 assert (found is not None) == (key in shown), (key, now_ms)
-        turn = [self.scan_in_parts, self.include_deleted, self.include_expired, self.read_older_versions]
+        turn = [
+            self.scan_in_parts,
+            self.include_deleted,
+            self.include_expired,
+            self.filter_by_metadata,
+            self.read_older_versions,
+        ]
         turn[self.steps % len(turn)](chosen[self.steps % len(chosen)])
 
     @invariant()
@@ -353,6 +359,23 @@ class TimeMachine(RuleBasedStateMachine):
         for size, order in [(1, "asc"), (300, "desc")]:
             rows = self.scan(order=order, splitSize=size, readBuffer=size, now=now_ms)
             self.check(rows if order == "asc" else rows[::-1], self.model.shown(now_ms), now_ms)
+
+    def filter_by_metadata(self, now_ms: int) -> None:
+        """Files and blocks that such filters let a read skip hide what they hide all the same."""
+        instants = self.model.instants()
+        at_ms = instants[self.steps * 7 % len(instants)]
+        text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        shown = self.model.shown(now_ms)
+        newest = max((row.seq for row in shown), default=0)
+        for condition, holds in [
+            (f"_create_ts >= '{text}'", lambda row: row.create_ts is not None and row.create_ts >= at_ms),
+            (f"_create_ts < '{text}'", lambda row: row.create_ts is not None and row.create_ts < at_ms),
+            (f"_expire_ts > '{text}'", lambda row: row.expire_ts is not None and row.expire_ts > at_ms),
+            (f"_expire_ts <= '{text}'", lambda row: row.expire_ts is not None and row.expire_ts <= at_ms),
+            ("_expire_ts IS NULL", lambda row: row.expire_ts is None),
+            (f"_seq < {newest}", lambda row: row.seq < newest),
+        ]:
+            self.check(self.scan(filter=condition, now=now_ms), list(filter(holds, shown)), now_ms)
 
     def include_expired(self, now_ms: int) -> None:
         everything = self.model.visible(None, include_expired=True)
