@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +20,11 @@ from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.maintenance.reap_run import reap_table
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
-from tests.support.client import ScanRow
+from tests.support.client import ClientOptions, Location, ScanRow, read_rows
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Kind, Model, Version
 from tests.support.our_reads import our_rows
+from tests.support.workload import Run, Step, client_options, workloads
 from tests.unit.table.layers import new_stores, put_file
 from tests.unit.table.maintenance.expiry_model import cut, publish_layers, strip_properties
 
@@ -139,3 +143,32 @@ def test_what_is_past_retention_goes_and_nothing_else(
     store.setProperties(retention=now_ms - retired_ms)
     again = reap(stores, now_ms=now_ms)
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)
+
+
+@pytest.mark.slow
+@settings(max_examples=6)
+@given(client_options(), st.lists(workloads(max_steps=15), min_size=2, max_size=2), st.data())
+def test_between_the_writes_of_the_client(
+    options: ClientOptions, workloads: list[list[Step]], data: st.DataObject
+) -> None:
+    """It goes on after each reaping, as if the keys that went had been deleted."""
+    model = Model(options.default_ttl_ms)
+    with tempfile.TemporaryDirectory() as folder:
+        location = Location.local(Path(folder) / "db")
+        for workload in workloads:
+            with Run(location, options) as run:
+                run.model = model
+                run.apply(workload)
+                run.make_durable()
+            store = SlateStore.open(str(location.folder))
+            created = sorted({each.create_ts or 0 for versions in model.versions.values() for each in versions} or {1})
+            retired_ms = data.draw(st.sampled_from([created[0] - 1, *created]))
+            store.setProperties(retention=created[-1] - retired_ms)
+            for key, versions in list(model.versions.items()):
+                if is_retired(versions, created[-1], retired_ms):
+                    del model.versions[key]
+            store.reap(now=created[-1], maxBatchRows=data.draw(st.sampled_from([2, 1000])))
+            store.setProperties(retention="none")
+            visible = model.visible(created[-1])
+            assert our_rows(store, now=created[-1]) == our_rows(store, includeExpired=True) == visible
+            assert read_rows(location) == visible

@@ -46,9 +46,9 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import window_size
-from slatespark.table.snapshot import Snapshot, fetch_latest_manifest, resolve_snapshot
+from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, find_latest_manifest, plan_write
+from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.table.write.sorted_rows import SortedRows
@@ -355,7 +355,7 @@ class _Reaping:
             self.stores,
             self.clock,
             operation=OPERATION,
-            found=find_latest_manifest(self.stores),
+            found=(state.snapshot.manifest_id, state.snapshot.manifest),
             definition=state.definition,
             timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
         )
@@ -417,7 +417,7 @@ class _Reaping:
             known = current or TableDefinition()
             return replace(known, reaped_through_ms=max(through_ms, known.reaped_through_ms or MIN_MS))
 
-        evolve_definition(self.stores, self.clock, fetch_latest_manifest(self.stores)[1], change)
+        evolve_definition(self.stores, self.clock, state.snapshot.manifest, change)
 
     def _next_deadline(self, state: _State) -> int | None:
         """Return when the oldest row that is left will be due; None where that depends on more than time."""
