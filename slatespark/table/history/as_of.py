@@ -13,7 +13,7 @@ from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.history.as_of_seq import find_seq
-from slatespark.table.history.floor import find_first_time, history_floor
+from slatespark.table.history.floor import find_later_beginning, history_floor
 from slatespark.table.history.kept_versions import KeptVersions
 from slatespark.table.history.time_travel import Timeline, time_text
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
@@ -80,8 +80,10 @@ def _refuse_lost(stores: TableStores, newest: Snapshot, definition: TableDefinit
             why="They lie below the history floor, or another client's compaction may have dropped some.",
             todo=f"The earliest time that can be answered is {time_text(floor_ms)}.",
         )
-    first_ms = find_first_time(stores, newest) if floor_ms is None else None  # above a floor, nothing is an answer too
-    if first_ms is not None and time_ms < first_ms:
+    if floor_ms is not None:  # above it, nothing is an answer too
+        return
+    first_ms = find_later_beginning(stores, newest, time_ms)
+    if first_ms is not None:
         raise HistoryTrimmedError(
             f"{stores.url}: there was no row at {time_text(time_ms)}.",
             todo=f"The earliest time that can be answered is {time_text(first_ms)}, that of the first row version.",

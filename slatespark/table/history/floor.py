@@ -51,15 +51,20 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
     return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
 
 
-def find_first_time(stores: TableStores, snapshot: Snapshot) -> int | None:
-    """Return the smallest create_ts that is stored; None if a row has none, or nobody noted that of all files."""
+def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) -> int | None:
+    """Return the smallest create_ts that is stored, if all are later than an instant.
+
+    None also where a row has no create_ts, which counts at every instant, and where nobody noted the times of a file.
+    """
     known = file_properties(stores, snapshot.manifest)
     found = [known.get(view.sst_id) for view in snapshot.manifest.views()]
     times = [None if file is None or not file.all_flags & HAS_CREATE else file.min_create_ts for file in found]
+    if any(time is None or time <= time_ms for time in times):
+        return None
     rows = fetch_wal_rows(stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
     if rows is not None:
         times.append(int(rows.create_ts.min()) if (rows.flags & HAS_CREATE).all() else None)
-    least = [time for time in times if time is not None]
+    least = [time for time in times if time is not None and time > time_ms]
     return min(least) if least and len(least) == len(times) else None
 
 
