@@ -181,9 +181,11 @@ class _Reaping:
             try:
                 state = self._look()
                 goes_on = state is not None and self._pass(state)
-            except (CommitConflictError, HistoryTrimmedError, ClockRegressionError):
+            except (CommitConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
                 conflicts += 1
-                if conflicts > MAX_CONFLICTS:
+                # A tick that went on meanwhile is a conflict where the table has a time of its own; else it is ahead.
+                is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
+                if is_ahead or conflicts > MAX_CONFLICTS:
                     raise
                 self.batch_rows, self.batch_bytes = max(1, self.batch_rows // 2), max(1, self.batch_bytes // 2)
                 back_off(self.clock, conflicts)

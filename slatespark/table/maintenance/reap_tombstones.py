@@ -12,8 +12,9 @@ from slatespark.kernels import new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
 from slatespark.table.maintenance.reap_files import DueWindow
-from slatespark.table.maintenance.retention_plan import DueView, KeyCover
+from slatespark.table.maintenance.retention_plan import DueView
 from slatespark.table.maintenance.retired_rows import RetiredKeys, is_covered, live_and_due, retired_keys
+from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.scan import visible_windows

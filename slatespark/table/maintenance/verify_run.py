@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,10 +80,10 @@ class _Verification:
     files: FileCheck
 
     def run(self) -> VerifyReport:
-        numbers = self._manifest_numbers()
-        versions = self._versions(numbers)
+        passed, alive = self._manifest_numbers()
+        versions = self._versions(passed, alive)
         if versions:
-            self._check_manifests(versions, numbers)
+            self._check_manifests(versions, [*passed, *alive])
             self.files.run(versions)
             self._check_layers(versions)
             self._check_times(versions[-1])
@@ -106,8 +107,8 @@ class _Verification:
 
     # --- manifests --------------------------------------------------------------------------------------------------
 
-    def _manifest_numbers(self) -> list[int]:
-        """Return the ids of all manifests that are alive, ascending."""
+    def _manifest_numbers(self) -> tuple[list[int], list[int]]:
+        """Return the ids of all manifests, ascending: those that the boundary has passed, and those that are alive."""
         listed = self.stores.main.list(MANIFEST_DIR)
         numbers = sorted(number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None)
         if not numbers:
@@ -117,25 +118,30 @@ class _Verification:
             self.findings.damage(
                 self._url(manifest_path(numbers[-1])), "manifest", f"The boundary {dead} declares every manifest dead."
             )
-        return [number for number in numbers if number > dead]
+        place = bisect_right(numbers, dead)
+        return numbers[:place], numbers[place:]
 
-    def _versions(self, numbers: list[int]) -> list[Version]:
-        """Return the versions to check, ascending; the last one is the newest, or there is none."""
-        if not numbers:
+    def _versions(self, passed: list[int], alive: list[int]) -> list[Version]:
+        """Return the versions to check, ascending; the last one is the newest, or there is none.
+
+        Of those that the boundary has passed, the ones that a checkpoint pins are versions still.
+        """
+        if not alive:
             return []
-        newest = self._manifest(numbers[-1])
+        newest = self._manifest(alive[-1])
         if newest is None:
             self.findings.unchecked(
                 self.stores.url, "table", "What the table consists of is unknown without its newest manifest."
             )
             return []
         pinned = pinned_numbers(newest, self.clock.now_ms())
+        older = [number for number in passed if number in pinned] + alive[:-1]
         versions = []
-        for number in numbers[:-1] if self.all_versions else ():
+        for number in older if self.all_versions else ():
             manifest = self._manifest(number)
             if manifest is not None:
                 versions.append(self._version(number, manifest, is_needed=number in pinned))
-        versions.append(self._version(numbers[-1], newest, is_needed=True))
+        versions.append(self._version(alive[-1], newest, is_needed=True))
         return versions
 
     def _manifest(self, number: int) -> Manifest | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, OptionError, SlateStore, TableNotFoundError
+from slatespark import ClockRegressionError, CommitConflictError, OptionError, SlateStore, TableNotFoundError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
@@ -200,6 +200,29 @@ def test_a_later_tick_is_a_later_now() -> None:
     table.write([b"b"])
     assert table.reap().now_ms == START_MS + HOUR_MS
     assert table.keys(includeExpired=True) == [b"b"]
+
+
+def test_a_tick_ahead_of_the_clock_is_no_conflict() -> None:
+    table = Table(retention="0ms")
+    table.write([b"a"])
+    table.clock.advance(-HOUR_MS)
+    slept = len(table.clock.slept_ms)
+    with pytest.raises(ClockRegressionError, match="last clock tick"):
+        table.reap()
+    assert len(table.clock.slept_ms) == slept, "it is not tried again"
+    assert table.keys(includeExpired=True) == [b"a"]
+
+
+def test_a_tick_that_goes_on_meanwhile_is_one_on_a_table_with_its_own_time() -> None:
+    table = Table(retention="10ms", clock="custom")
+    table.write([b"a"], timestamp=5)
+    table.write([b"b"], timestamp=30, operation="merge")
+    other = table.other()
+    rows = pa.table({"key": [b"c"], "value": [b"1"]})
+    table.store.run(lambda: ignore(other.write(rows, timestamp=31)), "list", "wal/", nth=2)
+    assert reap_table(table.stores, table.clock).rows == 1
+    assert table.keys(includeExpired=True) == [b"b", b"c"]
+    assert len(table.clock.slept_ms) == 1, "before it was tried again"
 
 
 def test_now_may_not_be_of_the_future() -> None:
