@@ -20,6 +20,7 @@ from benchmarks import (
     replace,
     scan,
     spark_count,
+    tracker,
     typed_load,
     typed_lookup,
     typed_scan,
@@ -44,6 +45,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "plan": (plan.TITLE, 300_000, plan.make),
     "reap": (reap.TITLE, 4_000_000, reap.make),
     "replace": (replace.TITLE, 10_000_000, replace.make),
+    "tracker": (tracker.TITLE, tracker.POINTS, tracker.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }
 

@@ -11,6 +11,7 @@ of its distance to the one before, in one of five forms (`_FORMS`). Source: spec
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ _PREFIXES: Final = np.array([0b0, 0b10, 0b110, 0b1110, 0b1111], np.uint64)
 _PREFIX_BITS: Final = np.array([1, 2, 3, 4, 4])
 _CHANGE_BITS: Final = np.array([0, 7, 9, 12, 32])
 _BITS: Final = _PREFIX_BITS + _CHANGE_BITS
+_SIZE_OF_FORM: Final = bytes(_BITS.tolist()).ljust(256, b"\0")  # for `bytes.translate`
 _WORD_BITS: Final = 64
 
 
@@ -178,17 +180,17 @@ def _decode_changes(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
     octets = np.zeros(longest + 8, np.uint8)  # so that a window may be read at the end
     octets[:longest] = np.frombuffer(data, np.uint8, longest)
     form = _forms(octets)
-    sizes = _BITS.astype(np.uint8)[form].tobytes()
+    sizes = form.tobytes().translate(_SIZE_OF_FORM)
     starts, at = [], 0
-    for _ in range(count):  # where a value starts, only its predecessors say; the rest is done for all at once
-        if at >= longest * 8:
-            break
-        starts.append(at)
-        at += sizes[at]
+    with contextlib.suppress(IndexError):  # raised here or not, what is wrong shows in where it ends
+        for _ in range(count):  # where a value starts, only its predecessors say; the rest is done for all at once
+            starts.append(at)
+            at += sizes[at]
     if len(starts) < count or at > longest * 8:
         raise CorruptDataError(f"Sequence tracker ends before its {count + 1} values.")
     places = np.array(starts, np.int64)
-    windows = octets[(places >> 3)[:, None] + np.arange(8)].view(">u8")[:, 0].astype(np.uint64)
+    eight = np.ndarray(longest + 1, ">u8", octets.data, strides=(1,))  # the eight bytes from each byte on
+    windows = eight[places >> 3].astype(np.uint64)
     chosen = form[places]
     windows <<= (places & 7).astype(np.uint64) + _PREFIX_BITS.astype(np.uint64)[chosen]
     signed = windows.view(np.int64) >> np.minimum(_WORD_BITS - _CHANGE_BITS, _WORD_BITS - 1)[chosen]
