@@ -18,15 +18,15 @@ nothing of it is shown, with or without some of them. See docs/explanation/what-
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, Visibility
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, Layer
 
 
@@ -73,7 +73,7 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
     else:
         silent = {part for layer in layers for part in layer.slices if effects.get(part.file.id) is Effect.SILENT}
     kept: list[Layer] = []
-    below = _Cover()
+    below = KeyCover()
     for layer in reversed(layers):
         parts: list[FileSlice] = []
         for part in reversed(layer.slices):  # a later slice is the older one where both hold the same key
@@ -95,7 +95,7 @@ def _silent_slices(
 ) -> set[FileSlice]:
     """Return the slices that are silent, where some are so only if nothing newer folds onto them."""
     silent: set[FileSlice] = set()
-    operands = _Cover()
+    operands = KeyCover()
     if rule.newest_may_fold:
         operands.add(ALL_KEYS)
     for layer in layers:
@@ -148,33 +148,3 @@ def _was_created_by(properties: SstProperties, limit_ms: int) -> bool:
 
 def _all_have(properties: SstProperties, flag: int) -> bool:
     return properties.all_flags & flag != 0
-
-
-@dataclass(slots=True)
-class _Cover:
-    """The union of key ranges, as ascending ones that do not touch; an end is (0, key), or (1, b"") if open."""
-
-    starts: list[tuple[int, bytes]] = field(default_factory=list)
-    ends: list[tuple[int, bytes]] = field(default_factory=list)
-
-    def add(self, keys: KeyRange) -> None:
-        """Add the keys of a range."""
-        start, end = _edges(keys)
-        first, stop = bisect_left(self.ends, start), bisect_right(self.starts, end)
-        if first < stop:
-            start, end = min(start, self.starts[first]), max(end, self.ends[stop - 1])
-        self.starts[first:stop] = [start]
-        self.ends[first:stop] = [end]
-
-    def shared(self, keys: KeyRange) -> KeyRange | None:
-        """Return the part of a range from the first to the last key that is covered; None if none is."""
-        start, end = _edges(keys)
-        first, stop = bisect_right(self.ends, start), bisect_left(self.starts, end)
-        if first >= stop:
-            return None
-        low, high = max(start, self.starts[first]), min(end, self.ends[stop - 1])
-        return KeyRange(low[1], None if high[0] else high[1])
-
-
-def _edges(keys: KeyRange) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
-    return (0, keys.start), (1, b"") if keys.end is None else (0, keys.end)

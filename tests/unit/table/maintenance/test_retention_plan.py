@@ -20,7 +20,6 @@ from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
 from slatespark.table.maintenance.expiry_plan import FileOutline
 from slatespark.table.maintenance.retention_plan import (
     DueView,
-    KeyCover,
     StoredView,
     Treatment,
     choose_treatment,
@@ -29,6 +28,7 @@ from slatespark.table.maintenance.retention_plan import (
     plan_due_blocks,
     plan_files,
 )
+from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.stores import OWN_ROOT
 from tests.support.golden import DATA, Case, run_golden
