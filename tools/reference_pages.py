@@ -42,7 +42,8 @@ are one option. An unknown key is refused, and the nearest known one named. `Non
 ## Reading
 
 {reading}
-`versionAsOf`, `timestampAsOf`, `seqAsOf` and `checkpoint` exclude each other, and so do `keyPrefix` and `startKey` or `endKey`.
+`versionAsOf`, `timestampAsOf`, `seqAsOf` and `checkpoint` exclude each other, and so do `keyPrefix` and `startKey` or
+`endKey`.
 
 ## Writing
 
