@@ -83,7 +83,8 @@ def _wal_path() -> Any:
 
 
 _MERGE_OPERATOR_DOC: Final = (
-    "How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`."
+    "How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`. "
+    "Default: the table's property `mergeOperator`."
 )
 
 

@@ -88,6 +88,12 @@ class TableDefinition:
         """Whether commits keep the schedulers of other clients off the table's runs."""
         return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
 
+    @property
+    def merge_operator(self) -> str | None:
+        """How operands fold where no option says so: one of the built-in ways; None if the table does not say."""
+        given = self.properties.get("mergeOperator")
+        return None if given is None else str(parse_property("mergeOperator", given))
+
     def codec(self) -> RowCodec:
         """Return how rows are stored."""
         if self.schema is None:

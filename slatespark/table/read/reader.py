@@ -228,7 +228,7 @@ def _settings(
     return ScanSettings(
         visibility=visibility,
         projection=projection,
-        fold=resolve_operator(options.merge_operator),
+        fold=resolve_operator(options.merge_operator or definition.merge_operator),
         wal=snapshot.wal,
         wal_above_seq=snapshot.manifest.last_l0_seq,
         buffer_bytes=options.read_buffer_bytes,

@@ -74,7 +74,7 @@ class Load:
         """How operands of one key fold within a task: as the options say, else as the table does."""
         if self.options.merge_operator is not None or self.job.definition is None:
             return self.options.merge_operator
-        return self.job.definition.properties.get("mergeOperator")
+        return self.job.definition.merge_operator
 
 
 def plan_load(

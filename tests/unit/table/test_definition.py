@@ -213,6 +213,18 @@ def test_the_operators_that_a_table_may_name(name: str) -> None:
     assert resolve_operator(parse_properties({"mergeOperator": name})["mergeOperator"]) is not None
 
 
+@pytest.mark.parametrize("name", ["concat", "Concat"])
+def test_operands_fold_as_the_table_says_where_the_read_does_not(name: str) -> None:
+    store = SlateStore.create(stores().url, mergeOperator=name)
+    for value in (b"b", b"a"):
+        store.write(pa.table({"key": [b"k", b"k"], "value": [value, b"-"]}), operation="merge")
+    assert store.scan().read_all()["value"].to_pylist() == [b"b-a-"]
+    assert store.get(b"k") == {"key": b"k", "value": b"b-a-"}
+    assert store.get(b"k", mergeOperator=lambda _, operands: max(operands)) == {"key": b"k", "value": b"b-"}
+    store.delete("value = X'622D612D'")
+    assert store.get(b"k") is None
+
+
 def test_properties_can_be_set_and_history_not() -> None:
     store = SlateStore.create(stores().url, defaultTtl="1h")
     store.setProperties(retention="7d", defaultTtl="none")
