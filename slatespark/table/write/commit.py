@@ -197,7 +197,8 @@ def _check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
             f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
             f"{ms_to_text(now_ms)} ({now_ms}).",
             why="Rows may not be older than the last tick, and a tick in the future would block SlateDB clients.",
-            todo=f"Reads go on. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock on, or set it right.",
+            todo=f"Reads go on. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock on, or set it "
+            "right.",
         )
 
 

@@ -48,8 +48,8 @@ def test_an_older_version_above_a_younger_one(monkeypatch: pytest.MonkeyPatch) -
     [finding] = store.verify().findings
     assert finding.section == "times"
     assert finding.what == (
-        "Key 303035 has seq 2 at 1970-01-01T00:00:00.007Z, above seq 1 at 1970-01-01T00:00:00.020Z, on a history table. "
-        "2 versions are like that."
+        "Key 303035 has seq 2 at 1970-01-01T00:00:00.007Z, above seq 1 at 1970-01-01T00:00:00.020Z, on a history table."
+        " 2 versions are like that."
     )
 
 
