@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slatespark.display.text import NOTHING, align_facts, align_table, plural
+from slatespark.display.values import duration_text
 from slatespark.table.maintenance.expiry_tally import ExpiryPart, ExpiryReport
 from slatespark.units import bytes_to_text, ms_to_text
 
@@ -15,6 +16,7 @@ def expiry_text(report: ExpiryReport) -> str:
             ("version", str(report.version)),
             ("now", ms_to_text(report.now_ms)),
             ("stored", f"{plural(report.rows, 'row version')}, {bytes_to_text(report.stored_bytes)}"),
+            *([] if report.retention_ms is None else [("retention", duration_text(report.retention_ms * 1000))]),
             ("rows read", f"of {report.files_read:,} of {plural(report.files, 'file')}"),
         ]
     )

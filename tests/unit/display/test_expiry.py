@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,11 @@ def test_text_without_a_wal_has_no_columns_for_it() -> None:
         "expired  -          3    300 B",
         "never    -          1  2.0 KiB",
     ]
+
+
+def test_the_retention_that_ends_rows_too_is_named() -> None:
+    assert "retention  PT604800S" in expiry_text(replace(report(), retention_ms=7 * DAY_MS)).splitlines()
+    assert "retention" not in expiry_text(report())
 
 
 def test_bars_stand_where_their_period_does() -> None:
