@@ -18,14 +18,21 @@ from slatespark.errors import (
     UnavailableError,
 )
 from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest, encode_manifest
-from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.paths import boundary_path, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.format.wal import encode_wal
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.snapshot import Snapshot, WalTail, fetch_manifest, fetch_wal_tail, resolve_snapshot
+from slatespark.table.snapshot import (
+    Snapshot,
+    WalTail,
+    fetch_manifest,
+    fetch_wal_tail,
+    list_manifests,
+    resolve_snapshot,
+)
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -194,3 +201,14 @@ def test_a_manifest_that_always_changes(place: Place) -> None:
         place.store.run(commit, "list", "wal/", nth=nth)
     with pytest.raises(UnavailableError, match="faster than it can be read"):
         place.read()
+
+
+def test_a_version_that_a_checkpoint_keeps_exists_although_the_boundary_has_passed_it(place: Place) -> None:
+    assert list_manifests(place.stores) == []
+    for number in (1, 2, 4):
+        place.manifest(number)
+    place.manifest(5, checkpoints=(Checkpoint(UUID(int=1), 2, 0, 1), Checkpoint(UUID(int=2), 3, 0, 1)))
+    assert list_manifests(place.stores) == [1, 2, 4, 5]
+    place.store.put(boundary_path("manifest"), [b"3"])
+    assert list_manifests(place.stores) == [2, 4, 5]
+    assert place.read(versionAsOf=2).manifest_id == 2
