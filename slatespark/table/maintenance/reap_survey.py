@@ -73,10 +73,9 @@ class Survey:
                 self.known[file] = found
             if file not in self.known:
                 shown.setdefault(file, []).append(part.keys)
-        for file, keys in shown.items():
-            properties = self.outline(file, keys).properties
-            if properties is not None:
-                self.known[file] = properties
+        for file, outline in zip(shown, self._outlines([*shown.items()]), strict=True):
+            if outline.properties is not None:
+                self.known[file] = outline.properties
 
     def remember(self, files: Sequence[NewFile]) -> None:
         """Note the properties of files that were just written."""
@@ -94,11 +93,14 @@ class Survey:
         )
 
     def due_outlines(self, due: Sequence[DueView]) -> Iterator[tuple[DueView, FileOutline]]:
-        """Yield views with the outlines of their files, a few fetched at the same time."""
-        for at in range(0, len(due), OUTLINES_TOGETHER):
-            some = due[at : at + OUTLINES_TOGETHER]
-            fetches = [partial(self.outline, view.stored.part.file) for view in some]
-            yield from zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True)
+        """Yield views with the outlines of their files."""
+        yield from zip(due, self._outlines([(view.stored.part.file, (ALL_KEYS,)) for view in due]), strict=True)
+
+    def _outlines(self, files: Sequence[tuple[SstFile, Sequence[KeyRange]]]) -> Iterator[FileOutline]:
+        """Yield the outlines of files, a few fetched at the same time."""
+        for at in range(0, len(files), OUTLINES_TOGETHER):
+            fetches = [partial(self.outline, file, shown) for file, shown in files[at : at + OUTLINES_TOGETHER]]
+            yield from run_together(fetches, is_remote=self.stores.main.is_remote)
 
 
 def survey_file(stores: TableStores, file: SstFile, shown: Sequence[KeyRange], *, window_bytes: int) -> FileOutline:
