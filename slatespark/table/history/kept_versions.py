@@ -85,23 +85,25 @@ def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Map
     Parameters
     ----------
     numbers : of versions, ascending
-    recorded : commit times by our records, by version
+    recorded : commit times by our records, by version; those of versions that were collected are bounds too
     stored : when the object of a version was stored, by the clock of the store
     """
+    every = sorted({*numbers, *recorded})
     times, reached = [], -(1 << 63)
-    for number in numbers:  # records first: a clock that was set back must not make time go back
+    for number in every:  # records first: a clock that was set back must not make time go back
         if number in recorded:
             reached = max(reached, recorded[number])
         times.append(reached)
     limit: int | None = None
     limits: list[int | None] = []  # the time of the next version with a record
-    for number, time_ms in zip(reversed(numbers), reversed(times), strict=True):
+    for number, time_ms in zip(reversed(every), reversed(times), strict=True):
         limits.append(limit)
         limit = time_ms if number in recorded else limit
     reached = -(1 << 63)
-    for place, (number, upper) in enumerate(zip(numbers, reversed(limits), strict=True)):
+    for place, (number, upper) in enumerate(zip(every, reversed(limits), strict=True)):
         if number not in recorded:
             time_ms = stored.get(number, reached)
             times[place] = max(reached, time_ms if upper is None else min(time_ms, upper))
         reached = times[place]
-    return times
+    wanted = set(numbers)
+    return [time_ms for number, time_ms in zip(every, times, strict=True) if number in wanted]

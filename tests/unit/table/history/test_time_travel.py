@@ -26,7 +26,8 @@ class Table:
     def __init__(self, **properties: Any) -> None:
         self.clock = FakeClock(START)
         name = f"time-travel-{next(_names)}"
-        self.files = MemoryStore(name, clock_ms=self.clock.now_ms)
+        self.store_ahead_ms = 0
+        self.files = MemoryStore(name, clock_ms=lambda: self.clock.now_ms() + self.store_ahead_ms)
         SlateStore.create(f"memory://{name}", **{"clock": self.clock, **properties})
         self.store = SlateStore.open(f"memory://{name}", clock=self.clock)
         self.times_ms: dict[int, int] = {1: self.clock.now_ms()}
@@ -123,9 +124,19 @@ def test_a_table_with_a_clock_of_its_own_goes_by_that() -> None:
         table.at(71)
 
 
+def test_a_store_ahead_of_our_clock_does_not_hide_a_collected_version(table: Table) -> None:
+    """The claim before it, which nobody recorded, was there before it, whatever the store says."""
+    table.store_ahead_ms = 5000
+    first, second, third = table.write("a"), table.write("b"), table.write("c")
+    table.collect(second)
+    assert table.at(table.times_ms[second]) == third - 1  # which shows the same rows
+    assert table.at(table.times_ms[second] - 1) == first
+
+
 def test_times_of_two_clocks_are_put_in_order() -> None:
     numbers = [1, 2, 3, 4, 5, 6]
     stored = dict.fromkeys(numbers, 0) | {1: 15, 3: 90, 5: 99, 6: 55}
     assert order_times(numbers, {2: 10, 4: 40}, stored) == [10, 10, 40, 40, 99, 99]
     assert order_times(numbers, {2: 10, 4: 5, 6: 70}, stored) == [10, 10, 10, 10, 70, 70]
+    assert order_times([1, 3, 5], {2: 10, 4: 40}, {1: 15, 3: 90, 5: 20}) == [10, 40, 40]  # collected ones count
     assert order_times([], {}, {}) == []
