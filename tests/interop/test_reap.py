@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, SlateStore
+from slatespark import CommitConflictError, Reaper, SlateStore
 from slatespark.table.maintenance.reap_report import ReapReport
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
 from tests.support.client_admin import compact_full
 from tests.support.fake_clock import FakeClock
+from tests.support.moto_server import MotoServer
+from tests.support.moto_server import moto_server as moto_server
 from tests.support.our_reads import our_rows
+from tests.support.s3_location import s3_location
 
 HOUR_MS = 3_600_000
 CLIENT = ClientOptions(compactor=True, block_bytes=1024)
@@ -118,3 +122,25 @@ def test_a_client_at_work_is_left_in_peace(tmp_path: Path) -> None:
         client.flush_wal()
         assert len(client.scan()) == 7
     assert store.reap().rows == 5
+
+
+@pytest.mark.s3
+def test_a_reaper_of_tables_in_a_bucket(moto_server: MotoServer) -> None:
+    bucket, clock = moto_server.create_bucket("reaped"), FakeClock()
+    storage: dict[str, Any] = {**moto_server.options}
+    clock.advance(-20 * HOUR_MS)
+    urls = [f"{bucket}/{name}" for name in ("ours", "clients")]
+    for url in urls:
+        store = SlateStore.create(url, clock=clock, retention="10h", **storage)
+        write(store, range(30), b"old")
+    clock.advance(15 * HOUR_MS)
+    for url in urls:
+        write(SlateStore.open(url, clock=clock, **storage), range(25, 50), b"new")
+    with Client.open(s3_location(moto_server, urls[1]), CLIENT) as client:
+        compact_full(client)
+    clock.advance(5 * HOUR_MS - 1000)
+    outcomes = Reaper(urls, clock=clock, **storage).run_once()
+    assert [done(outcome.report) for outcome in outcomes if outcome.report] == [{"dropped"}, {"tombstones"}]
+    for url in urls:
+        keys = [row.key for row in read_rows(s3_location(moto_server, url))]
+        assert keys == [b"k%03d" % number for number in range(25, 50)]
