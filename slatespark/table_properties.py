@@ -29,6 +29,8 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "versionRetention": parse_duration_or_none,
 }
 
+FIXED_PROPERTIES: Final = {"history": "false", "clock": "system"}  # never change; what a table without them has
+
 
 def parse_property(name: str, value: object) -> Any:
     """Return the meaning of a table property; the value itself where the name is unknown."""

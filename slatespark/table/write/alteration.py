@@ -20,10 +20,8 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.load import load_batches
-from slatespark.table_properties import check_properties, parse_properties, parse_property
+from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
-
-_IMMUTABLE = {"history": "false", "clock": "system"}  # with their defaults
 
 
 def current_definition(stores: TableStores) -> TableDefinition:
@@ -44,7 +42,7 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
 
     def change(current: TableDefinition | None) -> TableDefinition:
         known = current or TableDefinition()
-        for name in _IMMUTABLE:
+        for name in FIXED_PROPERTIES:
             if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
                 raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
         joined = {**known.properties, **properties}
@@ -55,7 +53,7 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
 
 
 def _meaning(properties: Mapping[str, str], name: str) -> object:
-    return parse_property(name, properties.get(name, _IMMUTABLE[name]))
+    return parse_property(name, properties.get(name, FIXED_PROPERTIES[name]))
 
 
 def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> TableDefinition:

@@ -16,7 +16,7 @@ from slatespark.errors import ConflictError, OptionError, SchemaError, TableExis
 from slatespark.options import WriteOptions
 from slatespark.table.definition import TableDefinition
 from slatespark.table.write.encoder_plan import check_distinct, resolve_op_column
-from slatespark.table_properties import check_properties, parse_property
+from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_property
 
 _SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
 
@@ -142,9 +142,10 @@ def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
         if given not in (None, known):
             raise OptionError(f"{name} is {given}, but the table has {known}.", todo=_DROP)
     for name, text in options.properties.items():
-        known_text = current.properties.get(name)
+        known_text = current.properties.get(name, FIXED_PROPERTIES.get(name))
         if known_text is None or parse_property(name, known_text) != parse_property(name, text):
-            raise OptionError(f"{name} is {text}, but the table has {known_text or 'none'}.", todo="Use setProperties.")
+            todo = _DROP if name in FIXED_PROPERTIES else "Use setProperties."
+            raise OptionError(f"{name} is {text}, but the table has {known_text or 'none'}.", todo=todo)
 
 
 _DROP = "Leave it out, or write to another path."

@@ -244,6 +244,10 @@ def test_properties_of_a_table_that_stands_must_agree() -> None:
     for options in ({"defaultTtl": "2h"}, {"retention": "7d"}):
         with pytest.raises(OptionError, match="Use setProperties"):
             store.write(row(), **options)
+    for options in ({"history": "true"}, {"clock": "custom"}):
+        with pytest.raises(OptionError, match="another path"):  # nothing sets them later
+            store.write(row(), **options)
+    store.write(row(), history="false", clock="system")  # what it is without being told
     with pytest.raises(SchemaError, match="it is a raw table of key and value"):
         SlateStore.create(url()).write(row(), keyColumns="id")
 
