@@ -38,6 +38,7 @@ from slatespark.table.maintenance.retention_plan import (
     StoredView,
     Treatment,
     choose_treatment,
+    next_deadline,
     plan_due_blocks,
     plan_files,
 )
@@ -426,17 +427,9 @@ class _Reaping:
         retention_ms = state.definition.retention_ms
         if state.definition.has_history or retention_ms is None:
             return None
-        created = [state.now_ms]
-        for stored in state.views:
-            oldest_ms = None if stored.properties is None else stored.properties.min_create_ts
-            if oldest_ms is not None and oldest_ms > state.retired_ms:
-                created.append(oldest_ms)
-            elif stored.part in self.youngest:
-                created.append(self.youngest[stored.part])
-        if state.wal is not None:
-            young_ms = earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
-            created += [] if young_ms is None else [young_ms]
-        return min(min(created) + retention_ms, MAX_MS)
+        wal_ms = None if state.wal is None else earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
+        left_ms = state.now_ms if wal_ms is None else min(wal_ms, state.now_ms)
+        return next_deadline(state.views, self.youngest, left_ms, state.retired_ms, retention_ms)
 
     def _note_young(self, part: FileSlice, create_ts: int) -> None:
         self.youngest[part] = min(create_ts, self.youngest.get(part, MAX_MS))

@@ -14,7 +14,7 @@ Source: design section 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -28,6 +28,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible, stretches
 from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice
+from slatespark.units import MAX_MS
 
 MAX_SWEEPS: Final = 10  # to find out what goes together
 NO_KEYS: Final = KeyRange(b"", b"")
@@ -146,6 +147,27 @@ def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool
     if properties.min_create_ts is None or properties.min_create_ts > retired_ms:
         return False
     return properties.puts + properties.merges > 0
+
+
+def next_deadline(
+    views: Sequence[StoredView], youngest: Mapping[FileSlice, int], latest_ms: int, retired_ms: int, retention_ms: int
+) -> int:
+    """Return when the oldest row that is left will be due.
+
+    Parameters
+    ----------
+    views : none of whose visible rows is due
+    youngest : smallest create_ts of rows that are not due, of views that hold due ones too, hidden ones
+    latest_ms : as if a row had been created then
+    """
+    created = [latest_ms]
+    for stored in views:
+        oldest_ms = None if stored.properties is None else stored.properties.min_create_ts
+        if oldest_ms is not None and oldest_ms > retired_ms:
+            created.append(oldest_ms)
+        elif stored.part in youngest:
+            created.append(youngest[stored.part])
+    return min(min(created) + retention_ms, MAX_MS)
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from slatespark.table.maintenance.retention_plan import (
     choose_treatment,
     is_past,
     may_hold_due_rows,
+    next_deadline,
     plan_due_blocks,
     plan_files,
 )
@@ -150,6 +151,24 @@ def test_what_properties_settle(known: dict[str, int | None], past: bool, due: b
 def test_an_unknown_file_may_hold_anything() -> None:
     assert not is_past(None, 2**63 - 1)
     assert may_hold_due_rows(None, -(2**63))
+
+
+def test_the_next_deadline_is_that_of_the_oldest_row_left() -> None:
+    part = FileSlice(file_of(1), ALL_KEYS)
+
+    def deadline(*known: dict[str, int | None] | None, youngest: int | None = None, latest: int = 50) -> int:
+        views = [
+            StoredView(SstView(Ulid(1), Ulid(1)), part, None if facts is None else properties_of(**facts))
+            for facts in known
+        ]
+        return next_deadline(views, {} if youngest is None else {part: youngest}, latest, 5, 100)
+
+    assert deadline() == 150, "nothing is left"
+    assert deadline({"min_create_ts": 6}, {"min_create_ts": 7}) == 106
+    assert deadline({"min_create_ts": 5}) == 150, "nothing is known of what is left there"
+    assert deadline({"min_create_ts": 5}, youngest=9) == 109
+    assert deadline({"min_create_ts": None, "max_create_ts": None}) == deadline(None) == 150
+    assert deadline(latest=2**63 - 5) == 2**63 - 1
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
