@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slatespark.format.manifest_state import NO_TICK
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition
@@ -42,9 +43,14 @@ class Resolution:
         """Say it in one line."""
         bound = "" if self.as_of_ms is None else f", row versions up to {ms_to_text(self.as_of_ms)}"
         return (
-            f"version {self.version} of {ms_to_text(self.time_ms)}, sequence numbers up to {self.seq}{bound}, "
-            f"{'rounded down' if self.rounded else 'exact'}: {self.how}; expiry judged at {ms_to_text(self.now_ms)}"
+            f"version {self.version}{_since(' of', self.time_ms)}, sequence numbers up to {self.seq}{bound}, "
+            f"{'rounded down' if self.rounded else 'exact'}: {self.how}{_since('; expiry judged at', self.now_ms)}"
         )
+
+
+def _since(what: str, time_ms: int) -> str:
+    """Return words about an instant; none for the tick of a version before the first row, which is no instant."""
+    return "" if time_ms == NO_TICK else f"{what} {ms_to_text(time_ms)}"
 
 
 def resolve_read(stores: TableStores, options: ReadOptions, clock: Clock) -> Resolution:

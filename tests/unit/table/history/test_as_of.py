@@ -154,6 +154,9 @@ def test_what_a_read_would_see(table: Table) -> None:
         f"version {first} of 2026-05-28T20:26:41.000Z, sequence numbers up to {seq}, rounded down: the newest version "
         "committed at or before 2026-05-28T20:26:41.007Z; expiry judged at 2026-05-28T20:26:41.007Z"
     )
+    assert str(resolve(versionAsOf=1)) == (  # before the first row there is no clock tick to judge by
+        "version 1 of 2026-05-28T20:26:40.000Z, sequence numbers up to 0, exact: the version asked for"
+    )
 
 
 def test_claims_are_versions_too(table: Table) -> None:
