@@ -17,6 +17,7 @@ STORAGE_PREFIX: Final = "storage."
 METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # the rate at which the table was last reaped
+MAX_APP_ID_BYTES: Final = 512  # each checkpoint's name is in every manifest that has it
 MAX_DIGITS: Final = 20  # of a number as text; Python refuses to convert thousands of them with an error of its own
 
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
@@ -30,6 +31,20 @@ def parse_text(value: object, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise OptionError(f"{name}: {value!r} is no text.", todo=f"Give {name} a non-empty value.")
     return value.strip()
+
+
+def parse_app_id(value: object, name: str) -> str:
+    """Return the name of an application, which checkpoints and paths will hold."""
+    text = parse_text(value, name)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as exc:
+        raise OptionError(f"{name}: {text!r} is no Unicode text.", todo="Choose another name.") from exc
+    if size > MAX_APP_ID_BYTES:
+        raise OptionError(
+            f"{name}: {size} bytes are too many.", todo=f"Give a name of at most {MAX_APP_ID_BYTES} bytes of UTF-8."
+        )
+    return text
 
 
 def parse_flag(value: object, name: str) -> bool:

@@ -21,6 +21,7 @@ from slatespark.option_values import (
     MergeOperator,
     Parser,
     named,
+    parse_app_id,
     parse_choice,
     parse_count,
     parse_duration_or_none,
@@ -415,6 +416,19 @@ class WriteOptions:
         parse=parse_key,
         default=None,
     )
+    txn_app_id: str | None = option(
+        "txnAppId",
+        doc="Together with `txnVersion`: names the write; one that was committed under this pair before is skipped. "
+        "The name of the job that writes.",
+        parse=parse_app_id,
+        default=None,
+    )
+    txn_version: int | None = option(
+        "txnVersion",
+        doc="Number of the write among those of its `txnAppId`, such as that of a batch; in any order.",
+        parse=parse_count(0, 2**63 - 1),
+        default=None,
+    )
     if_last_seq: int | None = option(
         "ifLastSeq",
         doc="Commit only if no row was committed above this sequence number.",
@@ -516,11 +530,21 @@ class WriteOptions:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
         if self.timestamp_column is not None and self.timestamp_ms is not None:
             raise OptionError("timestampColumn and timestamp are both given.", todo="Give one of them.")
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            alone = "txnVersion" if self.txn_app_id is None else "txnAppId"
+            raise OptionError(f"{alone} is given alone.", todo="Give txnAppId and txnVersion, or neither.")
         given = self.given_keys
         if self.key_prefix is not None and len(given) > 1:
             raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
         if self.replace_where is not None and given:
             raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
+
+    @property
+    def txn(self) -> tuple[str, int] | None:
+        """The name of an idempotent write; None for other writes."""
+        if self.txn_app_id is None or self.txn_version is None:
+            return None
+        return self.txn_app_id, self.txn_version
 
     @property
     def given_keys(self) -> dict[str, bytes]:

@@ -37,7 +37,7 @@ class SlateWriter(DataSourceArrowWriter):
         if context is None:
             raise InternalError("A write task has no TaskContext.")
         partition = context.partitionId()
-        if self._load is None:  # ifExists=ignore
+        if self._load is None:  # nothing to do
             return SlateCommitMessage(partition, ())
         with spark_errors():
             files = run_task(self._stores(), SystemClock(), self._load, partition, iterator)

@@ -1,4 +1,4 @@
-"""What we note beside the client's folders, under `slatespark/`: commits, claims and leases, as JSON.
+"""What we note beside the client's folders, under `slatespark/`: commits, claims, leases, idempotent writes, as JSON.
 
 The client ignores the folder and its garbage collector leaves it (spec 9, trap 17). Commit records are best effort:
 `history` is richer and planning skips more with them, and nothing is wrong without. Every hundred of them are put
@@ -28,6 +28,7 @@ COMMITS_DIR: Final = f"{ROOT}commits/"
 BATCHES_DIR: Final = f"{COMMITS_DIR}batches/"
 CLAIMS_DIR: Final = f"{ROOT}claims/"
 LEASES_DIR: Final = f"{ROOT}leases/"
+TXN_DIR: Final = f"{ROOT}txn/"
 
 BATCH_RECORDS: Final = 100
 BATCH_BYTES: Final = 16 << 20  # a batch ends with the record that reaches it; each file takes a few hundred bytes
@@ -46,6 +47,8 @@ _JSON: Final = ".json"
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
 _TOGETHER: Final = 32  # requests
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")  # stores may ignore case
+_MAX_NAME: Final = 128  # of a folder; file systems take 255
 _WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
 LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
 
@@ -323,6 +326,59 @@ def delete_lease(store: ObjectStore, write_id: str) -> None:
     """Take the mark away; one that stays expires."""
     with contextlib.suppress(SlateError):
         store.delete(lease_path(write_id))
+
+
+# --- idempotent writes ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TxnRecord:
+    """That an idempotent write was committed.
+
+    Attributes
+    ----------
+    app, version : the pair that names it
+    manifest_id : the version that it published; where it had no rows, the one that it found
+    write_id : of the job
+    committed_ms : wall clock at the commit
+    """
+
+    app: str
+    version: int
+    manifest_id: int
+    write_id: str
+    committed_ms: int
+
+
+def txn_path(app: str, version: int) -> str:
+    """Return the path of the record of an idempotent write; of a long name the digest stands for it."""
+    name = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in app.encode())
+    if len(name) > _MAX_NAME:
+        name = f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no name begins so
+    return f"{TXN_DIR}{name}/{version:020d}{_JSON}"
+
+
+def publish_txn_record(store: ObjectStore, record: TxnRecord) -> None:
+    """Note that an idempotent write was committed; one that is noted stays as it is."""
+    with contextlib.suppress(FileExistsError):
+        store.create(txn_path(record.app, record.version), _encode(asdict(record)))
+
+
+def fetch_txn_record(store: ObjectStore, app: str, version: int) -> TxnRecord | None:
+    """Return the record of an idempotent write; None if there is none. Raises `CorruptDataError` for a damaged one."""
+    path = txn_path(app, version)
+    try:
+        content = _decode(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+    kinds = {"app": str, "version": int, "manifest_id": int, "write_id": str, "committed_ms": int}
+    for name, kind in kinds.items():
+        if type(content.get(name)) is not kind:
+            raise CorruptDataError(f"record of a write has {name} = {content.get(name)!r}.", path=path)
+    record = TxnRecord(**{name: content[name] for name in kinds})
+    if (record.app, record.version) != (app, version):
+        raise CorruptDataError(f"record of a write is of {record.app!r}, {record.version}.", path=path)
+    return record
 
 
 def _encode(content: Mapping[str, Any]) -> bytes:

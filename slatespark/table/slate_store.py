@@ -287,7 +287,8 @@ class SlateStore:
         """
         parsed = parse_ingest(self._common, options)
         given = [paths] if isinstance(paths, str) else list(paths)
-        return ingest_files(self._stores, self._clock, given, parsed).manifest_id
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        return _version(ingest_files(self._stores, self._clock, given, parsed), latest_id)
 
     def delete(self, condition: str, **options: Any) -> int:
         """Delete the rows for which a condition holds, and return the version that shows it.

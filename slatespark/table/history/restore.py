@@ -32,6 +32,7 @@ from slatespark.table.write.commit import (
     find_latest_manifest,
     plan_write,
 )
+from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.protocol import refuse_unwritable
 from slatespark.table.write.restored_trees import RestoreTrees
 from slatespark.table.write.sorted_rows import SortedRows
@@ -68,6 +69,7 @@ def restore_to_version(
         When the database cannot be written.
     """
     options = options or WriteOptions(path=stores.url)
+    refuse_pair(options, "a restore")
     latest = fetch_latest_manifest(stores)[1]
     refuse_unwritable(stores.url, latest)
     with _held(stores, clock, version):

@@ -30,6 +30,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.commit import TRIM, abandon_write, commit_write, plan_write
+from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.trimmed_trees import TrimTrees
@@ -61,6 +62,7 @@ def trim_history(
         When anything was committed meanwhile, or a SlateDB client is at work.
     """
     options = options or WriteOptions(path=stores.url)
+    refuse_pair(options, "a trim")
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     definition = resolve_definition(stores, snapshot.manifest)
     if not definition.has_history:

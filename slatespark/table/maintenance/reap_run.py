@@ -51,6 +51,7 @@ from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
 from slatespark.table.write.definition_run import evolve_definition
+from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
@@ -98,6 +99,7 @@ def reap_table(
         When others kept committing, or a SlateDB client is at work.
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
+    refuse_pair(given, "a reap")
     limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
     survey = Survey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
     return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()

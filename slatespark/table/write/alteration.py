@@ -19,6 +19,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.history_replace import choose_instant
+from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
 from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
@@ -157,6 +158,8 @@ def delete_where(
         When anything was committed after the snapshot that was searched.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    if is_committed(stores, write):
+        return None
     plan = _plan_deletion(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write)
 
@@ -191,6 +194,8 @@ def delete_history_range(
         raise OptionError(
             f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
         )
+    if is_committed(stores, write):
+        return None
     plan = _plan_deletion(stores, clock, where, common, write, **choose_instant(stores, clock, write), **keys)
     if plan.settings.residual is not None:
         raise OptionError(

@@ -39,12 +39,14 @@ from slatespark.table.records import (
     merge_counts,
     publish_commit_record,
     publish_lease,
+    publish_txn_record,
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
+from slatespark.table.write.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
     MAX_AHEAD_MS,
@@ -242,7 +244,8 @@ def commit_write(
 
     Returns
     -------
-    The record of the commit; None when there was nothing to commit: no rows for a table that stands.
+    The record of the commit; None when there was nothing to commit: no rows for a table that stands. Where the write
+    was committed before under its `txnAppId` and `txnVersion`, what is known of that commit, and nothing is published.
 
     Raises
     ------
@@ -256,6 +259,9 @@ def commit_write(
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
     if job.operation == "write" and not job.creates and not any(outputs):
+        outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
+        if outcome is not None:  # a job that runs again may find rows, made by what it did after this write
+            publish_txn_record(stores.main, outcome)
         delete_lease(stores.main, job.write_id)
         return None
     commit = _Commit(stores, clock, job, options, tuple(outputs), edit, job.base_seq, job.create_ts_ms)
@@ -266,7 +272,9 @@ def commit_write(
         except RaceLostError:
             back_off(clock, attempt)
             continue
-        publish_commit_record(stores.main, record)
+        if record.write_id == job.write_id:
+            publish_commit_record(stores.main, record)
+            note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
         delete_lease(stores.main, job.write_id)
         return record
     raise CommitConflictError(
@@ -316,6 +324,8 @@ class _Commit:
         if found is None:
             return self._create_table()
         latest_id, latest = found
+        if (earlier := self._find_earlier(latest)) is not None:
+            return earlier
         if self.job.operation == "create":
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
@@ -333,6 +343,26 @@ class _Commit:
             self.stores, latest_id, latest, self.clock, write_id=write_id, attempt=number, prepare=prepare
         )
         return self._publish_claimed(claim, retention_ms, holds=definition is not None and definition.holds_history)
+
+    def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
+        """Return what is known of the commit that this write repeats; None if it repeats none."""
+        outcome = find_outcome(self.stores, latest, self.options)
+        if outcome is None:
+            return None
+        return CommitRecord(
+            manifest_id=outcome.manifest_id,
+            operation=self.job.operation,
+            write_id=outcome.write_id,
+            engine=ENGINE,
+            committed_ms=outcome.committed_ms,
+            write_time_ms=outcome.committed_ms,
+            first_seq=None,
+            last_seq=None,
+        )
+
+    def _with_outcome(self, manifest: Manifest, number: int) -> Manifest:
+        own = outcome_of(self.options, number, self.job.write_id, self.clock.now_ms())
+        return with_outcome(self.stores, manifest, own, partial(new_uuid, self.clock))
 
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
@@ -476,6 +506,7 @@ class _Commit:
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
+        manifest = self._with_outcome(manifest, 1)
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         if self.job.definition.holds_history:
             with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
@@ -486,6 +517,8 @@ class _Commit:
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
         base_id, base = self._fetch_owned(claim)
+        if (earlier := self._find_earlier(base)) is not None:
+            return earlier
         drained, drained_seq, tick_ms = self._drain(base, claim)
         _check_tick(self.stores, tick_ms or 0, self._present_ms)
         reached_seq = max(drained_seq, base.last_l0_seq)
@@ -496,7 +529,7 @@ class _Commit:
         clear_active_jobs(self.stores, claim, self._hold(base, change) if holds else None)
         while True:
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
-            manifest = self._keep_from_now(manifest, base_id + 1, retention_ms)
+            manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except RaceLostError:

@@ -35,6 +35,7 @@ from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
 from slatespark.table.write.definition_plan import grow_definition
 from slatespark.table.write.file_label import FileLabel
+from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import check_times
 from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.write.rows import RowEncoder
@@ -49,6 +50,8 @@ _TAKEN: Final = (
     "timestamp",
     "mergeSchema",
     "mergeOperator",
+    "txnAppId",
+    "txnVersion",
     "ifLastSeq",
     "ifClientActive",
     "gcMinAge",
@@ -87,8 +90,8 @@ def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOp
     return WriteOptions.parse({**common, **given})
 
 
-def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord:
-    """Make stand-alone files visible in one commit, and return its record.
+def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord | None:
+    """Make stand-alone files visible in one commit, and return its record; None when it was committed before.
 
     Parameters
     ----------
@@ -106,6 +109,8 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
     """
     if not paths or len(set(paths)) < len(paths):
         raise InvalidRequestError("No files are given, or one twice.", todo="Give the path of each file once.")
+    if is_committed(stores, options):
+        return None
     found = fetch_latest_manifest(stores)
     current = fetch_definition(stores, found[1])
     with tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder:
@@ -126,12 +131,10 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
         )
         try:
             outputs = _upload_all(stores, clock, scratch, files, job, options)
-            record = commit_write(stores, clock, job, outputs, options)
+            return commit_write(stores, clock, job, outputs, options)
         except BaseException:
             abandon_write(stores, job)
             raise
-    assert record is not None  # there are rows
-    return record
 
 
 # --- the files ------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from slatespark.table.write.encoder_plan import (
     resolve_timestamp_column,
 )
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
+from slatespark.table.write.idempotence import find_outcome
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds
@@ -80,7 +81,9 @@ class Load:
 def plan_load(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
 ) -> Load | None:
-    """Check a write against its table and fix what its tasks need; None when `ifExists=ignore` says to do nothing.
+    """Check a write against its table and fix what its tasks need; None when there is nothing to do.
+
+    That is when `ifExists=ignore` says so, or when the write was committed before under its `txnAppId`.
 
     Nothing is created when a check fails, and nothing but a lease when none does.
 
@@ -103,6 +106,8 @@ def _plan_once(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool
 ) -> Load | None:
     found = find_latest_manifest(stores)
+    if found is not None and find_outcome(stores, found[1], options) is not None:
+        return None
     if options.if_exists is not None and found is not None:
         if options.if_exists == "ignore":
             return None
