@@ -49,9 +49,10 @@ from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import window_size
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.idempotence import refuse_pair
+from slatespark.table.write.job import WriteJob, abandon_write, plan_write
 from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
@@ -323,11 +324,11 @@ class _Reaping:
             batch.add(found)
         total = sum(blocks.stored_bytes for *_, blocks in scans)
         for view, outline, blocks in scans:
-            part = view.stored.part
+            part, shared = view.stored.part, view.shared
             reached = self.looked_at.get(part, 0)
             reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
             for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
-                if not all(batch.add(found) for found in search.in_window(view, window)):
+                if not all(batch.add(found) for found in search.in_window(window, shared)):
                     return batch  # what is left of the window is found again by the next pass
                 young_ms = earliest_young(window.rows, window.low, window.high, state.retired_ms)
                 if young_ms is not None:

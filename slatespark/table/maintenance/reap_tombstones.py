@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
-from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
+from slatespark.ranges import KeyRange, key_after, point_range
 from slatespark.table.maintenance.reap_files import DueWindow
-from slatespark.table.maintenance.retention_plan import DueView
 from slatespark.table.maintenance.retired_rows import RetiredKeys, is_covered, live_and_due, retired_keys
-from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.scan import visible_windows
@@ -82,21 +80,21 @@ class Search:
     buffer_bytes: int
     window_bytes: int
 
-    def in_window(self, view: DueView, window: DueWindow) -> Iterator[RetiredKeys]:
-        """Yield the retired keys among those of a window of a view."""
+    def in_window(self, window: DueWindow, shared: Sequence[KeyRange]) -> Iterator[RetiredKeys]:
+        """Yield the retired keys among those of a window of a view; `shared` are the keys that other views may hold."""
         rows, low, high = window.rows, window.low, window.high
         if low == high:
             return
         alone = np.zeros(len(rows), np.bool_)
-        alone[low:high] = ~is_covered(rows, low, high, KeyCover((*view.older, *view.newer)).within(ALL_KEYS))
+        alone[low:high] = ~is_covered(rows, low, high, shared)
         for edge in window.open_edges():
             alone[edge] = False
         positions = np.flatnonzero(alone)
         selection = Selection(positions, np.zeros(len(positions), np.uint8))
         yield from retired_keys([([rows], selection)], self.now_ms, self.retired_ms)
-        shared = live_and_due(rows, self.retired_ms) & ~alone
-        shared[:low] = shared[high:] = False
-        yield from self._look_up(rows, np.flatnonzero(shared))
+        others = live_and_due(rows, self.retired_ms) & ~alone
+        others[:low] = others[high:] = False
+        yield from self._look_up(rows, np.flatnonzero(others))
 
     def in_wal(self, limit: int) -> Iterator[RetiredKeys]:
         """Yield the retired keys among the first `limit` due rows of the WAL."""

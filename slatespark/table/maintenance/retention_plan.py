@@ -24,7 +24,7 @@ import numpy as np
 from slatespark.format.manifest import SstView
 from slatespark.format.properties import SstProperties
 from slatespark.kernels.columns import HAS_CREATE
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible, stretches
 from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice
@@ -62,6 +62,11 @@ class DueView:
     older: tuple[KeyRange, ...] = ()
     newer: tuple[KeyRange, ...] = ()
     is_under_operands: bool = False
+
+    @property
+    def shared(self) -> tuple[KeyRange, ...]:
+        """The keys that other views may hold, ascending and apart from each other."""
+        return KeyCover((*self.older, *self.newer)).within(ALL_KEYS)
 
     @property
     def may_be_rewritten(self) -> bool:

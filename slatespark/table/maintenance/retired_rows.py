@@ -7,6 +7,7 @@ with the put below them, when the newest of them does.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -207,12 +208,14 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
 
 
 def is_covered(rows: RowColumns, low: int, high: int, ranges: Sequence[KeyRange]) -> NDArray[np.bool_]:
-    """Return which of the rows [low, high) have a key in any of the ranges."""
+    """Return which of the rows [low, high) have a key in any of the ranges, which ascend and lie apart."""
     mask = np.zeros(high - low, np.bool_)
-    for keys in ranges:
+    opening = rows.key(low)
+    first = bisect_left(ranges, True, key=lambda keys: keys.end is None or keys.end > opening)
+    for keys in ranges[first:]:
         start = lower_bound(rows, keys.start, low, high)
         end = high if keys.end is None else lower_bound(rows, keys.end, start, high)
         mask[start - low : end - low] = True
-        if end == high:
+        if start == high or end == high:
             break
     return mask
