@@ -159,8 +159,9 @@ class ReadOptions:
     now_ms: int | None = option(
         "now",
         doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
-        "tick of the table, whichever is later; for `timestampAsOf` that instant, for `versionAsOf` and `checkpoint` "
-        "that manifest's tick. On tables with `clock=custom` the tick instead of the system clock.",
+        "tick of the table, whichever is later; for `timestampAsOf` that instant (of plain tables the tick of the "
+        "version found, if that is later), for `versionAsOf` and `checkpoint` that manifest's tick. On tables with "
+        "`clock=custom` the tick instead of the system clock.",
         parse=named(parse_time_ms),
         default=None,
     )
@@ -196,7 +197,7 @@ class ReadOptions:
     metadata_columns: tuple[str, ...] = option(
         "metadataColumns",
         doc="`true` or a comma list of `key`, `seq`, `op`, `create_ts`, `expire_ts`: adds `_key`, `_seq`, `_op`, "
-        "`_create_ts`, `_expire_ts`.",
+        "`_create_ts`, `_expire_ts`. With `columns`, name them there too.",
         parse=parse_metadata_columns,
         default=(),
         shown="`false`",
