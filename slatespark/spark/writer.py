@@ -15,7 +15,7 @@ from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.worker import settle_modules
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.commit import abandon_write
+from slatespark.table.write.job import abandon_write
 from slatespark.table.write.load import commit_load, plan_load, run_task
 
 

@@ -107,6 +107,14 @@ def list_manifests(stores: TableStores) -> list[int]:
     return [number for number in passed if number in pinned] + alive
 
 
+def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
+    """Return id and content of the newest manifest; None if there is no table."""
+    try:
+        return fetch_latest_manifest(stores)
+    except TableNotFoundError:
+        return None
+
+
 def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
     log = manifest_log(stores)

@@ -16,9 +16,11 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import find_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import abandon_write, commit_write, find_latest_manifest, plan_write
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.job import abandon_write, plan_write
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
 from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES

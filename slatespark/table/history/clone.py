@@ -24,7 +24,7 @@ from slatespark.table.history.floor import lost_through
 from slatespark.table.records import CommitRecord, publish_commit_record
 from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, find_checkpoint
 from slatespark.table.stores import TableStores, open_stores, resolve_external
-from slatespark.table.write.commit import ENGINE
+from slatespark.table.write.job import ENGINE
 from slatespark.table.write.protocol import NONCE_BITS, RaceLostError, publish_manifest
 
 CLONE: Final = "clone"

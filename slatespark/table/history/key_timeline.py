@@ -32,7 +32,7 @@ from slatespark.table.read.plan import Layer
 from slatespark.table.records import CommitRecord, fetch_commit_records
 from slatespark.table.snapshot import manifest_log, resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import RESTORE, TRIM
+from slatespark.table.write.job import RESTORE, TRIM
 
 MAX_REPLACEMENTS: Final = 100  # newest ones of which the version before is read: a manifest each
 

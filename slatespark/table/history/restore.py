@@ -23,16 +23,11 @@ from slatespark.table.definition import fetch_definition
 from slatespark.table.history.checkpoints import add_checkpoint, delete_checkpoint, expire_time_s, refuse_unkept
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_wal_tail
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_wal_tail, find_latest_manifest
 from slatespark.table.stores import TableStores, resolve_external
-from slatespark.table.write.commit import (
-    RESTORE,
-    abandon_write,
-    commit_write,
-    find_latest_manifest,
-    plan_write,
-)
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.idempotence import refuse_pair
+from slatespark.table.write.job import RESTORE, abandon_write, plan_write
 from slatespark.table.write.protocol import refuse_unwritable
 from slatespark.table.write.restored_trees import RestoreTrees
 from slatespark.table.write.sorted_rows import SortedRows

@@ -29,8 +29,9 @@ from slatespark.table.read.properties import file_properties
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.commit import TRIM, abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.idempotence import refuse_pair
+from slatespark.table.write.job import TRIM, abandon_write, plan_write
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.trimmed_trees import TrimTrees

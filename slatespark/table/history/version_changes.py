@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.format.manifest_outline import ManifestOutline
-from slatespark.table.write.commit import ENGINE
+from slatespark.table.write.job import ENGINE
 
 CLIENT: Final = "slatedb"  # any SlateDB client: manifests do not name it
 CLAIM: Final = "claim"

@@ -49,9 +49,10 @@ from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import window_size
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.idempotence import refuse_pair
+from slatespark.table.write.job import WriteJob, abandon_write, plan_write
 from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted

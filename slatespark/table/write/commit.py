@@ -1,4 +1,4 @@
-"""The one commit path: plan a write, then publish its files in one manifest. Source: spec 10.1, 12.1, 12.4."""
+"""The one commit path: the files of a write are published in one manifest. Source: spec 10.1, 12.1, 12.4."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
-    ClockRegressionError,
     CommitConflictError,
-    InvalidRequestError,
     SlateError,
     TableExistsError,
     TableNotFoundError,
 )
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import WAL_DIR, sst_path
+from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
-from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid, read_clock
+from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file
@@ -38,20 +35,18 @@ from slatespark.table.records import (
     hex_bounds,
     merge_counts,
     publish_commit_record,
-    publish_lease,
     publish_txn_record,
 )
-from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state
+from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
 from slatespark.table.write.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
+from slatespark.table.write.job import ENGINE, RESTORE, TRIM, WriteJob
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
-    MAX_AHEAD_MS,
     NONCE_BITS,
-    Baseline,
     Claim,
     Prepare,
     RaceLostError,
@@ -63,167 +58,17 @@ from slatespark.table.write.protocol import (
 )
 from slatespark.table.write.publication import Change, next_manifest
 from slatespark.table.write.rebase import rebase_outputs
-from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, replaced_ranges
 from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced, retained
-from slatespark.table_properties import parse_property
+from slatespark.table.write.write_time import check_not_ahead, check_tick, check_timestamp
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
-ENGINE = "slatespark"
-RESTORE, TRIM = "restore", "trim"
 _UNDOABLE = (RESTORE, TRIM)  # in any table: the version before is kept for a while
 
 Outputs = tuple[tuple[NewFile, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteJob:
-    """What the driver fixed before any task started; small, and the same for all tasks.
-
-    Attributes
-    ----------
-    write_id : names the job
-    operation : `write`, `overwrite` or `create`, for the commit record
-    planned_ms : the instant of planning, and the time part of file ids
-    baseline : the state planned on
-    base_seq : highest sequence number of trees and WAL then
-    create_ts_ms : the commit clock time of all rows
-    definition : of the table, as this write needs it; None for a raw table without one
-    delete_rate : bytes per second at which a reap deletes, for the commit record
-    """
-
-    write_id: str
-    operation: str
-    planned_ms: int
-    baseline: Baseline
-    base_seq: int
-    create_ts_ms: int
-    definition: TableDefinition | None = None
-    delete_rate: int | None = None
-
-    def stamp(self, task: int, options: WriteOptions) -> Stamp:
-        """Return seq and times of the rows of task number `task`.
-
-        A later task has the higher seq, unless rows have times of their own: then no two tasks may share a key.
-        """
-        ttl_ms = options.ttl_ms
-        if ttl_ms == DEFAULT_TTL_MS:
-            properties = {} if self.definition is None else self.definition.properties
-            ttl_ms = parse_property("defaultTtl", properties.get("defaultTtl"))
-        first_seq = self.base_seq + 1
-        if options.timestamp_column is None:
-            first_seq += task
-        return Stamp(first_seq, self.create_ts_ms, ttl_ms, self.planned_ms if options.ttl_from == "write" else None)
-
-    @property
-    def creates(self) -> bool:
-        """Whether there was no table when the write was planned."""
-        return self.baseline.manifest_id == 0
-
-
-def plan_write(
-    stores: TableStores,
-    clock: Clock,
-    *,
-    operation: str,
-    found: tuple[int, Manifest] | None,
-    definition: TableDefinition | None = None,
-    timestamp_ms: int | None = None,
-) -> WriteJob:
-    """Look at the table and fix what the tasks of a write need; leaves a lease.
-
-    Parameters
-    ----------
-    operation : for the commit record
-    found : id and content of the newest manifest, which the caller looked at; None if there is no table
-    definition : of the table, as this write needs it
-    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick. Of a history
-        table it may lie before the last tick
-
-    Raises
-    ------
-    UnsupportedFormatError
-        When the database cannot be written.
-    ClockRegressionError
-        When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
-    """
-    now_ms = read_clock(clock)
-    if found is None:
-        _refuse_remains(stores)
-        baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
-    else:
-        manifest_id, manifest = found
-        refuse_unwritable(stores.url, manifest)
-        manifest_id, manifest, wal = fetch_newest_state(stores, manifest_id, manifest)
-        baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
-        base_seq = max(manifest.last_l0_seq, wal.last_seq)
-        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-    present_ms = None if definition is not None and definition.has_own_time else now_ms
-    _check_tick(stores, tick_ms, present_ms)
-    create_ts_ms = max(now_ms, tick_ms)
-    if timestamp_ms is not None:
-        has_history = definition is not None and definition.has_history
-        _check_timestamp(stores, timestamp_ms, MIN_MS if has_history else tick_ms, present_ms)
-        create_ts_ms = timestamp_ms
-    write_id = f"{clock.random_bits(64):016x}"
-    if found is None:
-        definition = replace(definition or TableDefinition(), created_by=write_id)
-    publish_lease(stores.main, write_id, now_ms)
-    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
-
-
-def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
-    """Return id and content of the newest manifest; None if there is no table."""
-    try:
-        return fetch_latest_manifest(stores)
-    except TableNotFoundError:
-        return None
-
-
-def _refuse_remains(stores: TableStores) -> None:
-    if stores.wal.list(WAL_DIR):
-        raise InvalidRequestError(
-            f"{stores.url} holds WAL files but no manifest.",
-            why="These are the remains of a database, or a wrong path.",
-            todo="Choose an empty place, or restore the manifest.",
-        )
-
-
-def _check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
-    """Refuse to go on where the last tick is of the future; `now_ms` is None for a table with a clock of its own."""
-    if now_ms is not None and tick_ms > now_ms + MAX_AHEAD_MS:
-        raise ClockRegressionError(
-            f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
-            f"{ms_to_text(now_ms)} ({now_ms}).",
-            why="Rows may not be older than the last tick, and a tick in the future would block SlateDB clients.",
-            todo=f"Reads go on. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock on, or set it "
-            "right.",
-        )
-
-
-def _check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int | None) -> None:
-    """Refuse a commit time that is not between the last tick and our clock; `now_ms` as for `_check_tick`."""
-    given = f"{stores.url}: the timestamp of the write is {ms_to_text(timestamp_ms)} ({timestamp_ms})"
-    if timestamp_ms < tick_ms:
-        raise ClockRegressionError(
-            f"{given}, the last clock tick of the table {ms_to_text(tick_ms)} ({tick_ms}).",
-            why="Rows may not be older than the last tick.",
-            todo="Give a later timestamp, or none.",
-        )
-    _check_not_ahead(given, timestamp_ms, now_ms)
-
-
-def _check_not_ahead(given: str, timestamp_ms: int, now_ms: int | None) -> None:
-    """Refuse a time of the future; `now_ms` as for `_check_tick`."""
-    if now_ms is not None and timestamp_ms > now_ms + MAX_AHEAD_MS:
-        raise ClockRegressionError(
-            f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",
-            why="A clock tick in the future would block SlateDB clients.",
-            todo="Give a timestamp that is not in the future.",
-        )
 
 
 def commit_write(
@@ -282,11 +127,6 @@ def commit_write(
     )
 
 
-def abandon_write(stores: TableStores, job: WriteJob) -> None:
-    """Give a job up. Its files stay: a commit whose answer was lost may have published them."""
-    delete_lease(stores.main, job.write_id)
-
-
 @dataclass(slots=True)
 class _Commit:
     """A commit under way. What it learnt or rewrote in an attempt that lost a race serves the next one.
@@ -314,7 +154,7 @@ class _Commit:
         if self.options.timestamp_column is not None and any(self.outputs):
             newest_ms = self._newest_ms()
             given = f"{self.stores.url}: the newest time in {self.options.timestamp_column} is {ms_to_text(newest_ms)}"
-            _check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
+            check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
         self._refresh_ids()
@@ -329,7 +169,7 @@ class _Commit:
         if self.job.operation == "create":
             raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
-        _check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
+        check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         self._check_last_seq_before_claim(latest_id, latest)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
@@ -444,7 +284,7 @@ class _Commit:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
         if self.options.timestamp_ms is not None and any(self.outputs):
             floor_ms = MIN_MS if self._has_history else tick_ms
-            _check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
+            check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
         by_ms = 0 if self._has_given_times else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
@@ -520,7 +360,7 @@ class _Commit:
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         drained, drained_seq, tick_ms = self._drain(base, claim)
-        _check_tick(self.stores, tick_ms or 0, self._present_ms)
+        check_tick(self.stores, tick_ms or 0, self._present_ms)
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)

@@ -10,8 +10,8 @@ from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import WriteJob
 from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.job import WriteJob
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
 

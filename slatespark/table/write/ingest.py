@@ -32,10 +32,11 @@ from slatespark.table.read.scan import window_size
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.commit import WriteJob, abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import commit_write
 from slatespark.table.write.definition_plan import grow_definition
 from slatespark.table.write.file_label import FileLabel
 from slatespark.table.write.idempotence import is_committed
+from slatespark.table.write.job import WriteJob, abandon_write, plan_write
 from slatespark.table.write.load import check_times
 from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.write.rows import RowEncoder

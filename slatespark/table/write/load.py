@@ -15,16 +15,10 @@ from slatespark.table.clock import Clock, back_off
 from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import find_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.batches import alike
-from slatespark.table.write.commit import (
-    MAX_ATTEMPTS,
-    WriteJob,
-    abandon_write,
-    commit_write,
-    find_latest_manifest,
-    plan_write,
-)
+from slatespark.table.write.commit import MAX_ATTEMPTS, commit_write
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.definition_run import check_creation
 from slatespark.table.write.encoder_plan import (
@@ -36,6 +30,7 @@ from slatespark.table.write.encoder_plan import (
 )
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
 from slatespark.table.write.idempotence import find_outcome
+from slatespark.table.write.job import WriteJob, abandon_write, plan_write
 from slatespark.table.write.overlaps import merge_overlaps
 from slatespark.table.write.protocol import RaceLostError
 from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds

@@ -17,7 +17,8 @@ from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import abandon_write, commit_write, plan_write
+from slatespark.table.write.commit import commit_write
+from slatespark.table.write.job import abandon_write, plan_write
 from slatespark.table.write.key_bounds import KeyBounds
 from slatespark.table.write.tree_edit import CutViews
 

@@ -11,7 +11,7 @@ import pytest
 from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.commit import WriteJob, plan_write
+from slatespark.table.write.job import WriteJob, plan_write
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000

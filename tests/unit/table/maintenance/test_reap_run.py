@@ -25,7 +25,8 @@ from slatespark.table.read.scan import visible_windows
 from slatespark.table.records import COMMITS_DIR, fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import commit_write, plan_write
+from slatespark.table.write.commit import commit_write
+from slatespark.table.write.job import plan_write
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import upload_sorted
 from slatespark.table.write.tree_edit import ReplaceViews
