@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
@@ -20,6 +20,7 @@ AUTO_THROUGHPUT: Final = -1  # the rate at which the table was last reaped
 MAX_APP_ID_BYTES: Final = 512  # each checkpoint's name is in every manifest that has it
 MAX_DIGITS: Final = 20  # of a number as text; Python refuses to convert thousands of them with an error of its own
 
+_MISSPELT: Final = 0.75  # of letters in common; names of storage options are further from those of properties
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 Parser: TypeAlias = Callable[[Any, str], Any]
@@ -167,6 +168,17 @@ def named(parse: Callable[..., Any]) -> Parser:
 def plain_name(key: str) -> str:
     """Return a name as names are compared: without case and underscores."""
     return key.replace("_", "").lower()
+
+
+def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `OptionError` for a name that is nearly a known one.
+
+    For calls that hand what they do not know to a storage backend, which may pass over it.
+    """
+    by_plain = [plain_name(name) for name in known]
+    for name in given:
+        if difflib.get_close_matches(plain_name(name), by_plain, n=1, cutoff=_MISSPELT):
+            raise unknown_option(name, list(known))
 
 
 def unknown_option(key: str, known: list[str]) -> OptionError:

@@ -12,6 +12,7 @@ from slatespark.option_values import (
     parse_duration_or_none,
     parse_flag,
     plain_name,
+    refuse_misspelt,
     unknown_option,
 )
 
@@ -68,10 +69,17 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Return the formats, the table properties, and the rest of what a creation was given."""
+    """Return the formats, the table properties, and the rest of what a creation was given.
+
+    Raises
+    ------
+    OptionError
+        When a property has no such value, or something in the rest is nearly called like one.
+    """
     formats = {plain_name(name): name for name in ("keyFormat", "valueFormat")}
     known = {plain_name(name) for name in TABLE_PROPERTIES}
     properties = parse_properties({key: value for key, value in given.items() if plain_name(key) in known})
     chosen = {formats[plain_name(key)]: value for key, value in given.items() if plain_name(key) in formats}
     rest = {key: value for key, value in given.items() if plain_name(key) not in known | set(formats)}
+    refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values()])
     return chosen, properties, rest

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError, SlateError
-from slatespark.option_values import STORAGE_PREFIX, parse_count
+from slatespark.option_values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.maintenance.reap_report import ReapReport
@@ -25,6 +25,7 @@ from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
 MAX_SLEEP_MS = 10_000  # after which a waiting reaper looks whether tables came or it is to stop
 
 _ROWS = parse_count(1, 2**63 - 1)
+_ARGUMENTS = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class Reaper:
         progress: Progress | None = None,
         **storage: Any,
     ) -> None:
+        refuse_misspelt(storage, _ARGUMENTS)
         self._min_ms = parse_duration_ms(minInterval, name="minInterval")
         self._max_ms = parse_duration_ms(maxInterval, name="maxInterval")
         if not 0 < self._min_ms <= self._max_ms:

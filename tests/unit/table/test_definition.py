@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.encoding.column_types import VARIANT
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
+from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableNotFoundError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest
 from slatespark.table.definition import (
     TableDefinition,
@@ -30,7 +30,7 @@ from slatespark.table.definition import (
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table_properties import TABLE_PROPERTIES, parse_properties
+from slatespark.table_properties import TABLE_PROPERTIES, parse_properties, split_creation
 
 _numbers = count()
 
@@ -206,6 +206,24 @@ def test_properties_are_text_of_checked_values() -> None:
             parse_properties({name: "nothing of the kind"})
     with pytest.raises(OptionError, match="Did you mean retention"):
         parse_properties({"retentions": "7d"})
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("histroy", "history"), ("retentoin", "retention"), ("default_ttls", "defaultTtl"), ("keyFromat", "keyFormat")],
+)
+def test_a_misspelt_property_of_a_new_table_is_no_option_of_storage(misspelt: str, meant: str) -> None:
+    url = stores().url
+    with pytest.raises(OptionError, match=f"Did you mean {meant}"):
+        SlateStore.create(url, **{misspelt: "true"})
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(url)
+
+
+def test_options_of_storage_are_not_taken_for_misspelt_properties() -> None:
+    taken = ["endpoint_url", "key", "secret", "token", "anon", "root", "region_name", "region", "profile", "use_ssl"]
+    taken += ["client_kwargs", "config_kwargs", "default_block_size", "username", "password", "host", "port", "walPath"]
+    assert split_creation(dict.fromkeys(taken, "x")) == ({}, {}, dict.fromkeys(taken, "x"))
 
 
 @pytest.mark.parametrize("name", ["concat", "sum", "max", "min"])

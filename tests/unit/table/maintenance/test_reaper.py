@@ -167,6 +167,7 @@ def test_the_times_of_a_clock_of_its_own_are_not_waited_for() -> None:
         ({"maxBatchBytes": "much"}, "maxBatchBytes"),
         ({"options": {"compresion": "zstd"}}, "compression"),
         ({"clock": "custom"}, "is no clock"),
+        ({"minIntervall": "5m"}, "Did you mean minInterval"),
     ],
 )
 def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
