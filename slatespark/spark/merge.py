@@ -100,6 +100,8 @@ class SlateMergeBuilder:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
         table = self._table
         with own_errors():
+            if table._is_committed(writeOptions):
+                return
             change = table._begin_change()
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)

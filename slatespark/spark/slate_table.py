@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
 from slatespark.option_values import STORAGE_PREFIX
-from slatespark.options import ReadOptions
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
 from slatespark.spark.failures import own_errors
@@ -40,6 +40,7 @@ from slatespark.table.read.reader import check_history
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.idempotence import is_committed
 from slatespark.table_properties import parse_properties, split_creation
 
 if TYPE_CHECKING:
@@ -273,6 +274,8 @@ class SlateTable:
             When anything was committed to the table after the rows were read.
         """
         with own_errors():
+            if self._is_committed(writeOptions):
+                return
             # Only a filter more: Spark still decides, so that text means here what it means everywhere in Spark.
             narrowed = {"filter": condition} if is_filter(condition, self._codec().schema, self._spark) else {}
             change = self._begin_change(narrowed)
@@ -486,6 +489,10 @@ class SlateTable:
 
     def _write_change(self, change: Change, rows: DataFrame, **options: Any) -> None:
         self._save(rows, "append", {**options, "ifLastSeq": change.last_seq})
+
+    def _is_committed(self, options: Mapping[str, Any]) -> bool:
+        """Tell whether a change was committed before under its `txnAppId`: then the table shows it already."""
+        return is_committed(self._stores(), WriteOptions.parse({"path": self._path, **self._texts(options)}))
 
     def _load(self, options: Mapping[str, Any]) -> DataFrame:
         with own_errors():

@@ -337,7 +337,7 @@ class SlateStore:
         if self.definition.has_history:
             return _version(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
         parsed = WriteOptions.parse({**self._common, **given})
-        return delete_range(self._stores, self._clock, where, parsed).manifest_id
+        return _version(delete_range(self._stores, self._clock, where, parsed), latest_id)
 
     def trimHistory(self, after: int | str | datetime, **options: Any) -> int:
         """Remove everything that a history table learnt after an instant, in one commit; return the version without it.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.errors import InternalError, OptionError
+from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
@@ -18,6 +18,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.commit import commit_write
+from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.job import abandon_write, plan_write
 from slatespark.table.write.key_bounds import KeyBounds
 from slatespark.table.write.tree_edit import CutViews
@@ -137,8 +138,8 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, m
     )
 
 
-def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord:
-    """Delete all rows of a range of keys in one commit, without a tombstone per row.
+def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
+    """Delete all rows of a range of keys in one commit, without a tombstone per row; None if it was done before.
 
     Parameters
     ----------
@@ -151,19 +152,18 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     CommitConflictError, UnsupportedFormatError
         As `commit_write`.
     """
+    if is_committed(stores, options):
+        return None
     found = fetch_latest_manifest(stores)
     known = fetch_definition(stores, found[1])
     definition = None if known is None else known[1]
     keys = _ranges_to_delete(where, options, definition)
     job = plan_write(stores, clock, operation=DELETE_RANGE, found=found, definition=definition)
     try:
-        record = commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
+        return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
     except BaseException:
         abandon_write(stores, job)
         raise
-    if record is None:
-        raise InternalError("A range was deleted without a commit.")
-    return record
 
 
 def _ranges_to_delete(
