@@ -210,6 +210,7 @@ def test_runs_that_were_planned_before_one_committed(folder: Path) -> None:
     first, second, third = Run(folder), Run(folder), Run(folder)
     version = second.commit()
     assert first.commit() == version
+    assert fetch_latest_manifest(first.stores)[0] == version, "it did not even claim the table"
     add(LocalStore(folder), b"y")
     assert third.commit() == version, "known by its record now"
     assert value(folder) == b"xy"
