@@ -254,15 +254,18 @@ class Reaper:
         stores = open_stores(entry.path, storage=storage, wal_path=wal_path)
         window_bytes = window_size(options.write_buffer_bytes, 1)
         entry.survey = Survey(stores, window_bytes) if entry.survey is None else replace(entry.survey, stores=stores)
-        return reap_table(
-            stores,
-            self._clock,
-            max_batch_rows=self._limits.batch_rows,
-            max_batch_bytes=self._limits.batch_bytes,
-            options=options,
-            survey=entry.survey,
-            progress=self._progress,
-        )
+        try:
+            return reap_table(
+                stores,
+                self._clock,
+                max_batch_rows=self._limits.batch_rows,
+                max_batch_bytes=self._limits.batch_bytes,
+                options=options,
+                survey=entry.survey,
+                progress=self._progress,
+            )
+        finally:
+            entry.survey.outlines.clear()  # what is known of files stays; that of their blocks would add up
 
     def _next_look(self, report: ReapReport) -> int:
         """Return when to look at a table again: its times are ours but for those with a clock of their own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,14 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.paths import manifest_path
+from slatespark.ranges import KeyRange
+from slatespark.table.maintenance.expiry_plan import FileOutline
 from slatespark.table.maintenance.reap_run import SKEW_MS
+from slatespark.table.maintenance.reap_survey import survey_file
 from slatespark.table.maintenance.reaper import MAX_SLEEP_MS, ReapOutcome
-from slatespark.table.stores import open_stores
+from slatespark.table.read.plan import SstFile
+from slatespark.table.records import COMMITS_DIR
+from slatespark.table.stores import TableStores, open_stores
 from tests.support.fake_clock import FakeClock
 
 MINUTE_MS = 60_000
@@ -113,6 +119,29 @@ def test_an_error_of_any_kind_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     (outcome,) = Reaper(["memory://any"], clock=FakeClock(START_MS)).run_once()
     assert str(outcome.error) == "memory://any: ZeroDivisionError: by accident"
     assert isinstance(outcome.error and outcome.error.__cause__, ZeroDivisionError)
+
+
+def test_what_is_known_of_files_is_kept_from_look_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(START_MS)
+    table = new_table(clock, 0, 5, retention="10h")
+    store = open_stores(table.url, storage={}).main
+    for meta in store.list(COMMITS_DIR):
+        store.delete(meta.path)
+    surveyed: list[str] = []
+
+    def survey(stores: TableStores, file: SstFile, shown: Sequence[KeyRange], *, window_bytes: int) -> FileOutline:
+        surveyed.append(str(file.id))
+        return survey_file(stores, file, shown, window_bytes=window_bytes)
+
+    monkeypatch.setattr("slatespark.table.maintenance.reap_survey.survey_file", survey)
+    reaper = Reaper([table.url], clock=clock)
+    assert reaper.run_once()[0].error is None
+    assert len(surveyed) == 2
+    clock.advance(5 * HOUR_MS + SKEW_MS)
+    (outcome,) = reaper.run_once()
+    assert outcome.report is not None
+    assert outcome.report.files_dropped == 1
+    assert len(surveyed) == 2
 
 
 def test_tables_come_and_go() -> None:
