@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.manifest import Manifest
-from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times
+from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times, join_bounds
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE
-from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import run_together
 from slatespark.table.maintenance.expiry_files import fetch_outline, read_blocks
-from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible, stretches
+from slatespark.table.maintenance.expiry_plan import FileOutline, is_plausible
 from slatespark.table.maintenance.retention_plan import DueView, StoredView
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -28,9 +27,6 @@ from slatespark.table.write.sst_upload import NewFile
 
 OUTLINES_BYTES: Final = 64 << 20  # of outlines held; a file of another client is read for its own
 OUTLINES_TOGETHER: Final = 8
-
-_NO_MIN: Final = (1 << 63) - 1
-_NO_MAX: Final = -(1 << 63)
 
 
 @dataclass(slots=True)
@@ -66,14 +62,14 @@ class Survey:
 
     def _learn(self, manifest: Manifest, parts: Sequence[FileSlice]) -> None:
         recorded = file_properties(self.stores, manifest)
-        shown: dict[SstFile, list[KeyRange]] = {}
-        for part in parts:
-            file, found = part.file, recorded.get(part.file.id)
-            if file not in self.known and file.root == OWN_ROOT and found is not None and is_plausible(found):
+        unknown: dict[SstFile, None] = {}
+        for file in (part.file for part in parts if part.file not in self.known):
+            found = recorded.get(file.id)
+            if file.root == OWN_ROOT and found is not None and is_plausible(found):
                 self.known[file] = found
-            if file not in self.known:
-                shown.setdefault(file, []).append(part.keys)
-        for file, outline in zip(shown, self._outlines([*shown.items()]), strict=True):
+            else:
+                unknown[file] = None
+        for file, outline in zip(unknown, self._outlines([*unknown]), strict=True):
             if outline.properties is not None:
                 self.known[file] = outline.properties
 
@@ -85,62 +81,48 @@ class Survey:
         """Return all properties known, by id."""
         return {file.id: found for file, found in self.known.items()}
 
-    def outline(self, file: SstFile, shown: Sequence[KeyRange] = (ALL_KEYS,)) -> FileOutline:
-        """Return the outline of a file; `shown` as for `survey_file`."""
+    def outline(self, file: SstFile) -> FileOutline:
+        """Return the outline of a file."""
         store = self.stores.at(file.root)
         return self.outlines.get(
-            store, file.path, lambda: survey_file(self.stores, file, shown, window_bytes=self.window_bytes)
+            store, file.path, lambda: survey_file(self.stores, file, window_bytes=self.window_bytes)
         )
 
     def due_outlines(self, due: Sequence[DueView]) -> Iterator[tuple[DueView, FileOutline]]:
         """Yield views with the outlines of their files."""
-        yield from zip(due, self._outlines([(view.stored.part.file, (ALL_KEYS,)) for view in due]), strict=True)
+        yield from zip(due, self._outlines([view.stored.part.file for view in due]), strict=True)
 
-    def _outlines(self, files: Sequence[tuple[SstFile, Sequence[KeyRange]]]) -> Iterator[FileOutline]:
+    def _outlines(self, files: Sequence[SstFile]) -> Iterator[FileOutline]:
         """Yield the outlines of files, a few fetched at the same time."""
         for at in range(0, len(files), OUTLINES_TOGETHER):
-            fetches = [partial(self.outline, file, shown) for file, shown in files[at : at + OUTLINES_TOGETHER]]
+            fetches = [partial(self.outline, file) for file in files[at : at + OUTLINES_TOGETHER]]
             yield from run_together(fetches, is_remote=self.stores.main.is_remote)
 
 
-def survey_file(stores: TableStores, file: SstFile, shown: Sequence[KeyRange], *, window_bytes: int) -> FileOutline:
-    """Return the outline of a file, with properties: those of another client's file come of reading its rows.
+def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
+    """Return the outline of a file, with properties: those of another client's file come of reading all of its rows.
+
+    All of them, also where views show a part of it: what is known of a file has to hold for any view of it.
 
     Parameters
     ----------
-    shown : the keys that views show of it; blocks without such keys are not read, and count as empty
     window_bytes : bound of what is decoded at a time
     """
     outline = fetch_outline(stores, file)
     if outline.properties is not None and is_plausible(outline.properties):
         return outline
     count = len(outline.index)
-    wanted = np.zeros(count, np.bool_)
-    for keys in shown:
-        wanted[slice(*outline.index.blocks_for(keys))] = True
-    bounds, sums = _no_bounds(count), _Sums(np.zeros(count, np.int64), np.zeros(count, np.int64))
-    reads = tuple(stretches(np.flatnonzero(wanted)))
-    for first, rows, first_rows in read_blocks(stores, file, outline, reads, window_bytes=window_bytes):
+    parts: list[BlockBounds] = []
+    sums = _Sums(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    for first, rows, first_rows in read_blocks(stores, file, outline, ((0, count),), window_bytes=window_bytes):
         fields = gather_fields([rows], np.arange(len(rows), dtype=np.int64))
-        span = slice(first, first + len(first_rows))
-        found = bounds_of(fields, first_rows)
-        for mine, theirs in zip(_columns(bounds), _columns(found), strict=True):
-            mine[span] = theirs
-        sums.add(span, fields.seqs, fields.flags, first_rows)
-    properties = sums.properties(bounds, wanted, file.id.timestamp_ms)
+        parts.append(bounds_of(fields, first_rows))
+        sums.add(slice(first, first + len(first_rows)), fields.seqs, fields.flags, first_rows)
+    bounds = join_bounds(parts)
+    properties = sums.properties(bounds, file.id.timestamp_ms)
     return replace(
         outline, properties=properties, bounds=bounds, block_rows=sums.block_rows, block_deletes=sums.block_deletes
     )
-
-
-def _columns(bounds: BlockBounds) -> tuple[NDArray[np.int64] | NDArray[np.uint8], ...]:
-    return (*bounds.times(), bounds.any_flags, bounds.all_flags)
-
-
-def _no_bounds(count: int) -> BlockBounds:
-    """Return the bounds of blocks of which nothing counts."""
-    low, high = np.full(count, _NO_MIN, np.int64), np.full(count, _NO_MAX, np.int64)
-    return BlockBounds(low, high, low.copy(), high.copy(), np.zeros(count, np.uint8), np.zeros(count, np.uint8))
 
 
 @dataclass(slots=True)
@@ -161,7 +143,7 @@ class _Sums:
         self.merges += int(((flags & MERGE) != 0).sum())
         self.min_seq, self.max_seq = min(self.min_seq, int(seqs.min())), max(self.max_seq, int(seqs.max()))
 
-    def properties(self, bounds: BlockBounds, wanted: NDArray[np.bool_], created_ms: int) -> SstProperties:
+    def properties(self, bounds: BlockBounds, created_ms: int) -> SstProperties:
         min_create, max_create, min_expire, max_expire = file_times(bounds)
         rows, deletes = int(self.block_rows.sum()), int(self.block_deletes.sum())
         return SstProperties(
@@ -176,6 +158,6 @@ class _Sums:
             deletes=deletes,
             merges=self.merges,
             any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
-            all_flags=int(np.bitwise_and.reduce(bounds.all_flags[wanted])) if wanted.any() else 0,
+            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
             all_versions=False,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.paths import manifest_path
-from slatespark.ranges import KeyRange
 from slatespark.table.maintenance.expiry_plan import FileOutline
 from slatespark.table.maintenance.reap_run import SKEW_MS
 from slatespark.table.maintenance.reap_survey import survey_file
@@ -129,9 +127,9 @@ def test_what_is_known_of_files_is_kept_from_look_to_look(monkeypatch: pytest.Mo
         store.delete(meta.path)
     surveyed: list[str] = []
 
-    def survey(stores: TableStores, file: SstFile, shown: Sequence[KeyRange], *, window_bytes: int) -> FileOutline:
+    def survey(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
         surveyed.append(str(file.id))
-        return survey_file(stores, file, shown, window_bytes=window_bytes)
+        return survey_file(stores, file, window_bytes=window_bytes)
 
     monkeypatch.setattr("slatespark.table.maintenance.reap_survey.survey_file", survey)
     reaper = Reaper([table.url], clock=clock)
