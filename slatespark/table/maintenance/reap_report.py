@@ -14,6 +14,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import run_together
 from slatespark.table.history.checkpoints import CheckpointFacts, checkpoint_facts
 from slatespark.table.maintenance.retention_plan import may_hold_due_rows
+from slatespark.table.read.properties import file_properties
 from slatespark.table.snapshot import fetch_manifest
 from slatespark.table.stores import TableStores
 from slatespark.units import s_to_ms
@@ -73,7 +74,7 @@ def find_kept_checkpoints(
     Parameters
     ----------
     manifest : the newest one, which lists them
-    known : what is known of files; one that is not may hold anything
+    known : what is known of files, besides commit records; one of which nothing is known may hold anything
     reaped_before : versions from this one on were reaped; None if this run reaped nothing, and only checkpoints made
         at or before `retired_ms` are certain to show what is retired
     now_ms : by the system's clock, which checkpoints go by
@@ -99,4 +100,5 @@ def _shows_due_rows(stores: TableStores, version: int, known: Mapping[Ulid, SstP
         manifest = fetch_manifest(stores, version)
     except SnapshotExpiredError:  # a checkpoint that pins nothing any more
         return False
-    return any(may_hold_due_rows(known.get(sst_id), retired_ms) for sst_id in manifest.ssts)
+    recorded = {} if known.keys() >= set(manifest.ssts) else file_properties(stores, manifest)
+    return any(may_hold_due_rows(known.get(sst_id, recorded.get(sst_id)), retired_ms) for sst_id in manifest.ssts)

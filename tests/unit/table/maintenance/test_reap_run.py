@@ -523,6 +523,19 @@ def test_checkpoints_that_keep_retired_rows_are_named() -> None:
 # --- the public method ----------------------------------------------------------------------------------------------
 
 
+def test_a_checkpoint_that_shows_young_rows_alone_keeps_nothing() -> None:
+    table = Table(retention="10h", versionRetention="none")
+    first = table.write([b"a"])
+    table.clock.advance(5 * HOUR_MS)
+    table.write([b"b"], mode="overwrite")
+    table.table.createCheckpoint("young")
+    table.table.restoreToVersion(first)
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_dropped, report.kept_by_checkpoints) == (1, ())
+    assert table.keys(checkpoint="young") == [b"b"]
+
+
 def test_reap_of_a_store() -> None:
     clock = FakeClock(START_MS)
     store = SlateStore.create(f"memory://reap-{next(_names)}", clock=clock, retention="1h")
