@@ -62,6 +62,7 @@ def reap(
         **store_arguments(storage, wal_path),
     }
     if every is not None:
+        _check_interval(every)
         with contextlib.suppress(KeyboardInterrupt):
             reaper = Reaper(tables, minInterval=every, maxInterval=_longest(every), **common)
             reaper.run(listener=lambda outcome: _show_passing(outcome, as_json=as_json))
@@ -74,6 +75,11 @@ def reap(
 def _longest(every: str) -> int:
     """Return the longest interval between two looks at a table: an hour, or the shortest one if that is longer."""
     return max(3_600_000, parse_duration_ms(every, name="--every"))
+
+
+def _check_interval(every: str) -> None:
+    if parse_duration_ms(every, name="--every") <= 0:
+        raise OptionError(f"--every: {every!r} is not acceptable.", todo="Give a duration like 10m.")
 
 
 def _show_all(outcomes: tuple[ReapOutcome, ...], *, as_json: bool) -> None:

@@ -9,7 +9,14 @@ from typing import Any, Self
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SlateError
-from slatespark.option_values import STORAGE_PREFIX, parse_count, parse_duration_or_none, parse_rounding, parse_text
+from slatespark.option_values import (
+    STORAGE_PREFIX,
+    parse_count,
+    parse_duration_or_none,
+    parse_rounding,
+    parse_text,
+    refuse_misspelt,
+)
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.definition import TableDefinition
@@ -412,7 +419,7 @@ class SlateStore:
 
     def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
         """Return the newest `limit` versions of the table, newest first, with what is known of their commits."""
-        return list_versions(self._stores, limit)
+        return list_versions(self._stores, None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit"))
 
     def resolve(self, **options: Any) -> Resolution:
         """Return what a read with these options would see: version, sequence number, time, and how they are found.
@@ -618,6 +625,7 @@ class SlateStore:
         CommitConflictError
             When others kept committing, or a SlateDB client is at work.
         """
+        refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         return reap_table(
             self._stores,

@@ -282,6 +282,20 @@ def _check_name(name: str) -> None:
         name.encode()
     except UnicodeEncodeError as exc:
         raise InvalidRequestError(f"The checkpoint name {name!r} is no Unicode text.", todo="Choose another.") from exc
+    if not name.isprintable():
+        raise InvalidRequestError(
+            f"The checkpoint name {name!r} has characters that cannot be shown.", todo="Choose a name of one line."
+        )
+    if _is_id(name):
+        raise InvalidRequestError(f"The checkpoint name {name!r} reads as an id.", todo="Choose another name.")
+
+
+def _is_id(name: str) -> bool:
+    try:
+        UUID(name)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:

@@ -18,7 +18,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
-from slatespark.table.write.history_replace import choose_instant
+from slatespark.table.write.history_replace import choose_instant, find_empty_past
 from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
 from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
@@ -194,7 +194,7 @@ def delete_history_range(
         raise OptionError(
             f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
         )
-    if is_committed(stores, write):
+    if is_committed(stores, write) or find_empty_past(stores, clock, write) is not None:
         return None
     plan = _plan_deletion(stores, clock, where, common, write, **choose_instant(stores, clock, write), **keys)
     if plan.settings.residual is not None:

@@ -8,7 +8,9 @@ from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition
+from slatespark.table.history.floor import find_later_beginning, history_floor
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.job import WriteJob
@@ -34,16 +36,35 @@ def upload_tombstones(
     """
     if job.creates:  # there are no rows; another creator's, which may come first, would have to be deleted
         return (), replace(options, if_last_seq=0)
+    empty = find_empty_past(stores, clock, options)
+    if empty is not None:
+        return (), _only_after(empty.max_seq, options)
     plan = _plan_interval(stores, clock, job, options)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
     stamp = job.stamp(TOMBSTONE_TASK, options)
     sorter = TaskSorter(run_read(stores, plan), encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
     files = upload_task(stores, clock, sorter, options, job.planned_ms)
-    last_seq = plan.settings.visibility.max_seq
-    if options.if_last_seq is not None:
-        last_seq = min(last_seq, options.if_last_seq)
-    return files, replace(options, if_last_seq=last_seq)
+    return files, _only_after(plan.settings.visibility.max_seq, options)
+
+
+def _only_after(last_seq: int, options: WriteOptions) -> WriteOptions:
+    """Return the options by which a write is committed only if nothing was since a read."""
+    given = options.if_last_seq
+    return replace(options, if_last_seq=last_seq if given is None else min(last_seq, given))
+
+
+def find_empty_past(stores: TableStores, clock: Clock, options: WriteOptions) -> Snapshot | None:
+    """Return the snapshot of a history table whose first row version is later than a write; None if that may not be.
+
+    A read as of then would be refused; a deletion just finds nothing.
+    """
+    if options.timestamp_ms is None:
+        return None
+    snapshot, definition = resolve_table(stores, ReadOptions(path=options.path, wal_path=options.wal_path), clock)
+    if not definition.has_history or history_floor(stores, snapshot.manifest, definition) is not None:
+        return None
+    return None if find_later_beginning(stores, snapshot, options.timestamp_ms) is None else snapshot
 
 
 def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> dict[str, int]:

@@ -137,6 +137,10 @@ def test_a_name_is_given_once(place: Place) -> None:
         create_checkpoint(place.stores, place.clock, name="slatespark/mine")
     with pytest.raises(InvalidRequestError, match="no Unicode text"):
         create_checkpoint(place.stores, place.clock, name="half \ud800")
+    with pytest.raises(InvalidRequestError, match="cannot be shown"):
+        create_checkpoint(place.stores, place.clock, name="two\nlines")
+    with pytest.raises(InvalidRequestError, match="reads as an id"):
+        create_checkpoint(place.stores, place.clock, name=made.id)
     assert create_checkpoint(place.stores, place.clock, name="montag früh 🌅").name == "montag früh 🌅"
 
 

@@ -541,7 +541,7 @@ def test_reap_of_a_store() -> None:
     store = SlateStore.create(f"memory://reap-{next(_names)}", clock=clock, retention="1h")
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
     clock.advance(2 * HOUR_MS)
-    for wrong in ({"maxBatchRows": 0}, {"maxBatchBytes": "none"}, {"now": "soon"}, {"nowadays": 1}):
+    for wrong in ({"maxBatchRows": 0}, {"maxBatchBytes": "none"}, {"now": "soon"}, {"maxBatchRow": 5}, {"nowadays": 1}):
         with pytest.raises(OptionError):
             store.reap(**wrong)
     assert store.reap(now=ms_to_text(START_MS)).rows == 0

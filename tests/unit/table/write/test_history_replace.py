@@ -202,3 +202,13 @@ def test_every_past_state_stays(changes: list[tuple[str, State, tuple[str, int, 
     assert state(store) == expected
     for at_ms, then in past:
         assert state(store, timestampAsOf=at_ms) == then
+
+
+def test_before_the_first_row_there_is_nothing_to_delete(store: SlateStore, clock: FakeClock) -> None:
+    early_ms = clock.now_ms() - 60_000
+    rows_then = {("a", 1): 1, ("a", 2): 1, ("a", 3): 1, ("b", 1): 1}
+    newest = store.history(1)[0].version
+    assert store.deleteRange("tenant = 'b'", early_ms) == newest
+    store.write(rows({("c", 1): 7}), mode="overwrite", replaceWhere="tenant = 'c'", timestamp=early_ms)
+    assert state(store, timestampAsOf=early_ms) == {("c", 1): 7}
+    assert state(store) == {**rows_then, ("c", 1): 7}
