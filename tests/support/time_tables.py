@@ -48,7 +48,7 @@ class TimeTable(Protocol):
 class RawTable:
     """Columns `key` and `value`."""
 
-    keys: Sequence[bytes] = (b"a", b"b", b"b\0")
+    keys: Sequence[bytes] = (b"a", b"a\0")
     takes_operands = True
 
     def create(self, folder: Path, watch: Clock, **properties: Any) -> SlateStore:
@@ -80,7 +80,7 @@ class RawTable:
 class TypedTable:
     """Columns `id` and `text`, with the key `id`."""
 
-    keys: Sequence[bytes] = tuple(fdb.tuple.pack((number,)) for number in (-300, 0, 256))
+    keys: Sequence[bytes] = tuple(fdb.tuple.pack((number,)) for number in (-300, 256))
     takes_operands = False
 
     def create(self, folder: Path, watch: Clock, **properties: Any) -> SlateStore:
