@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ def test_changes_of_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_pat
     changes = spark.sql("SELECT 1 AS id, 1 AS n UNION ALL SELECT 8, 8")
     merge = table.alias("t").merge(changes.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     before = SlateStore.open(path).history(1)[0].version
-    for refused in (lambda: table.delete("id = 2"), merge.execute):
+    without_time: tuple[Callable[[], object], ...] = (lambda: table.delete("id = 2"), merge.execute)
+    for refused in without_time:
         with pytest.raises(OptionError, match="has clock=custom, and no timestamp is given"):
             refused()
     with pytest.raises(ClockRegressionError, match=r"\(99\), the last clock tick of the table .*\(100\)"):

@@ -93,7 +93,8 @@ def test_a_ttl_that_ends_beyond_64_bits_never_comes(typed: bool) -> None:
 
 @pytest.mark.parametrize("option", ["ttl", "ttlColumn", "defaultTtl"])
 def test_a_ttl_of_zero_expires_at_once(option: str) -> None:
-    store = new_store(**({"defaultTtl": "0s"} if option == "defaultTtl" else {}))
+    properties: dict[str, Any] = {"defaultTtl": "0s"} if option == "defaultTtl" else {}
+    store = new_store(**properties)
     store.write(rows())
     given: dict[str, Any] = {"ttl": 0} if option == "ttl" else {"ttlColumn": "t"} if option == "ttlColumn" else {}
     store.write(rows(t=[0]) if option == "ttlColumn" else rows(), **given)
@@ -213,11 +214,12 @@ def test_a_table_that_a_clock_ahead_of_ours_wrote_says_until_when_it_takes_no_wr
 def check_blocked_until(store: SlateStore, clock: FakeClock, *, tick_ms: int) -> None:
     version, before = store.history(1)[0].version, our_rows(store)
     now_ms, from_ms = clock.now_ms(), tick_ms - MAX_AHEAD_MS
-    for change in (
+    changes: tuple[Callable[[], object], ...] = (
         lambda: store.write(rows()),
         lambda: store.delete("key = X'6b'"),
         lambda: store.write(rows(), timestamp=now_ms),
-    ):
+    )
+    for change in changes:
         with pytest.raises(ClockRegressionError) as caught:
             change()
         for part in (f"{ms_to_text(tick_ms)} ({tick_ms})", f"{ms_to_text(now_ms)} ({now_ms})", ms_to_text(from_ms)):
@@ -250,10 +252,11 @@ def test_a_clock_of_the_users_own_that_went_back_is_refused_in_the_same_way() ->
 def test_times_of_a_custom_table_that_go_back_are_refused(back_ms: int) -> None:
     store = SlateStore.create(f"memory://bad-times-{next(_numbers)}", clock="custom")
     store.write(rows(), timestamp=5)
-    for change in (
+    changes: tuple[Callable[[], object], ...] = (
         lambda: store.write(rows(), timestamp=5 - back_ms),
         lambda: store.delete("key = X'6b'", timestamp=5 - back_ms),
-    ):
+    )
+    for change in changes:
         with pytest.raises(ClockRegressionError, match=rf"\({5 - back_ms}\), the last clock tick of the table .*\(5\)"):
             change()
     assert len(our_rows(store)) == 1
