@@ -29,11 +29,11 @@ from hypothesis.stateful import (
 from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
-from tests.support.client_admin import compact_full
+from tests.support.client_admin import CheckpointHandle, compact_full, list_checkpoints
 from tests.support.history_model import HistoryModel, HistoryVersion, Rows
 from tests.support.our_reads import to_ms
 
@@ -69,6 +69,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.base = SystemClock().now_ms() - 3_600_000
         self.model = HistoryModel()
         self.models: dict[int, HistoryModel] = {}
+        self.named: dict[str, HistoryModel] = {}  # what checkpoints hold, by name
         self.floor: int | None = None
         self.lost: int | None = None
         self.has_losses = self.was_compacted = self.has_committed = False
@@ -145,6 +146,27 @@ class HistoryMachine(RuleBasedStateMachine):
         self.committed()
         self.model = copy.deepcopy(self.models[version])
 
+    @rule()
+    def make_checkpoint(self) -> None:
+        name = f"point {len(self.named)}"
+        self.store.createCheckpoint(name, lifetime="1d")
+        self.named[name] = copy.deepcopy(self.model)
+
+    @rule(place=places)
+    def clone(self, place: int) -> None:
+        """A clone has the same past, and goes on by itself."""
+        copied = self.store.clone(str(self.folder / f"clone {self.steps}"))
+        bound, first, instant = self.bound(), self.first_ts(), self.at(place)
+        if first is None or instant >= first:
+            rows = copied.scan(timestampAsOf=instant).read_all().to_pylist()
+            assert [(row["key"], row["value"]) for row in rows] == self.model.as_of(instant)
+        elif bound is not None:
+            with pytest.raises(HistoryTrimmedError):
+                copied.scan(timestampAsOf=instant)
+        copied.write(self.columns([(b"d", self.now())], value=pa.array([b"copied"])), timestampColumn="ts")
+        assert (found := copied.get(b"d")) is not None
+        assert found["value"] == b"copied"
+
     @rule(
         writes=st.lists(st.tuples(keys, st.booleans()), max_size=4),
         end=st.sampled_from(["leave in the WAL", "flush", "compact", "compact"]),
@@ -192,6 +214,19 @@ class HistoryMachine(RuleBasedStateMachine):
         found = self.store.get(key, timestampAsOf=instant)
         assert (found is None) == (key not in dict(expected))
         assert self.latest() == expected
+
+    @invariant()
+    def versions_and_checkpoints_stay_as_they_were(self) -> None:
+        now = self.now()
+        for name in sorted(self.named)[-2:]:
+            assert self.latest(checkpoint=name, now=now) == self.named[name].as_of(now)
+        for version in sorted(self.models)[self.steps % 3 :: 3]:
+            expected = self.models[version].as_of(now)
+            assert self.latest(versionAsOf=version, now=now) == expected
+            with contextlib.suppress(HistoryTrimmedError):
+                assert self.latest(seqAsOf=self.seq(version), now=now) == expected
+        ours = {CheckpointHandle(point.id, point.version) for point in self.store.checkpoints()}
+        assert ours == set(list_checkpoints(self.location))
 
     @invariant()
     @precondition(lambda self: self.steps % 5 == 0)
@@ -251,6 +286,9 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def version(self) -> int:
         return self.manifest()[0]
+
+    def seq(self, version: int) -> int:
+        return fetch_manifest(open_stores(str(self.location.folder), storage={}), version).last_l0_seq
 
     def stored(self) -> tuple[int, set[str]]:
         """What changes with each flush and each compaction."""
