@@ -11,9 +11,12 @@ import pytest
 
 from slatespark import CommitConflictError, SlateStore, TableExistsError
 from slatespark.format.manifest import Manifest
+from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.definition import TableDefinition
 from slatespark.table.records import fetch_commit_records
 from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.write.load import create_table
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs, upserted
 from tests.faults.jobs import Job, Pair, stores_of, table_of
 from tests.support.client import Client, Location
@@ -218,3 +221,16 @@ def test_a_race_that_is_always_lost_ends(busy: tuple[Path, list[Pair]]) -> None:
     with pytest.raises(CommitConflictError, match="20 times in a row"):
         job.commit()
     check_serves_on(folder, rows)
+
+
+def test_a_table_that_comes_with_rows_while_another_is_planned(tmp_path: Path) -> None:
+    """Its WAL is no leftover of a database that went."""
+    folder = tmp_path / "db"
+
+    def create() -> None:
+        SlateStore.create(str(folder)).write(table_of([(b"a", b"theirs")]))
+
+    stores = stores_of(FailingStore(LocalStore(folder)).run(create, "list", "wal/"))
+    with pytest.raises(TableExistsError, match="exists already"):
+        create_table(stores, FakeClock(), TableDefinition(), WriteOptions(path=str(folder)))
+    assert our_pairs(folder) == [(b"a", b"theirs")]

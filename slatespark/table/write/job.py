@@ -12,9 +12,9 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.records import delete_lease, publish_lease
-from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.snapshot import fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.protocol import Baseline, refuse_unwritable
+from slatespark.table.write.protocol import Baseline, RaceLostError, refuse_unwritable
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.write_time import check_tick, check_timestamp
 from slatespark.table_properties import parse_property
@@ -90,6 +90,8 @@ def plan_write(
 
     Raises
     ------
+    RaceLostError
+        When there is a table by now where `found` is None.
     UnsupportedFormatError
         When the database cannot be written.
     ClockRegressionError
@@ -127,6 +129,8 @@ def abandon_write(stores: TableStores, job: WriteJob) -> None:
 
 def _refuse_remains(stores: TableStores) -> None:
     if stores.wal.list(WAL_DIR):
+        if find_latest_manifest(stores) is not None:
+            raise RaceLostError("the table was created meanwhile")
         raise InvalidRequestError(
             f"{stores.url} holds WAL files but no manifest.",
             why="These are the remains of a database, or a wrong path.",

@@ -225,7 +225,10 @@ def load_batches(
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
     """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
-    job = plan_write(stores, clock, operation="create", found=find_latest_manifest(stores), definition=definition)
+    try:
+        job = plan_write(stores, clock, operation="create", found=find_latest_manifest(stores), definition=definition)
+    except RaceLostError as exc:
+        raise TableExistsError(f"{stores.url} exists already.", todo="Open it, or choose another path.") from exc
     try:
         record = commit_write(stores, clock, job, (), options)
     except BaseException:
