@@ -163,9 +163,10 @@ def test_another_run_at_any_call(*, fresh: bool, tmp_path: Path) -> None:
 
         def run_too(folder: Path = folder) -> None:
             add(LocalStore(folder), **PAIR)
+            add(LocalStore(folder), b"y")  # from now on the record alone tells
 
         add(FailingStore(LocalStore(folder)).run(run_too, "*", nth=nth), **PAIR)
-        assert value(folder) == scene.before + b"x", f"call {nth}"
+        assert value(folder) == scene.before + b"xy", f"call {nth}"
         shutil.rmtree(folder)
 
 

@@ -11,10 +11,14 @@ from collections.abc import Callable
 import pytest
 
 from slatespark import SlateStore
+from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import SystemClock
 from slatespark.table.records import TXN_DIR
+from slatespark.table.write.load import load_batches
 from tests.conftest import ClientFactory
-from tests.faults.jobs import store_on, table_of
+from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.client import ClientOptions, Location, read_rows
 from tests.support.client_admin import collect_garbage, compact_full
 from tests.support.failing_store import FailingStore
@@ -31,8 +35,11 @@ def values(location: Location) -> dict[bytes, bytes]:
     return theirs
 
 
-def add(store: SlateStore) -> None:
-    store.write(table_of([(b"k", b"x")]), operation="merge", **PAIR)
+def add(store: ObjectStore) -> None:
+    """Run the job, which creates the table where there is none."""
+    rows = table_of([(b"k", b"x")])
+    options = WriteOptions.parse({"path": store.url, "operation": "merge", "versionRetention": "none", **PAIR})
+    load_batches(stores_of(store), SystemClock(), rows.schema, rows.to_batches(), options)
 
 
 def work(client_factory: ClientFactory, location: Location) -> None:
@@ -58,17 +65,19 @@ def lose_record(store: FailingStore) -> None:
 
 
 @pytest.mark.parametrize("prepare", [forget_nothing, lose_record])
+@pytest.mark.parametrize("creates", [False, True])
 def test_a_pair_is_known_after_compaction_and_collection(
-    prepare: Callable[[FailingStore], None], client_factory: ClientFactory, database: Location
+    *, creates: bool, prepare: Callable[[FailingStore], None], client_factory: ClientFactory, database: Location
 ) -> None:
-    SlateStore.create(str(database.folder), versionRetention="none")
+    if not creates:
+        SlateStore.create(str(database.folder), versionRetention="none")
     store = FailingStore(LocalStore(database.folder))
     prepare(store)
-    add(store_on(store))
+    add(store)
     version = SlateStore.open(str(database.folder)).resolve().version
     for _ in range(2):
         work(client_factory, database)
-        add(store_on(store))
+        add(store)
         assert values(database) == {b"k": b"x", b"theirs": b"2"}
     store.clear()
     again = store_on(store)
@@ -76,5 +85,5 @@ def test_a_pair_is_known_after_compaction_and_collection(
     assert [point.name for point in again.checkpoints() if point.name] == [], "only what the client gave itself"
     work(client_factory, database)
     assert version not in [commit.version for commit in again.history()], "nothing keeps the version any more"
-    add(again)
+    add(store)
     assert values(database) == {b"k": b"x", b"ours": b"y", b"theirs": b"2"}

@@ -200,6 +200,16 @@ def test_several_files_are_one_commit(table: Path, tmp_path: Path) -> None:
     assert [row["id"] for row in rows(table, "--where", "id >= 100")] == [100, 101, 102]
 
 
+def test_an_import_that_runs_again(tmp_path: Path) -> None:
+    file, path = tmp_path / "rows.csv", tmp_path / "new"
+    file.write_text("id,name\n1,ada\n2,grace\n")
+    command: list[str | Path] = ["import", path, file, "--option", "txnAppId=nightly", "--option", "txnVersion=1"]
+    assert done(*command, "--key-columns", "id") == "Wrote 2 rows; version 3.\n"
+    done("delete", path, "1")
+    assert done(*command) == "Wrote 0 rows; version 5.\n"
+    assert [row["id"] for row in rows(path)] == [2]
+
+
 def test_import_overwrites_when_told_to(table: Path, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({**EMPTY, "id": 5}))
     done("import", table, tmp_path / "in.jsonl", "--overwrite")
