@@ -39,7 +39,8 @@ def test_keep_restore_clone(spark: SparkSession, tmp_path: Path) -> None:
     assert (clone.get(1), table.get(1), table.get(1, checkpoint="monday")) == (ADA, None, ADA)
     restored = table.restoreToVersion(made.version)
     assert sorted(table.toDF().collect()) == [(1, "a"), (2, "b")]
-    assert table.restoreToTimestamp(made.created_ms) > restored
+    times = {facts.version: facts.committed_ms for facts in store.history()}  # to the ms, unlike a checkpoint's
+    assert table.restoreToTimestamp(times[made.version]) > restored
     table.refreshCheckpoint("monday")
     frame = table.checkpoints()
     assert frame.schema.simpleString() == f"struct<{CHECKPOINTS.replace(', ', ',').replace(' ', ':').lower()}>"
