@@ -65,6 +65,7 @@ from slatespark.table.write.alteration import (
 )
 from slatespark.table.write.batches import as_batches
 from slatespark.table.write.definition_plan import plan_creation
+from slatespark.table.write.idempotence import settle_outcomes
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
@@ -514,10 +515,12 @@ class SlateStore:
             When there is no such checkpoint, or none any more.
         """
         lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
+        settle_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
     def deleteCheckpoint(self, idOrName: str) -> None:
         """Release a checkpoint: what it alone kept may be collected. Raises as `refreshCheckpoint`."""
+        settle_outcomes(self._stores)
         delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
 
     def restoreToVersion(self, version: int, **options: Any) -> int:

@@ -119,6 +119,22 @@ def test_a_checkpoint_stays_as_long_as_there_is_no_record(folder: Path) -> None:
     assert record.manifest_id == version
 
 
+@pytest.mark.parametrize("release", ["deleteCheckpoint", "refreshCheckpoint"])
+def test_a_checkpoint_that_a_user_releases(release: str, folder: Path) -> None:
+    store = FailingStore(LocalStore(folder)).fail("create", f"{TXN_DIR}*", times=2)
+    add(store, b"a", **PAIR)
+    table = store_on(store)
+    [point] = table.checkpoints()
+    lifetime = ["1s"] if release == "refreshCheckpoint" else []
+    with pytest.raises(SlateError, match="fails on cue"):
+        getattr(table, release)(point.id, *lifetime)
+    assert table.checkpoints() == (point,)
+    getattr(table, release)(point.id, *lifetime)
+    assert fetch_txn_record(store, "Nightly load/ä", 7) is not None
+    add(store, b"-", **PAIR)
+    assert value(folder) == b"a"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fresh", "fault", "moment"),

@@ -88,6 +88,13 @@ def note_outcome(stores: TableStores, own: TxnRecord | None) -> None:
             publish_txn_record(stores.main, own)
 
 
+def settle_outcomes(stores: TableStores) -> None:
+    """Note all outcomes that the newest manifest names, before somebody releases one of these checkpoints."""
+    for point in fetch_latest_manifest(stores)[1].checkpoints:
+        if (outcome := _outcome(point)) is not None:
+            publish_txn_record(stores.main, outcome)
+
+
 def refuse_pair(options: WriteOptions, operation: str) -> None:
     """Refuse `txnAppId` for what is not one write; raises `OptionError`."""
     if options.txn is not None:
