@@ -31,16 +31,13 @@ _TO_DOUBLE: Final = (*INTEGERS[:3], pa.float32())  # what a double holds exactly
 _TO_FLOAT: Final = INTEGERS[:2]
 
 
-def merge_schemas(
-    table: pa.Schema, incoming: pa.Schema, *, key_columns: Collection[str] = (), relax: bool = False
-) -> pa.Schema:
+def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collection[str] = ()) -> pa.Schema:
     """Return the table's schema, grown so that it holds what the incoming one holds.
 
     Parameters
     ----------
     table, incoming : canonical; columns are matched by name, case being ignored, and keep the table's spelling
     key_columns : of the table; their types may only change to one with the same encoding
-    relax : whether a column of the table that is not null, and may be null in `incoming`, becomes nullable
 
     Raises
     ------
@@ -56,7 +53,7 @@ def merge_schemas(
             continue
         other = incoming.field(name)
         kind = _merge_types(field.type, other.type, field.name, in_key=field.name in key_columns)
-        merged.append(field.with_type(kind).with_nullable(field.nullable or (relax and other.nullable)))
+        merged.append(field.with_type(kind))
     added = [field.with_nullable(True) for field in incoming if field.name.lower() not in known]
     return pa.schema([*merged, *added])
 

@@ -16,25 +16,22 @@ from numpy.typing import NDArray
 
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import new_key_mask, take_rows
-from slatespark.kernels.columns import RowColumns, Visibility
+from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import Fold
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import visible_windows, window_size
+from slatespark.table.read.scan import window_size
 from slatespark.table.stores import TableStores
 from slatespark.table.write.rows import RowEncoder
 from slatespark.table.write.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.write.sorted_rows import SortedRows, one_version_per_key
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
+from slatespark.table.write.unpublished import merged_descending
 from slatespark.table.write.version_spill import VersionSpill, distinct_versions, numbered, timed_cursor
-from slatespark.units import MIN_MS
 
 Outputs = tuple[tuple[NewFile, ...], ...]
-
-_EVERYTHING = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 
 def merge_overlaps(
@@ -157,11 +154,8 @@ def _merge_versions(
 
 def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: WriteOptions) -> Iterator[SortedRows]:
     layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
-    window_bytes = window_size(options.write_buffer_bytes, len(layers))
-    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
-    # A task holds a key once, so all its versions are in one window; newest first, hence the reversal.
-    for window, selection in visible_windows(cursors, _EVERYTHING, None):
-        rows = selection.rows[::-1]
+    # A task holds a key once.
+    for window, rows in merged_descending([(stores, layer) for layer in layers], options.write_buffer_bytes):
         arranged = order_repeats(first := new_key_mask(window, rows), _ranks(window, rows, first, encoder))
         sources, kept = one_version_per_key(window, rows if arranged is None else rows[arranged], None)
         flat = take_rows(sources, kept[::-1])

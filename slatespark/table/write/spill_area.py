@@ -13,22 +13,18 @@ from slatespark.format.paths import sst_path
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
-from slatespark.kernels.columns import HAS_CREATE, RowColumns, Visibility
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectStore, open_scratch
-from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import Fold
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.scan import visible_windows, window_size
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.sequence import Ranks, order_repeats
 from slatespark.table.write.sorted_rows import SortedRows, one_version_per_key
-from slatespark.units import MIN_MS
+from slatespark.table.write.unpublished import merged_descending
 
 SPILL_BLOCK_BYTES = 65536
-
-_EVERYTHING = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 
 class SpillArea:
@@ -85,14 +81,9 @@ class SpillArea:
         """
         layers = [Layer("spill", (FileSlice(file, _extent(file)),)) for file in reversed(self._files)]
         sources = [(self._stores, layer) for layer in layers] + ([] if below is None else [below])
-        window_bytes = window_size(buffer_bytes, len(sources))
-        cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for stores, layer in sources]
-        # A spill holds a key once, so all its versions are in one window; newest first, hence the reversal.
-        for window, selection in visible_windows(cursors, _EVERYTHING, None):
-            ordered = selection.rows[::-1]
-            if self._ranked:
-                ordered = _by_rank(window, ordered)
-            kept, rows = one_version_per_key(window, ordered, fold)
+        for window, ordered in merged_descending(sources, buffer_bytes):  # a spill holds a key once
+            arranged = _by_rank(window, ordered) if self._ranked else ordered
+            kept, rows = one_version_per_key(window, arranged, fold)
             flat = take_rows(kept, rows[::-1])
             flat.seqs[:] = stamp.seq
             if self._ranked:
