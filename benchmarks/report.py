@@ -73,9 +73,10 @@ def target_line(target: Target, result: Result) -> str:
     """Return one sentence on what was aimed at and what was reached."""
     figure, spread = _reached(target, result)
     mark = "met" if _is_met(target, result) else "MISSED"
-    between = f"{min(spread):.2f}-{max(spread):.2f} by round"
     if target.within_s is not None:
-        return f"{mark}: {target.alternative} takes {figure:.2f} s ({between}); target: at most {target.within_s:g} s"
+        span = f"{min(spread):.2g}-{max(spread):.2g} by round"
+        return f"{mark}: {target.alternative} takes {figure:.2g} s ({span}); target: at most {target.within_s:g} s"
+    between = f"{min(spread):.2f}-{max(spread):.2f} by round"
     if target.at_least is not None:
         said = f"{target.alternative} is {figure:.1f} times faster than {target.against} ({between})"
         return f"{mark}: {said}; target: at least {target.at_least:g}"
