@@ -130,7 +130,10 @@ class Timeline:
         return self.kept.records[max(below)] if below else None
 
     def _record_ms(self, record: CommitRecord) -> int:
-        return record.write_time_ms if self.own_time else record.committed_ms
+        """Return the time of a recorded commit, no earlier than any before it, as those of versions."""
+        if self.own_time:
+            return record.write_time_ms
+        return max(known.committed_ms for number, known in self.kept.records.items() if number <= record.manifest_id)
 
     # --- refusals -----------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,19 @@ def test_a_store_ahead_of_our_clock_does_not_hide_a_collected_version(table: Tab
     assert table.at(table.times_ms[second] - 1) == first
 
 
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_writer_whose_clock_is_behind_does_not_show_its_commit_early(table: Table, collected: bool) -> None:
+    """Its commit came after that of the writer before it, whatever its clock says."""
+    first, second = table.write("a"), table.write("b")
+    table.clock.advance(-800)
+    behind = table.store.write(pa.table({"key": [b"c"], "value": [b"v"]}))
+    table.clock.advance(5000)
+    table.store.createCheckpoint("x")  # a version above it, with the same rows
+    table.collect(*(range(first + 1, behind + 1) if collected else ()))
+    assert table.at(table.times_ms[second] - 500) == first
+    assert table.at(table.times_ms[second]) >= behind
+
+
 def test_times_of_two_clocks_are_put_in_order() -> None:
     numbers = [1, 2, 3, 4, 5, 6]
     stored = dict.fromkeys(numbers, 0) | {1: 15, 3: 90, 5: 99, 6: 55}
