@@ -20,13 +20,19 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.definition import fetch_definition
-from slatespark.table.history.checkpoints import add_checkpoint, delete_checkpoint, expire_time_s, refuse_unkept
+from slatespark.table.history.checkpoints import (
+    OWN_NAMES,
+    add_checkpoint,
+    delete_checkpoint,
+    expire_time_s,
+    refuse_unkept,
+)
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_wal_tail, find_latest_manifest
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_wal_tail
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.write.commit import commit_write
-from slatespark.table.write.idempotence import refuse_pair
+from slatespark.table.write.idempotence import TXN_NAMES, refuse_pair
 from slatespark.table.write.job import RESTORE, abandon_write, plan_write
 from slatespark.table.write.protocol import refuse_unwritable
 from slatespark.table.write.restored_trees import RestoreTrees
@@ -35,6 +41,7 @@ from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.version_retention import RETAINED_NAMES
 
 NEEDED_MS: Final = 3_600_000  # how long a version has to be kept from collectors: longer than its restore takes
+HOLD_NAMES: Final = f"{OWN_NAMES}restore/"
 HOLD_MS: Final = 2 * NEEDED_MS  # so that a restore soon after another one makes no checkpoint of its own
 
 
@@ -65,13 +72,11 @@ def restore_to_version(
     """
     options = options or WriteOptions(path=stores.url)
     refuse_pair(options, "a restore")
-    latest = fetch_latest_manifest(stores)[1]
-    refuse_unwritable(stores.url, latest)
+    refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
     with _held(stores, clock, version):
-        source = fetch_manifest(stores, version)
-        _refuse_released(stores, source, latest)
-        found = find_latest_manifest(stores)
-        definition = None if found is None else fetch_definition(stores, found[1])
+        source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
+        _refuse_released(stores, source, found[1])
+        definition = fetch_definition(stores, found[1])
         job = plan_write(
             stores, clock, operation=RESTORE, found=found, definition=None if definition is None else definition[1]
         )
@@ -117,16 +122,21 @@ def _used(source: Manifest) -> tuple[ExternalDb, ...]:
 def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
     """Keep a version from collectors while it is restored; raises when it, or a file of it, is gone.
 
-    The checkpoint is left to expire, and to the next commit, since to take it away would be one version more.
+    The checkpoint is left to expire, and to the next commit, since to take it away would be one version more. One that
+    a commit may drop does not do: the restore is a commit, too.
     """
     latest_id, latest = fetch_latest_manifest(stores)
     until_s = expire_time_s(clock.now_ms(), NEEDED_MS)
-    pinned = [point.expire_time_s for point in latest.checkpoints if point.manifest_id == version]
+    pinned = [
+        point.expire_time_s
+        for point in latest.checkpoints
+        if point.manifest_id == version and not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
+    ]
     if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
         refuse_unkept(stores, version, latest_id, latest)
         yield
         return
-    held = add_checkpoint(stores, clock, name=f"{RETAINED_NAMES}{version}", lifetime_ms=HOLD_MS, manifest_id=version)
+    held = add_checkpoint(stores, clock, name=f"{HOLD_NAMES}{version}", lifetime_ms=HOLD_MS, manifest_id=version)
     try:
         yield
     except BaseException:

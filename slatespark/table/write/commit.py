@@ -206,11 +206,10 @@ class _Commit:
 
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
-        lifetime_ms = retention_ms
-        if self.job.operation in _UNDOABLE:
-            lifetime_ms = max(lifetime_ms or 0, UNDO_LIFETIME_MS)
+        undoes = self.job.operation in _UNDOABLE
+        lifetime_ms = UNDO_LIFETIME_MS if undoes and retention_ms is None else retention_ms
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
-        replaced = Replaced(version, lifetime_ms)
+        replaced = Replaced(version, lifetime_ms, undoes)
 
         def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
             unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
@@ -218,7 +217,7 @@ class _Commit:
                 claim,
                 latest_id + 1,
                 wal_end,
-                too=unseen or self.job.operation in _UNDOABLE,  # whose predecessor is then the version one below
+                too=unseen,
                 now_ms=self.clock.now_ms(),
                 new_id=partial(new_uuid, self.clock),
             )
@@ -364,6 +363,7 @@ class _Commit:
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._check_last_seq(reached_seq)
         self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
+        self._refresh_ids()  # what came since the attempt began may have taken long
         kept = find_kept_history(self.stores, base) if self._has_history else None
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
         clear_active_jobs(self.stores, claim, self._hold(base, change) if holds else None)

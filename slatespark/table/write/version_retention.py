@@ -20,7 +20,8 @@ from slatespark.table.snapshot import fetch_manifest
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s
 
-RETAINED_NAMES: Final = f"{OWN_NAMES}version/"
+RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned where there are many
+UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
 
@@ -40,10 +41,12 @@ class Replaced:
     ----------
     version : its id, as users know it
     lifetime_ms : how long it stays; None if it does not
+    undoes : the commit is one that can be undone: the claim stays too, by checkpoints that are not thinned
     """
 
     version: int
     lifetime_ms: int | None
+    undoes: bool = False
 
     def keep(
         self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
@@ -54,17 +57,33 @@ class Replaced:
         ----------
         claim, claim_id : the manifest that will claim the epochs
         wal_end : first WAL id that does not exist
-        too : keep the claim as well, as the version that shows all that the WAL has by then
+        too : keep the claim as well, as the version that shows all that the WAL has by then; so where it undoes
         new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
             return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id))
+        too |= self.undoes
         versions = (self.version, claim_id) if too else (self.version,)
+        points = retained(claim.checkpoints, () if self.undoes else versions, self.lifetime_ms, now_ms, new_id)
+        if self.undoes:
+            points = (*points, *undo_points(versions, max(self.lifetime_ms, UNDO_LIFETIME_MS), now_ms, new_id))
         return replace(
             claim,
-            checkpoints=retained(claim.checkpoints, versions, self.lifetime_ms, now_ms, new_id),
+            checkpoints=points,
             wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if too else claim.wal_id_last_seen,
         )
+
+
+def undo_points(
+    versions: Sequence[int], lifetime_ms: int, now_ms: int, new_id: Callable[[], UUID]
+) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints by which a commit can be undone for so long, however many commits follow."""
+    created_s, expires_s = min(ms_to_s(now_ms), LAST_S), _expiry_s(now_ms, lifetime_ms)
+    return tuple(Checkpoint(new_id(), each, expires_s, created_s, f"{UNDO_NAMES}{each}") for each in versions)
+
+
+def _expiry_s(now_ms: int, lifetime_ms: int) -> int:
+    return min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
 
 
 def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
@@ -115,7 +134,7 @@ def retained(
     lifetime_ms : of `versions`, from now
     limit : of versions kept so; the more of them there are, the farther apart the old ones become
     """
-    now_s, expires_s = ms_to_s(now_ms), min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
+    now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
     lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
     others = [point for point in lasting if not (is_retained(point.name) and _goes_by_itself(point))]
     ours: dict[int, Checkpoint] = {}
@@ -150,4 +169,4 @@ def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoin
 def _relative_gap(points: Sequence[Checkpoint], at: int, now_s: int) -> float:
     """Return how wide the gap would be without a checkpoint, as a part of its age."""
     gap_s = points[at + 1].create_time_s - points[at - 1].create_time_s
-    return gap_s / max(1, now_s - points[at].create_time_s)
+    return max(0, gap_s) / max(1, now_s - points[at].create_time_s)

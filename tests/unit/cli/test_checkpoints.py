@@ -58,9 +58,9 @@ def test_bad_input(table: Path, tmp_path: Path) -> None:
 
 
 def test_restore_and_undo(table: Path) -> None:
-    assert done("restore", table, "--version", "5") == "Restored; version 9. To undo it, restore version 8.\n"
+    assert done("restore", table, "--version", "5") == "Restored; version 10. To undo it, restore version 9.\n"
     assert rows(table) == [{"id": 1, "name": "second"}]
-    assert answer("restore", table, "--version", "8") == {"version": 11, "undo": 10}
+    assert answer("restore", table, "--version", "9") == {"version": 12, "undo": 11}
     assert rows(table) == [{"id": 1, "name": "third"}]
     first = next(facts for facts in answer("history", table) if facts["version"] == 3)
     answer("restore", table, "--timestamp", str(first["committed_ms"]))

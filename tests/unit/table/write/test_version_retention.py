@@ -19,7 +19,14 @@ from slatespark.table.definition import TableDefinition
 from slatespark.table.history.checkpoints import LAST_S, create_checkpoint, delete_checkpoint
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, find_replaced, is_retained, retained
+from slatespark.table.write import version_retention
+from slatespark.table.write.version_retention import (
+    UNDO_LIFETIME_MS,
+    UNDO_NAMES,
+    find_replaced,
+    is_retained,
+    retained,
+)
 from tests.support.fake_clock import FakeClock
 
 NOW_S = 1_700_000_000
@@ -119,8 +126,10 @@ class Table:
 
     def kept(self) -> dict[int, int]:
         """Version and second of expiry of those that commits keep."""
-        points = fetch_latest_manifest(self.stores)[1].checkpoints
-        return {point.manifest_id: point.expire_time_s for point in points if is_retained(point.name)}
+        return {point.manifest_id: point.expire_time_s for point in self.points() if is_retained(point.name)}
+
+    def points(self) -> tuple[Checkpoint, ...]:
+        return fetch_latest_manifest(self.stores)[1].checkpoints
 
 
 def test_each_commit_keeps_the_version_before_it_and_itself() -> None:
@@ -187,9 +196,43 @@ def test_a_restore_is_kept_undoable_in_any_table() -> None:
     table = Table(versionRetention="none")
     first, second = table.write("a"), table.write("b")
     made = table.store.restoreToVersion(first)
-    assert table.kept() == {
-        first: NOW_S + 7200,
-        second + 1: NOW_S + UNDO_LIFETIME_MS // 1000,  # with the checkpoint on the first one
-        made - 1: NOW_S + UNDO_LIFETIME_MS // 1000,
+    undo_s = NOW_S + UNDO_LIFETIME_MS // 1000
+    assert {(point.name, point.manifest_id, point.expire_time_s) for point in table.points()} == {
+        (f"slatespark/restore/{first}", first, NOW_S + 7200),
+        (f"slatespark/undo/{second + 1}", second + 1, undo_s),  # with the checkpoint on the first one
+        (f"slatespark/undo/{made - 1}", made - 1, undo_s),
     }
     assert (table.name(made), table.name(made - 1)) == ("a", "b")
+
+
+def test_what_a_restore_replaced_is_not_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_retention.retained, "__kwdefaults__", {"limit": 5})
+    table = Table()
+    first = table.write("a")
+    for number in range(8):
+        table.clock.advance(10_000)
+        table.write(f"b{number}")
+    table.clock.advance(10_000)
+    restored = table.store.restoreToVersion(first)
+    for number in range(12):
+        table.clock.advance(10_000)
+        table.write(f"c{number}")
+    points = table.points()
+    undo = {point.manifest_id: point.expire_time_s for point in points if (point.name or "").startswith(UNDO_NAMES)}
+    assert undo[restored - 1] >= NOW_S + WEEK_S
+    assert table.name(restored - 1) == "b7"
+    assert sum(is_retained(point.name) for point in points) <= 5
+
+
+def test_a_hold_on_an_old_version_thins_no_later_one() -> None:
+    points: tuple[Checkpoint, ...] = ()
+    for second in range(60):
+        points = keep(points, second + 1, age_s=second, limit=20)
+    middle = points[10].manifest_id
+    held = Checkpoint(UUID(int=99), middle, NOW_S + WEEK_S, NOW_S + 60, f"slatespark/restore/{middle}")
+    without = points
+    for second in range(60, 70):
+        points = keep((*points, held) if held not in points else points, second + 1, age_s=second, limit=20)
+        without = keep(without, second + 1, age_s=second, limit=20)
+    assert [point for point in points if point != held] == list(without)
+    assert held in points
