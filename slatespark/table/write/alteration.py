@@ -214,9 +214,18 @@ def _plan_deletion(
     write: WriteOptions,
     **more: Any,
 ) -> ReadPlan:
-    """Return the plan of a read of the keys to be deleted."""
+    """Return the plan of a read of the keys to be deleted: of hidden rows too, which may be shown again.
+
+    A client shows expired rows, and a longer retention those that are past the one of now.
+    """
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
-    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
+    wanted = {
+        "filter": condition,
+        "columns": list(keys),
+        "mergeOperator": write.merge_operator,
+        "includeExpired": True,
+        **more,
+    }
     return plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
 
 

@@ -23,7 +23,7 @@ TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 def upload_tombstones(
     stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions
 ) -> tuple[tuple[NewFile, ...], WriteOptions]:
-    """Upload a tombstone for each row of the interval that a read as of the write's time shows.
+    """Upload a tombstone for each row of the interval that is there as of the write's time.
 
     Returns
     -------
@@ -87,6 +87,7 @@ def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: Wr
         "filter": options.replace_where,
         "columns": _definition(job).codec().key_columns,
         "mergeOperator": options.merge_operator,
+        "includeExpired": True,  # hidden rows too: they would come back with a longer retention, or for a client
         **choose_instant(stores, clock, options),
         "walPath": options.wal_path,
         **options.given_keys,

@@ -212,3 +212,34 @@ def test_before_the_first_row_there_is_nothing_to_delete(store: SlateStore, cloc
     store.write(rows({("c", 1): 7}), mode="overwrite", replaceWhere="tenant = 'c'", timestamp=early_ms)
     assert state(store, timestampAsOf=early_ms) == {("c", 1): 7}
     assert state(store) == {**rows_then, ("c", 1): 7}
+
+
+@pytest.mark.parametrize("way", ["replace", "deleteRange", "delete"])
+def test_rows_that_a_read_hides_are_deleted_too(store: SlateStore, clock: FakeClock, way: str) -> None:
+    store.setProperties(retention="1h")
+    store.write(rows({("a", 7): 7}), ttl="30s")
+    clock.advance(7_200_000)
+    if way == "replace":
+        store.write(rows({("a", 9): 9}), mode="overwrite", replaceWhere="tenant = 'a'")
+    elif way == "deleteRange":
+        store.deleteRange("tenant = 'a'")
+    else:
+        store.delete("tenant = 'a'")
+    store.setProperties(retention="30d")
+    left = {("a", 9): 9} if way == "replace" else {}
+    assert state(store, includeExpired=True) == {("b", 1): 1, **left}
+
+
+def test_rows_that_expire_while_an_interval_is_replaced(store: SlateStore, clock: FakeClock) -> None:
+    """The replacement has the time of its plan; before that the rows were there, from then on they are not."""
+    store.write(rows({("a", 5): 5}), ttl="30s")
+    clock.advance(20_000)
+    given = WriteOptions(path=store.url, replace_where="tenant = 'a'")
+    stores, new = open_stores(store.url, storage={}), rows({("a", 9): 9})
+    load = plan_load(stores, clock, new.schema, given, overwrite=True)
+    assert load is not None
+    replaced_ms = clock.now_ms()
+    clock.advance(20_000)
+    commit_load(stores, clock, load, (run_task(stores, clock, load, 0, new.to_batches()),))
+    assert state(store, timestampAsOf=replaced_ms) == {("a", 9): 9, ("b", 1): 1}
+    assert ("a", 5) in state(store, timestampAsOf=replaced_ms - 1)
