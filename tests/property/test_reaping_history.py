@@ -57,15 +57,20 @@ def test_as_of_reads_stay_exact(
     clock.advance(SKEW_MS)
     instants = [START_MS + at for at in range(floor, 60, 3)]
     before = [as_of(store, instant) for instant in instants]
+    with_retired = [as_of(store, instant, includeExpired=True) for instant in instants]
     report = store.reap(maxBatchRows=batch_rows)
     assert report.reaped_through_ms == START_MS + floor - retention_ms
     assert [as_of(store, instant) for instant in instants] == before
+    for instant, rows in zip(instants, with_retired, strict=True):
+        left = as_of(store, instant, includeExpired=True)
+        assert [row for row in left if row not in rows] == [], "a retired row is there or gone, and none is uncovered"
     kept = store.scan(includeExpired=True, metadataColumns="create_ts").read_all()["_create_ts"].to_pylist()
     assert all(moment.timestamp() * 1000 > report.reaped_through_ms for moment in kept)
     assert store.reap().passes == 0
     assert store.verify().has_damage is False
 
 
-def as_of(store: SlateStore, instant: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = store.scan(timestampAsOf=instant, metadataColumns="create_ts").read_all().to_pylist()
+def as_of(store: SlateStore, instant: int, **options: Any) -> list[dict[str, Any]]:
+    found = store.scan(timestampAsOf=instant, metadataColumns="create_ts", **options).read_all()
+    rows: list[dict[str, Any]] = found.to_pylist()
     return rows

@@ -186,8 +186,9 @@ class Survivors:
 def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRange], retired_ms: int) -> Survivors:
     """Return what a rewrite in place keeps of the rows [low, high) of a file.
 
-    A group that is due as a whole goes, with all that it hides; where an older layer may hold the key, its newest
-    version stays as a tombstone. Versions below a group that stays go if all of them are due.
+    A group that is due as a whole goes, with all that it hides. Versions below a group that stays go if all of them are
+    due. Where an older layer may hold the key, the newest version of what goes stays as a tombstone: a read of the past
+    that does not see the group yet would find an older one instead.
 
     Parameters
     ----------
@@ -201,7 +202,10 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
     settled = _settled(fields, first)
     group_goes = np.repeat(np.logical_and.reduceat(settled | due, starts), sizes)
     rest_goes = np.repeat(np.logical_and.reduceat(~settled | due, starts), sizes)
-    buried = first & group_goes & is_covered(rows, low, high, older)
+    opens_rest = settled.copy()
+    opens_rest[1:] &= ~settled[:-1]  # the newest version of a key is never below its group
+    newest_gone = np.where(group_goes, first, opens_rest & rest_goes)
+    buried = newest_gone & is_covered(rows, low, high, older)
     kept = buried | ~(group_goes | (settled & rest_goes))
     live = (fields.flags & TOMBSTONE) == 0
     return Survivors(positions[kept], buried[kept], int((live & (~kept | buried)).sum()))

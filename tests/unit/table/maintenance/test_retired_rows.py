@@ -113,7 +113,30 @@ def left(rows: Sequence[Row], older: Sequence[KeyRange] = ()) -> tuple[list[Row]
         ([row(b"k", 1, DELETE)], [], 0, [row(b"k", 1, DELETE)]),
         ([row(b"k", 2), row(b"k", 1)], [], 2, [row(b"k", 2, DELETE)]),
         ([row(b"k", 2, DELETE), row(b"k", 1, create=None)], [], 1, [row(b"k", 2, DELETE)]),
-        ([row(b"k", 2, create=101), row(b"k", 1)], [row(b"k", 2, create=101)], 1, [row(b"k", 2, create=101)]),
+        (
+            [row(b"k", 2, create=101), row(b"k", 1)],
+            [row(b"k", 2, create=101)],
+            1,
+            [row(b"k", 2, create=101), row(b"k", 1, DELETE)],
+        ),
+        (
+            [row(b"k", 4, create=101), row(b"k", 3, MERGE), row(b"k", 2), row(b"k", 1, create=40)],
+            [row(b"k", 4, create=101)],
+            3,
+            [row(b"k", 4, create=101), row(b"k", 3, DELETE)],
+        ),
+        (
+            [row(b"k", 3, create=101), row(b"k", 2, DELETE), row(b"k", 1)],
+            [row(b"k", 3, create=101)],
+            1,
+            [row(b"k", 3, create=101), row(b"k", 2, DELETE)],
+        ),
+        (
+            [row(b"k", 4, MERGE, create=102), row(b"k", 3, create=101), row(b"k", 2), row(b"k", 1)],
+            [row(b"k", 4, MERGE, create=102), row(b"k", 3, create=101)],
+            2,
+            [row(b"k", 4, MERGE, create=102), row(b"k", 3, create=101), row(b"k", 2, DELETE)],
+        ),
         (
             [row(b"k", 3, create=101), row(b"k", 2), row(b"k", 1, create=None)],
             [row(b"k", 3, create=101), row(b"k", 2), row(b"k", 1, create=None)],
