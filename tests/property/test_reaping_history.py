@@ -61,9 +61,9 @@ def test_as_of_reads_stay_exact(
     report = store.reap(maxBatchRows=batch_rows)
     assert report.reaped_through_ms == START_MS + floor - retention_ms
     assert [as_of(store, instant) for instant in instants] == before
-    for instant, rows in zip(instants, with_retired, strict=True):
+    for instant, shown in zip(instants, with_retired, strict=True):
         left = as_of(store, instant, includeExpired=True)
-        assert [row for row in left if row not in rows] == [], "a retired row is there or gone, and none is uncovered"
+        assert [row for row in left if row not in shown] == [], "a retired row is there or gone, and none is uncovered"
     kept = store.scan(includeExpired=True, metadataColumns="create_ts").read_all()["_create_ts"].to_pylist()
     assert all(moment.timestamp() * 1000 > report.reaped_through_ms for moment in kept)
     assert store.reap().passes == 0
