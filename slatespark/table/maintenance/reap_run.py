@@ -320,8 +320,8 @@ class _Reaping:
             buffer_bytes=self.options.write_buffer_bytes,
             window_bytes=self.survey.window_bytes,
         )
-        for found in search.in_wal(self.batch_rows):
-            batch.add(found)
+        if not all(batch.add(found) for found in search.in_wal(self.batch_rows)):
+            return batch  # the WAL is drained by this pass, and what is left of it found in its file by the next one
         total = sum(blocks.stored_bytes for *_, blocks in scans)
         for view, outline, blocks in scans:
             part, shared = view.stored.part, view.shared

@@ -97,9 +97,13 @@ class Search:
         yield from self._look_up(rows, np.flatnonzero(others))
 
     def in_wal(self, limit: int) -> Iterator[RetiredKeys]:
-        """Yield the retired keys among the first `limit` due rows of the WAL."""
-        if self.wal is not None:
-            yield from self._look_up(self.wal, np.flatnonzero(live_and_due(self.wal, self.retired_ms))[:limit])
+        """Yield the retired keys among the due rows of the WAL; looks up `limit` rows at a time."""
+        if self.wal is None:
+            return
+        due = np.flatnonzero(live_and_due(self.wal, self.retired_ms))
+        distinct = due[new_key_mask([self.wal], due)]
+        for start in range(0, len(distinct), limit):
+            yield from self._look_up(self.wal, distinct[start : start + limit])
 
     def _look_up(self, rows: RowColumns, positions: NDArray[np.int64]) -> Iterator[RetiredKeys]:
         """Yield the retired ones among the keys of rows, whose versions may be anywhere."""

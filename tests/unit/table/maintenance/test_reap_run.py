@@ -555,3 +555,44 @@ def test_no_table() -> None:
     store = MemoryStore("reap-nothing")
     with pytest.raises(TableNotFoundError):
         reap_table(TableStores(main=store, wal=store), FakeClock(START_MS))
+
+
+def test_a_read_of_the_past_finds_no_older_version_below_what_a_rewrite_took_away() -> None:
+    table = Table(history=True, versionRetention="none")
+    table.clock.advance(HOUR_MS)
+
+    def write(rows: list[tuple[bytes, bytes, int]]) -> None:
+        keys, values, times = zip(*rows, strict=True)
+        given = {"key": list(keys), "value": list(values), "at": [START_MS + at for at in times]}
+        table.table.write(pa.table(given), timestampColumn="at")
+
+    write([(b"k", b"first", 1), *((b"y%03d" % number, b"young", 9000) for number in range(50))])
+    due = [(b"k3%02d" % number, b"due", 20) for number in range(50)]
+    write([(b"k", b"second", 20), (b"k", b"late", 8000), *due])
+    table.table.setProperties(retention=100)
+    table.table.setHistoryFloor(START_MS + 4000)
+    assert table.keys(timestampAsOf=START_MS + 5000) == []
+    assert table.reap().files_rewritten == 1
+    table.table.setProperties(retention="none")
+    assert table.keys(timestampAsOf=START_MS + 5000) == [], "the first version does not come back"
+    assert table.keys(timestampAsOf=START_MS + 8000) == [b"k"]
+
+
+# --- rows of the WAL ------------------------------------------------------------------------------------------------
+
+
+def test_due_rows_of_the_wal_are_found_behind_those_that_newer_ones_hide() -> None:
+    stores, put = new_stores(), RowKind.PUT
+    base = Layer("run 0", (put_file(stores, [Row(b"base", 1, put, b"v", 900, None)]),))
+    wal = [
+        [Row(b"a", 1001, put, b"old", 10, None)],
+        [Row(b"a", 1002, put, b"young", 900, None)],
+        [Row(b"b", 1003, put, b"old", 10, None)],
+        [Row(b"c", 1004, put, b"old", 10, None)],
+    ]
+    publish_layers(stores, [base], wal)
+    publish_definition(stores, 1, TableDefinition(properties={"retention": "500"}))
+    report = reap_table(stores, FakeClock(100_000), now_ms=1000, max_batch_rows=1)
+    assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (3, 500, 1400)
+    table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    assert [row.key for row in our_rows(table, includeExpired=True)] == [b"a", b"base"]
