@@ -593,6 +593,6 @@ def test_due_rows_of_the_wal_are_found_behind_those_that_newer_ones_hide() -> No
     publish_layers(stores, [base], wal)
     publish_definition(stores, 1, TableDefinition(properties={"retention": "500"}))
     report = reap_table(stores, FakeClock(100_000), now_ms=1000, max_batch_rows=1)
-    assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (3, 500, 1400)
+    assert (report.reaped_through_ms, report.next_deadline_ms) == (500, 1400)
     table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
     assert [row.key for row in our_rows(table, includeExpired=True)] == [b"a", b"base"]
