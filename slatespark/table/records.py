@@ -2,7 +2,8 @@
 
 The client ignores the folder and its garbage collector leaves it (spec 9, trap 17). Commit records are best effort:
 `history` is richer and planning skips more with them, and nothing is wrong without. Every hundred of them are put
-together in one object. Claims tell our own epochs from those of other clients.
+together in one object. Each has a checksum, since a scan passes over files, and a reap drops them, by what it says.
+Claims tell our own epochs from those of other clients.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import itertools
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -43,6 +45,7 @@ _CHECKED_IF_THERE: Final = {
     "first_seq": int | None,
     "last_seq": int | None,
 }
+_CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have none
 _JSON: Final = ".json"
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
@@ -104,7 +107,7 @@ def _commit_path(manifest_id: int) -> str:
 def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
     """Note a commit; a failure to do so does not matter: the commit has landed, and an error would say otherwise."""
     with contextlib.suppress(FileExistsError, SlateError):
-        store.create(_commit_path(record.manifest_id), _encode(asdict(record)))
+        store.create(_commit_path(record.manifest_id), _encode(_with_checksum(asdict(record))))
         if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:
             batch_commit_records(store)
 
@@ -167,7 +170,15 @@ def _decode_commit(path: str, data: bytes) -> CommitRecord:
     return _commit_of(path, _decode(path, data))
 
 
+def _with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a commit record with the CRC-32 of all else, as it is encoded."""
+    rest = {name: value for name, value in content.items() if name != _CHECKSUM}
+    return {**rest, _CHECKSUM: zlib.crc32(_encode(rest))}
+
+
 def _commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
+    if _CHECKSUM in content and content != _with_checksum(content):
+        raise CorruptDataError(f"commit record does not match its checksum {content[_CHECKSUM]!r}.", path=path)
     for name, kind in (
         ("manifest_id", int),
         ("committed_ms", int),
@@ -234,19 +245,25 @@ def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
     return [found[number] for found in (singles, batches) for number in sorted(found, reverse=True)]
 
 
-def fetch_commit_object(store: ObjectStore, meta: ObjectMeta) -> list[CommitRecord]:
-    """Return the sound records of one of `list_commit_objects`, oldest first; of a damaged object none."""
+def fetch_commit_object(store: ObjectStore, meta: ObjectMeta, *, checked_only: bool = False) -> list[CommitRecord]:
+    """Return the sound records of one of `list_commit_objects`, oldest first; of a damaged object none.
+
+    Parameters
+    ----------
+    checked_only : leave out those of old releases, which have no checksum
+    """
     with contextlib.suppress(FileNotFoundError, CorruptDataError):
         content = _decode(meta.path, bytes(store.get(meta.path)))
         parts = content.get("commits") if meta.path.startswith(BATCHES_DIR) else [content]
-        return list(_sound_commits(meta.path, parts))
+        return list(_sound_commits(meta.path, parts, checked_only))
     return []
 
 
-def _sound_commits(path: str, parts: Any) -> Iterator[CommitRecord]:
+def _sound_commits(path: str, parts: Any, checked_only: bool) -> Iterator[CommitRecord]:
     for part in parts if isinstance(parts, list) else ():
-        with contextlib.suppress(CorruptDataError):
-            yield _commit_of(path, part if isinstance(part, dict) else {})
+        if isinstance(part, dict) and (_CHECKSUM in part or not checked_only):
+            with contextlib.suppress(CorruptDataError):
+                yield _commit_of(path, part)
 
 
 def _list_numbered(store: ObjectStore, folder: str, start_after: str = "") -> dict[int, ObjectMeta]:

@@ -1,6 +1,7 @@
 """Properties of the files of a version, from our commit records: what planning knows of files without a request each.
 
-Best effort: a file of another client, one whose record is missing, damaged or of a newer release, has none here.
+Best effort: a file of another client has none here, nor one whose record is missing, damaged, of a newer release, or
+from before records had checksums.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class RecordedFile:
 
     Attributes
     ----------
-    stored_bytes : by which the record is known to be of this file; None in a record that lacks it
+    stored_bytes : by which the record is known to be of this file
     """
 
     properties: SstProperties
-    stored_bytes: int | None
+    stored_bytes: int
 
     def describes(self, handle: SstHandle) -> bool:
         """Tell whether this can be of the file that a manifest lists: records are objects that anybody may put."""
-        return self.stored_bytes in (None, handle.info.sections_end)
+        return self.stored_bytes == handle.info.sections_end
 
 
 # By object, with its size and time: a table that was removed and made anew has others under the same names.
@@ -104,7 +105,7 @@ def _fetch(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
 
 def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
     found: dict[str, RecordedFile] = {}
-    for record in fetch_commit_object(store, meta):
+    for record in fetch_commit_object(store, meta, checked_only=True):
         for name, header in record.files.items():
             recorded = _recorded_file(header)
             if recorded is not None:
@@ -113,13 +114,14 @@ def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile
 
 
 def _recorded_file(header: object) -> RecordedFile | None:
-    """Return what an entry of a record says; None if it is damaged, contradicts itself, or is of a newer release."""
+    """Return what an entry of a record says; None if it is damaged, contradicts itself, or is of another release."""
     if not isinstance(header, dict) or header.get("version") != VERSION:
+        return None
+    stored_bytes = header.get(STORED_BYTES)
+    if not isinstance(stored_bytes, int):
         return None
     try:
         properties = SstProperties.from_json(header)
     except CorruptDataError:
         return None
-    size = header.get(STORED_BYTES)
-    found = RecordedFile(properties, size if isinstance(size, int) else None)
-    return found if properties.is_consistent() else None
+    return RecordedFile(properties, stored_bytes) if properties.is_consistent() else None

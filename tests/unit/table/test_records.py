@@ -13,8 +13,10 @@ from slatespark.table.records import (
     CommitRecord,
     delete_lease,
     fetch_claimed_digests,
+    fetch_commit_object,
     fetch_commit_records,
     lease_path,
+    list_commit_objects,
     manifest_digest,
     merge_counts,
     publish_claim,
@@ -90,10 +92,42 @@ def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error
 def test_a_record_with_values_of_another_kind_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
     publish_commit_record(store, record(1))
     path = f"{COMMITS_DIR}{1:020d}.json"
-    store.put(path, [json.dumps({**json.loads(bytes(store.get(path))), **change}).encode()])
+    content = json.loads(bytes(store.get(path)))
+    del content["checksum"]
+    store.put(path, [json.dumps({**content, **change}).encode()])
     with pytest.raises(CorruptDataError, match="commit record"):
         fetch_commit_records(store)
     assert fetch_commit_records(store, sound_only=True) == []
+
+
+@pytest.mark.parametrize("change", [{"committed_ms": 6}, {"rows": {}}, {"checksum": None}, {"more": 1}])
+def test_a_record_that_does_not_match_its_checksum_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    store.put(path, [json.dumps({**json.loads(bytes(store.get(path))), **change}).encode()])
+    with pytest.raises(CorruptDataError, match="checksum"):
+        fetch_commit_records(store)
+    assert fetch_commit_records(store, sound_only=True) == []
+
+
+def test_a_record_is_the_same_in_another_order_and_with_spaces(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    content = json.loads(bytes(store.get(path)))
+    store.put(path, [json.dumps(dict(reversed(content.items())), indent=1).encode()])
+    assert fetch_commit_records(store) == [record(1)]
+
+
+def test_a_record_of_an_old_release_has_no_checksum(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    content = json.loads(bytes(store.get(path)))
+    del content["checksum"]
+    store.put(path, [json.dumps(content).encode()])
+    assert fetch_commit_records(store) == [record(1)]
+    [meta] = list_commit_objects(store)
+    assert fetch_commit_object(store, meta) == [record(1)]
+    assert fetch_commit_object(store, meta, checked_only=True) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
