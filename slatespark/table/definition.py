@@ -68,6 +68,11 @@ class TableDefinition:
         return parse_duration_or_none(self.properties.get("retention"), "retention")
 
     @property
+    def lifetimes(self) -> tuple[int | None, int | None]:
+        """What says how long rows are kept."""
+        return self.retention_ms, self.full_history_ts_low_ms
+
+    @property
     def version_retention_ms(self) -> int | None:
         """How long a version stays readable after a commit replaced it; None if nothing is done for it."""
         text = self.properties.get("versionRetention", TYPED_VERSION_RETENTION if self.is_typed else None)

@@ -1,7 +1,8 @@
 """Reaping: rows past retention leave the table, in passes that are one commit each. Source: design section 8.
 
-A pass plans on a snapshot and commits only if nothing was committed above it: an operand that came meanwhile would make
-a due row live again. Otherwise it is planned anew. What was uploaded for an attempt that lost serves the next one.
+A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
+make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for
+an attempt that lost serves the next one.
 """
 
 from __future__ import annotations
@@ -368,7 +369,7 @@ class _Reaping:
         try:
             outputs = () if tombstones is None else (self._upload(job, tombstones),)
             spent_ms = self.clock.now_ms() - self.began_ms
-            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
+            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms), goes_by_lifetimes=True)
             options = replace(self.options, if_last_seq=state.snapshot.max_seq)
             record = commit_write(self.stores, self.clock, job, outputs, options, edit=edit)
         except BaseException:

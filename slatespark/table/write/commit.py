@@ -26,7 +26,7 @@ from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
-from slatespark.table.definition import TableDefinition
+from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file
 from slatespark.table.records import (
@@ -264,6 +264,18 @@ class _Commit:
                 todo="Read and write again.",
             )
 
+    def _check_lifetimes(self, latest: Manifest) -> None:
+        """Refuse if the table keeps its rows for another time than the write took them to be kept."""
+        if not self.job.goes_by_lifetimes:
+            return
+        planned, current = self.job.definition or TableDefinition(), resolve_definition(self.stores, latest)
+        if planned.lifetimes != current.lifetimes:
+            raise CommitConflictError(
+                f"{self.stores.url}: the retention or the history floor of the table has changed.",
+                why="What goes was chosen by the ones before.",
+                todo="Read and write again.",
+            )
+
     def _refresh_ids(self) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
         now_ms = self.clock.now_ms()
@@ -368,6 +380,7 @@ class _Commit:
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
         clear_active_jobs(self.stores, claim, self._hold(base, change) if holds else None)
         while True:
+            self._check_lifetimes(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:

@@ -38,6 +38,7 @@ class WriteJob:
     create_ts_ms : the commit clock time of all rows
     definition : of the table, as this write needs it; None for a raw table without one
     delete_rate : bytes per second at which a reap deletes, for the commit record
+    goes_by_lifetimes : whether what it does depends on how long the table keeps rows
     """
 
     write_id: str
@@ -48,6 +49,7 @@ class WriteJob:
     create_ts_ms: int
     definition: TableDefinition | None = None
     delete_rate: int | None = None
+    goes_by_lifetimes: bool = False
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -224,6 +224,34 @@ def test_a_tick_that_goes_on_meanwhile_is_one_on_a_table_with_its_own_time() -> 
     assert reap_table(table.stores, table.clock).rows == 1
     assert table.keys(includeExpired=True) == [b"b", b"c"]
     assert len(table.clock.slept_ms) == 1, "before it was tried again"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_retention_raised_during_a_pass_counts(moment: Literal["before", "after"]) -> None:
+    table = Table(retention="1h")
+    table.write([b"a", b"b"])
+    table.settle(3 * HOUR_MS)
+    other = table.other()
+    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
+    table.store.run(lambda: other.setProperties(retention="30d"), "create", claim, moment=moment)
+    report = reap_table(table.stores, table.clock)
+    assert (report.rows, report.retention_ms) == (0, 720 * HOUR_MS)
+    assert table.keys() == [b"a", b"b"]
+
+
+def test_a_history_floor_set_during_a_pass_counts() -> None:
+    table = Table(history=True, versionRetention="none")
+    table.clock.advance(HOUR_MS)
+    times = [START_MS + at for at in (1, 50)]
+    table.table.write(pa.table({"key": [b"a", b"b"], "value": [b"1"] * 2, "at": times}), timestampColumn="at")
+    table.table.setProperties(retention=100)
+    table.table.setHistoryFloor(START_MS + 110)
+    other = table.other()
+    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
+    table.store.run(lambda: other.setHistoryFloor(START_MS + 200), "create", claim, moment="after")
+    report = reap_table(table.stores, table.clock)
+    assert (report.rows, report.reaped_through_ms) == (2, START_MS + 100)
+    assert len(table.clock.slept_ms) == 1, "the pass was planned anew"
 
 
 def test_now_may_not_be_of_the_future() -> None:
