@@ -44,7 +44,10 @@ def times_of(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
         )
     if kinds.is_uint64(column.type) and len(column) and pc.max(column).as_py() > MAX_MS:
         raise _out_of_range(name)
-    times, fits = to_ms(column.cast(pa.int64()).to_numpy(), column.type)
+    numbers = column.cast(pa.int64()).to_numpy()
+    times, fits = to_ms(numbers, column.type)
+    if kinds.is_timestamp(column.type) and column.type.unit == "s":
+        fits &= times // 1000 == numbers  # one that is too early was moved
     if not fits.all():
         raise _out_of_range(name)
     return times

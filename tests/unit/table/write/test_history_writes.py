@@ -200,11 +200,13 @@ def test_times_where_there_is_no_history() -> None:
         (pa.array([5, None], pa.int64()), "at is null in some row"),
         (pa.array([5, 2**63], pa.uint64()), "at is out of range in some row"),
         (pa.array([5, 2**62], pa.timestamp("s")), "at is out of range in some row"),
+        (pa.array([5, -(10**16)], pa.timestamp("s")), "at is out of range in some row"),
+        (pa.array([5, -(2**63) // 1000], pa.timestamp("s")), "at is out of range in some row"),
         (pa.array([5.0, 6.0]), "at is DOUBLE, expected TIMESTAMP, or BIGINT of ms"),
         (pa.array(["1970-01-01", "1970-01-02"]), "at is STRING, expected TIMESTAMP"),
         (pa.nulls(2), "at is .*, expected TIMESTAMP"),
     ],
-    ids=["null", "unsigned", "seconds", "double", "text", "nulls"],
+    ids=["null", "unsigned", "seconds", "early seconds", "just too early", "double", "text", "nulls"],
 )
 def test_columns_that_say_no_time(column: pa.Array, message: str) -> None:
     store = new_store()
