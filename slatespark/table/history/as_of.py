@@ -38,9 +38,11 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     assert options.timestamp_as_of_ms is not None
     time_ms = options.timestamp_as_of_ms
     timeline = Timeline(stores, kept, definition.has_own_time)
-    timeline.refuse_future(time_ms, present_ms)
     if definition.has_history:
-        return _as_of_row_time(stores, kept, time_ms, time_ms if options.now_ms is None else options.now_ms)
+        found = _as_of_row_time(stores, kept, time_ms, time_ms if options.now_ms is None else options.now_ms)
+        timeline.refuse_future(time_ms, present_ms, found.tick_ms)  # rows of the WAL are seen too
+        return found
+    timeline.refuse_future(time_ms, present_ms)
     number = timeline.find(time_ms)
     found = pin_version(stores, number, kept.manifest(number), options.now_ms)
     # A tick ahead of the instant comes from a clock that was: by it, a client purged rows, and reads judged them.

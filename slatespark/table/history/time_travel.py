@@ -66,14 +66,16 @@ class Timeline:
         """Return the time of a version that exists."""
         return self.kept.manifest(number).last_l0_clock_tick if self.own_time else self.kept.time_ms(number)
 
-    def refuse_future(self, time_ms: int, now_ms: int) -> None:
+    def refuse_future(self, time_ms: int, now_ms: int, tick_ms: int | None = None) -> None:
         """Raise `OptionError` for an instant that lies in the future.
 
         Parameters
         ----------
         now_ms : what our clock says, which counts only on tables that go by it
+        tick_ms : last clock tick of what the read can see; by default that of the newest version, without its WAL
         """
-        tick_ms = self.kept.manifest(self.kept.latest).last_l0_clock_tick
+        if tick_ms is None:
+            tick_ms = self.kept.manifest(self.kept.latest).last_l0_clock_tick
         present_ms = tick_ms if self.own_time else max(tick_ms, now_ms)
         if time_ms > present_ms:
             clock = "the table's own clock stands at" if self.own_time else "it is"

@@ -11,7 +11,9 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError, OptionError, SnapshotExpiredError
-from slatespark.format.paths import COMPACTED_DIR, manifest_path
+from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
+from slatespark.format.row import Row, RowKind
+from slatespark.format.wal import encode_wal
 from slatespark.options import ReadOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.history.resolution import Resolution
@@ -131,6 +133,21 @@ def test_a_history_table_goes_by_the_times_of_its_rows() -> None:
         table.keys(timestampAsOf=START + 999)
     with pytest.raises(OptionError, match="lies in the future"):
         table.keys(timestampAsOf=START + 10_001)
+
+
+def test_the_present_of_a_history_table_with_a_clock_of_its_own_is_that_of_its_wal() -> None:
+    table = Table(history="true", clock="custom")
+    table.put("a", timestamp=10)
+    with pytest.raises(OptionError, match="own clock stands at"):
+        table.keys(timestampAsOf=20)
+    manifest = fetch_latest_manifest(table.store._stores)[1]
+    row = Row(b"b", manifest.last_l0_seq + 1, RowKind.PUT, b"v", 20, None)
+    table.files.put(wal_path(manifest.replay_after_wal_id + 1), [encode_wal([row])])
+    assert table.keys() == "ab"
+    assert table.keys(timestampAsOf=20) == "ab"
+    assert table.keys(timestampAsOf=19) == "a"
+    with pytest.raises(OptionError, match=r"own clock stands at 1970-01-01T00:00:00\.020Z"):
+        table.keys(timestampAsOf=21)
 
 
 # --- what a read would see ------------------------------------------------------------------------------------------
