@@ -87,8 +87,8 @@ def reap_table(
     ----------
     now_ms : the instant at which retention is judged; by default a minute before that of the clock, or the last clock
         tick if that is later; for a table with a clock of its own the tick
-    max_batch_rows, max_batch_bytes : bounds of what a pass deletes by tombstones, and reads and rewrites; at least one
-        file, or some blocks. Files that go as a whole are not bounded by them
+    max_batch_rows, max_batch_bytes : bounds of what a pass deletes by tombstones, where keys count, and reads and
+        rewrites, as stored; at least one file, or some blocks. Files that go as a whole are not bounded by them
     options : how files are written, and `ifClientActive`
     survey : what is known of the table's files from earlier times
     progress : is told how far it is
@@ -310,7 +310,8 @@ class _Reaping:
 
     def _gather(self, state: _State, scans: Sequence[Scan]) -> Batch:
         """Return what gets tombstones in this pass."""
-        batch, window_bytes = Batch(self.batch_rows), min(self.survey.window_bytes, self.batch_bytes)
+        batch = Batch(self.batch_rows, self.batch_bytes)
+        window_bytes = min(self.survey.window_bytes, self.batch_bytes)
         search = Search(
             stores=self.stores,
             layers=state.layers,

@@ -27,26 +27,31 @@ class Batch:
 
     Attributes
     ----------
-    max_rows : how many there may be
-    rows, stored_bytes : how many keys, and what their newest versions take
+    max_rows, max_bytes : how many there may be, and bytes of their keys; at least one
+    rows, key_bytes, stored_bytes : how many keys, their bytes, and what their newest versions take
     read_bytes : of the blocks looked at
     reached : number of the first block not looked at, by view
     """
 
     max_rows: int
+    max_bytes: int
     keys: list[RowColumns] = field(default_factory=list)
     rows: int = 0
+    key_bytes: int = 0
     stored_bytes: int = 0
     read_bytes: int = 0
     reached: dict[FileSlice, int] = field(default_factory=dict)
 
     def add(self, found: RetiredKeys) -> bool:
         """Add keys, in any order, perhaps again; False if not all of them go in."""
-        count, room = len(found.rows), self.max_rows - self.rows
+        count, ends = len(found.rows), found.rows.key_offsets[1:]
+        fits = int(np.searchsorted(ends, self.max_bytes - self.key_bytes, side="right"))
+        room = min(self.max_rows - self.rows, fits if self.keys else max(1, fits))
         rows = found.rows if count <= room else take_rows([found.rows], np.arange(room, dtype=np.int64))
         if len(rows):
             self.keys.append(rows)
             self.rows += len(rows)
+            self.key_bytes += int(ends[len(rows) - 1])
             self.stored_bytes += found.stored_bytes * len(rows) // count
         return count <= room
 

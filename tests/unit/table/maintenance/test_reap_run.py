@@ -341,6 +341,24 @@ def test_passes_are_bounded(limit: int) -> None:
     assert max(counts) <= min(limit, 40)
 
 
+def test_keys_of_tombstones_count_as_bytes_of_a_pass_however_well_they_compress() -> None:
+    table = Table(retention="10h")
+    keys = [key + b"x" * 1000 for key in numbered(0, 200)]
+    table.write(keys, compression="zstd")
+    table.settle(10 * HOUR_MS)
+    table.write([keys[0], keys[-1]], operation="merge")  # lest the file goes as a whole
+    report = table.reap(max_batch_bytes=20_000)
+    assert (report.tombstones, report.files_dropped, report.files_rewritten) == (198, 0, 0)
+    counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
+    assert max(counts) == 20_000 // 1008
+    assert table.keys(includeExpired=True) == [keys[0], keys[-1]]
+    huge = [key + b"x" * 30_000 for key in numbered(0, 3)]
+    table.write(huge, compression="zstd")
+    table.settle(10 * HOUR_MS)
+    table.write([huge[0], huge[-1]], operation="merge")
+    assert table.reap(max_batch_bytes=20_000).tombstones >= 1, "a key that is larger than the bound goes alone"
+
+
 def test_a_record_says_what_a_pass_did_and_at_which_rate() -> None:
     table = Table(retention="10h")
     table.write(numbered(0, 1000), value=b"x" * 1000)
