@@ -33,7 +33,8 @@ class ReapReport:
     retention_ms : the table's; None if it keeps rows for ever
     rows : row versions that are gone, or are under a tombstone now
     bytes : what they took: of files their data as stored, under tombstones their keys and values
-    files_dropped, files_rewritten : how many views of files went without being read, and were replaced
+    files_dropped, files_rewritten : how many files went without being read, and were replaced; a file counts once, with
+        all its rows, also if several views show parts of it
     tombstones : how many were written
     passes : commits
     delete_rate_mb_per_s : bytes / 10^6 by the seconds that the passes took; None if nothing went, or no time passed

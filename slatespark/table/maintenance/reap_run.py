@@ -7,7 +7,7 @@ an attempt that lost serves the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from slatespark.errors import ClockRegressionError, CommitConflictError, HistoryTrimmedError, OptionError
 from slatespark.format.manifest import SstView
+from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
@@ -153,6 +154,7 @@ class _Reaping:
     counted : what a rewrite of a view would take away
     rewritten : files uploaded for a view, which serve as long as older views may hold the same keys
     settled : files that were rewritten once, which is enough
+    reported : files that the report counts: several views may show parts of one, and go one after the other
     looked_at : number of the first block that is still to be looked at for tombstones, by view
     youngest : smallest create_ts of rows that are not due yet, where blocks were looked at, by view
     began_ms, elapsed_ms : when the present pass began, and what those before it took
@@ -172,6 +174,7 @@ class _Reaping:
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
+    reported: set[Ulid] = field(default_factory=set)
     looked_at: dict[FileSlice, int] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
     began_ms: int = 0
@@ -247,11 +250,17 @@ class _Reaping:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _drop(self, state: _State, plan: FilePlan) -> None:
-        rows = sum(stored.properties.num_rows for stored in plan.drops if stored.properties is not None)
-        size = sum(stored.part.file.data_bytes for stored in plan.drops)
+        files = self._not_reported(plan.drops)
+        rows = sum(stored.properties.num_rows for stored in files.values() if stored.properties is not None)
+        size = sum(stored.part.file.data_bytes for stored in files.values())
         edit = ReplaceViews({stored.view: () for stored in plan.drops})
         self._commit(state, edit=edit, rows=rows, size=size)
-        self.report = replace(self.report, files_dropped=self.report.files_dropped + len(plan.drops))
+        self.report = replace(self.report, files_dropped=self.report.files_dropped + len(files))
+        self.reported.update(files)
+
+    def _not_reported(self, views: Iterable[StoredView]) -> dict[Ulid, StoredView]:
+        """Return one view each of the files that the report does not count yet."""
+        return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
 
     def _sort_out(self, state: _State, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
         """Return what to look through for tombstones; or some views that were rewritten, which comes first."""
@@ -297,12 +306,14 @@ class _Reaping:
 
     def _replace(self, state: _State, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
-        before = sum(view.stored.part.file.data_bytes for view in rewrites)
+        replaced = self._not_reported(view.stored for view in rewrites)
+        before = sum(view.part.file.data_bytes for view in replaced.values())
         left = sum(file.handle.info.data_bytes for file in files)
         edit = ReplaceViews({view.stored.view: rewrite.files for view, rewrite in rewrites.items()})
         rows = sum(rewrite.gone for rewrite in rewrites.values())
         self._commit(state, edit=edit, rows=rows, size=max(0, before - left))
-        self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(rewrites))
+        self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
+        self.reported.update(replaced)
         self.survey.remember(files)
         self.settled.update(str(file.handle.id) for file in files)
 

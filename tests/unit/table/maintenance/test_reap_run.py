@@ -341,6 +341,35 @@ def test_passes_are_bounded(limit: int) -> None:
     assert max(counts) <= min(limit, 40)
 
 
+def test_a_file_that_a_range_delete_cut_counts_once() -> None:
+    table = Table(retention="1h")
+    table.write([b"a", b"b", b"c", b"d"], value=b"x" * 1000)
+    (file,) = table.table.files()
+    table.settle(2 * HOUR_MS)
+    table.write([b"e"])
+    table.table.deleteRange(startKey=b"b", endKey=b"c")
+    assert len(list(fetch_latest_manifest(table.stores)[1].views())) == 3
+    report = table.reap()
+    assert (report.files_dropped, report.rows) == (1, 4)
+    assert report.bytes <= file.stored_bytes
+    assert table.keys(includeExpired=True) == [b"e"]
+
+
+def test_a_cut_file_that_is_rewritten_counts_once() -> None:
+    table = Table(retention="10h")
+    table.write([key for key in numbered(0, 1000) if not key.endswith(b"9")], value=b"x" * 100)
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 1000) if key.endswith(b"9")], value=b"x" * 100)
+    merged_file(table)
+    (file,) = table.table.files()
+    table.table.deleteRange(startKey=b"%08d" % 400, endKey=b"%08d" % 500)
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_rewritten, report.rows) == (1, 810)
+    assert report.bytes < file.stored_bytes
+    assert len(table.keys(includeExpired=True)) == 90
+
+
 def test_keys_of_tombstones_count_as_bytes_of_a_pass_however_well_they_compress() -> None:
     table = Table(retention="10h")
     keys = [key + b"x" * 1000 for key in numbered(0, 200)]
