@@ -171,9 +171,10 @@ class _Tracker:
         below = [base] if base is not None and base.kind is RowKind.PUT else []
         states: list[list[tuple[Row, int, int]]] = []
         for operand, closing in reversed(self._operands):
-            below = [operand, *below]
-            states.append(self._states(below, _start_of(operand), closing))
-            if all(row.expire_ts_ms is None for row in below):
+            start = _start_of(operand)
+            below = [row for row in (operand, *below) if self._expiry_of(row) > start]  # no later one folds onto others
+            states.append(self._states(below, start, closing))
+            if below and all(row.expire_ts_ms is None for row in below):
                 below = [fold_rows(below, self._fold)]  # it stands for all of them from here on
         self._operands = []
         return [state for made in reversed(states) for state in made]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import slatespark.table.read.validity as validity
 from slatespark.errors import OptionError, UnsupportedFormatError
 from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
@@ -116,6 +117,23 @@ def test_an_operand_that_expires_parts_its_row() -> None:
         (b"1+", 20, 25),
         (b"1", 10, 20),
     ]
+
+
+def test_operands_that_have_expired_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, lifetime_ms, looked_at = 200, 10, 0
+    states = validity._Tracker._states
+
+    def counted(tracker: Any, versions: list[Row], start: int, end: int) -> Any:
+        nonlocal looked_at
+        looked_at += len(versions)
+        return states(tracker, versions, start, end)
+
+    monkeypatch.setattr(validity._Tracker, "_states", counted)
+    rows = [Row(b"k", seq, RowKind.MERGE, b"+", seq, seq + lifetime_ms) for seq in range(count, 0, -1)]
+    found = intervals([*rows[:-1], Row(b"k", 1, RowKind.MERGE, b"+", 1, 1)], fold=CONCAT)  # the first never lived
+    assert looked_at <= count * lifetime_ms
+    assert [row.value for row, start, _ in found if start == 100] == [b"+" * lifetime_ms]
+    assert min(start for _, start, _ in found) == 2
 
 
 def test_the_columns() -> None:
