@@ -13,14 +13,20 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from slatespark.errors import ClockRegressionError, CommitConflictError, HistoryTrimmedError, OptionError
+from slatespark.errors import (
+    ClockRegressionError,
+    CommitConflictError,
+    HistoryTrimmedError,
+    InvalidRequestError,
+    OptionError,
+)
 from slatespark.format.manifest import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock, back_off, read_clock
-from slatespark.table.definition import TableDefinition, resolve_definition
+from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.describe_files import plan_table_layers
 from slatespark.table.maintenance.expiry_plan import FileOutline
 from slatespark.table.maintenance.reap_files import (
@@ -98,6 +104,8 @@ def reap_table(
     ------
     TableNotFoundError, OptionError, UnsupportedFormatError, CorruptDataError
         When there is nothing to reap from, or it cannot be.
+    InvalidRequestError
+        When the retention is not the table's own: a clone made by the client goes by that of its parent.
     CommitConflictError
         When others kept committing, or a SlateDB client is at work.
     """
@@ -205,7 +213,7 @@ class _Reaping:
     def _look(self) -> _State | None:
         """Return what the next pass is planned on; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
-        definition = resolve_definition(self.stores, snapshot.manifest)
+        number, definition = fetch_definition(self.stores, snapshot.manifest) or (None, TableDefinition())
         if self.now_ms is None:
             self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
         retention_ms = definition.retention_ms
@@ -226,6 +234,12 @@ class _Reaping:
                 found.clear()
         if retired_ms is None:
             return None
+        if number == 0:
+            raise InvalidRequestError(
+                f"{self.stores.url} is a clone without a definition of its own: its retention is that of its parent.",
+                why="Whoever changes the parent would delete rows here.",
+                todo='Call setProperties(retention="...") on the clone, with "none" if its rows are to stay.',
+            )
         layers = plan_table_layers(self.stores, snapshot.manifest)
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         views = self.survey.views(snapshot.manifest, layers)

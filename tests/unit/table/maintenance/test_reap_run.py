@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
-from slatespark import ClockRegressionError, CommitConflictError, OptionError, SlateStore, TableNotFoundError
+from slatespark import (
+    ClockRegressionError,
+    CommitConflictError,
+    InvalidRequestError,
+    OptionError,
+    SlateStore,
+    TableNotFoundError,
+)
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
@@ -624,6 +633,25 @@ def test_reap_of_a_store() -> None:
     assert store.reap(maxBatchRows=5, maxBatchBytes="1m", now=due).rows == 1
     assert store.history(1)[0].operation == "reap"
     assert store.scan(includeExpired=True).read_all().num_rows == 0
+
+
+def test_a_clone_is_not_reaped_by_the_retention_of_its_parent(tmp_path: Path) -> None:
+    clock = FakeClock(START_MS)
+    parent = SlateStore.create(str(tmp_path / "parent"), clock=clock)
+    parent.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+    parent.clone(str(tmp_path / "clone"))
+    shutil.rmtree(tmp_path / "clone" / "slatespark")  # a clone that the client makes has no records
+    clone = SlateStore.open(str(tmp_path / "clone"), clock=clock)
+    clock.advance(2 * HOUR_MS)
+    assert clone.reap().retention_ms is None
+    parent.setProperties(retention="1h")
+    with pytest.raises(InvalidRequestError, match=r"clone.*of its own(.|\n)*setProperties"):
+        clone.reap()
+    assert clone.scan(includeExpired=True).read_all().num_rows == 2
+    clone.setProperties(retention="1h")
+    parent.setProperties(retention="30d")
+    assert clone.reap().rows == 2
+    assert parent.scan().read_all().num_rows == 2
 
 
 def test_no_table() -> None:
