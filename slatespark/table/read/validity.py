@@ -27,10 +27,13 @@ from slatespark.units import MAX_MS, MIN_MS
 
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 _ALWAYS: Final = MIN_MS  # where a version without create_ts begins
-_OPEN: Final = MAX_MS  # where a version that is still valid ends
+_OPEN: Final = MAX_MS  # where a version that is still valid ends, which a time may be too
+_NEVER: Final = MAX_MS + 1  # the same where numbers have more than 64 bits
 
-# Sources, packed rows, and for each row [start, end).
-Intervals: TypeAlias = tuple[Sequence[RowColumns], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+# Sources, packed rows, and for each row [start, end), and whether it is still valid: it has no end then.
+Intervals: TypeAlias = tuple[
+    Sequence[RowColumns], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,11 @@ def valid_intervals(
 
 def interval_columns(found: Intervals, now_ms: int) -> dict[str, pa.Array]:
     """Return the three columns of rows and their intervals."""
-    _, _, starts, ends = found
+    _, _, starts, ends, are_open = found
     return {
         VALID_FROM: instants(starts, starts == _ALWAYS),
-        VALID_TO: instants(ends, ends == _OPEN),
-        IS_CURRENT: pa.array((starts <= now_ms) & (ends > now_ms)),
+        VALID_TO: instants(ends, are_open),
+        IS_CURRENT: pa.array((starts <= now_ms) & (are_open | (ends > now_ms))),
     }
 
 
@@ -103,14 +106,18 @@ class _Tracker:
         if self._operands or (fields.flags & MERGE).any():
             yield from self._one_by_one(sources, rows, closings, heads)
             return
-        ends = closings
+        ends, are_open = closings, heads
         if self._settings.ends_by_expiry:
-            ends = np.minimum(ends, np.where(fields.flags & HAS_EXPIRE, fields.expire_ts, _OPEN))
-            if self._settings.retention_ms is not None:
-                ends = np.minimum(ends, np.where(fields.flags & HAS_CREATE, self._retired_at(fields.create_ts), _OPEN))
-        shown = ((fields.flags & TOMBSTONE) == 0) & self._is_shown(starts, ends)
+            expires = (fields.flags & HAS_EXPIRE) != 0
+            ends, are_open = np.minimum(ends, np.where(expires, fields.expire_ts, _OPEN)), are_open & ~expires
+            retention_ms = self._settings.retention_ms
+            if retention_ms is not None:
+                retires = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts <= _OPEN - retention_ms)
+                retired = np.where(retires, fields.create_ts, -retention_ms) + np.int64(retention_ms)
+                ends, are_open = np.where(retires, np.minimum(ends, retired), ends), are_open & ~retires
+        shown = ((fields.flags & TOMBSTONE) == 0) & self._is_shown(starts, ends, are_open)
         if shown.any():
-            yield sources, rows[shown], starts[shown], ends[shown]
+            yield sources, rows[shown], starts[shown], ends[shown], are_open[shown]
 
     def _closings(
         self, sources: Sequence[RowColumns], rows: NDArray[np.int64], starts: NDArray[np.int64]
@@ -129,15 +136,12 @@ class _Tracker:
         self._closing = int(min(closings[-1], starts[-1]))
         return closings, heads
 
-    def _is_shown(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        lasts = starts < ends
-        return lasts if self._settings.floor_ms is None else lasts & (ends > self._settings.floor_ms)
-
-    def _retired_at(self, create_ts: NDArray[np.int64]) -> NDArray[np.int64]:
-        retention_ms = self._settings.retention_ms
-        if retention_ms is None:
-            return np.full(len(create_ts), _OPEN, np.int64)
-        return np.where(create_ts > _OPEN - retention_ms, _OPEN, create_ts + retention_ms)
+    def _is_shown(
+        self, starts: NDArray[np.int64], ends: NDArray[np.int64], are_open: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        lasts = are_open | (starts < ends)
+        floor_ms = self._settings.floor_ms
+        return lasts if floor_ms is None else lasts & (are_open | (ends > floor_ms))
 
     # --- merge operands: each makes a new row of what lies below it ---------------------------------------------------
 
@@ -152,6 +156,7 @@ class _Tracker:
         for packed, closing, head in zip(rows.tolist(), closings.tolist(), heads.tolist(), strict=True):
             if head:
                 made += self._settled(None)
+                closing = _NEVER
             row = row_at(sources, packed)
             if row.kind is RowKind.MERGE:
                 self._operands.append((row, closing))
@@ -189,23 +194,29 @@ class _Tracker:
             if not live:
                 continue
             row = live[0] if live[0].kind is RowKind.PUT else fold_rows(live, self._fold)
-            created = [] if row.create_ts_ms is None else [row.create_ts_ms]
-            retired = self._retired_at(np.array(created, np.int64)).tolist() if self._settings.ends_by_expiry else []
-            stop = min([high, *retired])
+            stop = min(high, self._retirement_of(row))
             if low < stop:
                 found.append((row, low, stop))
         return found[::-1]
 
     def _expiry_of(self, row: Row) -> int:
-        return row.expire_ts_ms if self._settings.ends_by_expiry and row.expire_ts_ms is not None else _OPEN
+        return row.expire_ts_ms if self._settings.ends_by_expiry and row.expire_ts_ms is not None else _NEVER
+
+    def _retirement_of(self, row: Row) -> int:
+        retention_ms = self._settings.retention_ms if self._settings.ends_by_expiry else None
+        if retention_ms is None or row.create_ts_ms is None:
+            return _NEVER
+        return min(row.create_ts_ms + retention_ms, _NEVER)
 
     def _as_intervals(self, made: list[tuple[Row, int, int]]) -> Iterator[Intervals]:
         floor_ms = self._settings.floor_ms
         kept = [state for state in made if floor_ms is None or state[2] > floor_ms]
         if kept:
-            edges = np.array([state[1:] for state in kept], np.int64)
+            starts = np.array([start for _, start, _ in kept], np.int64)
+            ends = np.array([min(end, _OPEN) for _, _, end in kept], np.int64)
+            are_open = np.array([end == _NEVER for _, _, end in kept])
             rows = np.arange(len(kept), dtype=np.int64)
-            yield [rows_to_columns([state[0] for state in kept])], rows, edges[:, 0], edges[:, 1]
+            yield [rows_to_columns([row for row, _, _ in kept])], rows, starts, ends, are_open
 
 
 def _start_of(row: Row) -> int:

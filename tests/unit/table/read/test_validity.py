@@ -38,7 +38,7 @@ def intervals(rows: Iterable[Row], settings: ValiditySettings | None = None, fol
 
 def collected(parts: Iterable[Any]) -> Found:
     found: Found = []
-    for sources, rows, starts, ends in parts:
+    for sources, rows, starts, ends, _ in parts:
         shown = columns_to_rows(take_rows(sources, rows))
         found += zip(shown, starts.tolist(), ends.tolist(), strict=True)
     return found
@@ -145,6 +145,30 @@ def test_the_columns() -> None:
         "_valid_to": [None, 3000, 2000],
         "_is_current": [0, 1, 0],
     }
+
+
+@pytest.mark.parametrize("kind", [RowKind.PUT, RowKind.MERGE])
+@pytest.mark.parametrize("retention_ms", [None, 5])
+def test_the_last_instant_there_is(kind: RowKind, retention_ms: int | None) -> None:
+    """What was written then is valid, and has no end; what it replaced has one."""
+    rows = rows_to_columns([Row(b"k", 3, kind, b"new", MAX_MS, None), put(2, MAX_MS - 1), put(1, 3)])
+    settings = ValiditySettings(0, retention_ms=retention_ms)
+    [found] = valid_intervals([([rows], np.arange(3, dtype=np.int64))], settings, CONCAT)
+    assert [row.seq for row, _, _ in collected([found])] == [3, 2, 1]
+    assert [end.as_py() is None for end in interval_columns(found, 0)["_valid_to"].cast("int64")] == [
+        True,
+        False,
+        False,
+    ]
+    assert interval_columns(found, MAX_MS)["_is_current"].to_pylist() == [True, False, False]
+    assert interval_columns(found, MAX_MS - 1)["_is_current"].to_pylist() == [False, True, False]
+
+
+def test_an_expiry_at_the_last_instant_is_an_end() -> None:
+    rows = rows_to_columns([put(1, 3, MAX_MS)])
+    [found] = valid_intervals([([rows], np.arange(1, dtype=np.int64))], ValiditySettings(0), None)
+    assert interval_columns(found, MAX_MS)["_is_current"].to_pylist() == [False]
+    assert interval_columns(found, MAX_MS)["_valid_to"].null_count == 0
 
 
 def test_operands_out_of_order_are_refused() -> None:
