@@ -319,6 +319,36 @@ def test_a_young_operand_keeps_the_put_below_it() -> None:
     assert table.keys(includeExpired=True) == []
 
 
+def test_an_operand_brings_a_retired_row_back_until_it_is_reaped() -> None:
+    shown = {}
+    for reaped in (False, True):
+        table = Table(retention="10h")
+        table.write([b"a", b"b"], value=b"1")
+        table.settle(10 * HOUR_MS)
+        assert table.keys() == []
+        if reaped:
+            table.reap()
+        table.write([b"a"], value=b"2", operation="merge")
+        shown[reaped] = table.table.scan(mergeOperator="concat").read_all().to_pylist()
+    assert shown[False] == [{"key": b"a", "value": b"12"}]
+    assert shown[True] == [{"key": b"a", "value": b"2"}]
+
+
+def test_a_base_without_creation_time_goes_with_an_old_operand() -> None:
+    stores, now_ms = new_stores(), 1000
+    rows = [
+        [Row(b"a", 4, RowKind.MERGE, b"2", 10, None), Row(b"b", 5, RowKind.MERGE, b"2", 900, None)],
+        [Row(key, seq, RowKind.PUT, b"1", None, None) for seq, key in enumerate([b"a", b"b", b"c"], 1)],
+    ]
+    layers = [Layer(f"run {number}", (put_file(stores, each),)) for number, each in enumerate(rows)]
+    publish_layers(stores, layers)
+    publish_definition(stores, 1, TableDefinition(properties={"retention": "500"}))
+    reap_table(stores, FakeClock(100_000), now_ms=now_ms)
+    table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    left = table.scan(includeExpired=True, mergeOperator="concat").read_all().to_pylist()
+    assert left == [{"key": b"b", "value": b"12"}, {"key": b"c", "value": b"1"}]
+
+
 def test_an_older_version_is_never_uncovered() -> None:
     table = Table(retention="10h")
     table.write([b"a", b"z"], timestamp=START_MS)
