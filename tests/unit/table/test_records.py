@@ -110,6 +110,13 @@ def test_a_record_that_does_not_match_its_checksum_is_damaged(store: FailingStor
     assert fetch_commit_records(store, sound_only=True) == []
 
 
+def test_a_record_of_any_depth_is_no_error_but_damage(store: FailingStore) -> None:
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    for depth in range(900, 1000):
+        store.put(path, [b'{"checksum":1,"rows":' + b"[" * depth + b"]" * depth + b"}"])
+        assert fetch_commit_records(store, sound_only=True) == []
+
+
 def test_a_record_is_the_same_in_another_order_and_with_spaces(store: FailingStore) -> None:
     publish_commit_record(store, record(1))
     path = f"{COMMITS_DIR}{1:020d}.json"
