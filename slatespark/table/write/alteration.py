@@ -196,7 +196,9 @@ def delete_history_range(
         )
     if is_committed(stores, write) or find_empty_past(stores, clock, write) is not None:
         return None
-    plan = _plan_deletion(stores, clock, where, common, write, **choose_instant(stores, clock, write), **keys)
+    # Hidden rows too: a client shows expired ones, and a longer retention those that are past the one of now.
+    shown = {"includeExpired": True, **choose_instant(stores, clock, write), **keys}
+    plan = _plan_deletion(stores, clock, where, common, write, **shown)
     if plan.settings.residual is not None:
         raise OptionError(
             f"deleteRange: `{where}` is more than a range of keys.",
@@ -214,18 +216,9 @@ def _plan_deletion(
     write: WriteOptions,
     **more: Any,
 ) -> ReadPlan:
-    """Return the plan of a read of the keys to be deleted: of hidden rows too, which may be shown again.
-
-    A client shows expired rows, and a longer retention those that are past the one of now.
-    """
+    """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
-    wanted = {
-        "filter": condition,
-        "columns": list(keys),
-        "mergeOperator": write.merge_operator,
-        "includeExpired": True,
-        **more,
-    }
+    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
     return plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
 
 

@@ -214,17 +214,15 @@ def test_before_the_first_row_there_is_nothing_to_delete(store: SlateStore, cloc
     assert state(store) == {**rows_then, ("c", 1): 7}
 
 
-@pytest.mark.parametrize("way", ["replace", "deleteRange", "delete"])
+@pytest.mark.parametrize("way", ["replace", "deleteRange"])
 def test_rows_that_a_read_hides_are_deleted_too(store: SlateStore, clock: FakeClock, way: str) -> None:
     store.setProperties(retention="1h")
     store.write(rows({("a", 7): 7}), ttl="30s")
     clock.advance(7_200_000)
     if way == "replace":
         store.write(rows({("a", 9): 9}), mode="overwrite", replaceWhere="tenant = 'a'")
-    elif way == "deleteRange":
-        store.deleteRange("tenant = 'a'")
     else:
-        store.delete("tenant = 'a'")
+        store.deleteRange("tenant = 'a'")
     store.setProperties(retention="30d")
     left = {("a", 9): 9} if way == "replace" else {}
     assert state(store, includeExpired=True) == {("b", 1): 1, **left}
