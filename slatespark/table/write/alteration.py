@@ -18,7 +18,7 @@ from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import evolve_definition
-from slatespark.table.write.history_replace import choose_instant, find_empty_past
+from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
 from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
@@ -194,16 +194,19 @@ def delete_history_range(
         raise OptionError(
             f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
         )
-    if is_committed(stores, write) or find_empty_past(stores, clock, write) is not None:
+    if is_committed(stores, write):
         return None
+    instant = choose_instant(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention those that are past the one of now.
-    shown = {"includeExpired": True, **choose_instant(stores, clock, write), **keys}
+    shown = {"includeExpired": True, **instant.read, **keys}
     plan = _plan_deletion(stores, clock, where, common, write, **shown)
     if plan.settings.residual is not None:
         raise OptionError(
             f"deleteRange: `{where}` is more than a range of keys.",
             todo="Give conditions on leading key columns, or delete the rows with delete(condition).",
         )
+    if instant.empty is not None:
+        return None
     rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # nothing else of the range is replaced
     return _delete_rows(stores, clock, plan, rows_alone)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
@@ -36,10 +37,10 @@ def upload_tombstones(
     """
     if job.creates:  # there are no rows; another creator's, which may come first, would have to be deleted
         return (), replace(options, if_last_seq=0)
-    empty = find_empty_past(stores, clock, options)
-    if empty is not None:
-        return (), _only_after(empty.max_seq, options)
-    plan = _plan_interval(stores, clock, job, options)
+    instant = choose_instant(stores, clock, options)
+    if instant.empty is not None:
+        return (), _only_after(instant.empty.max_seq, options)
+    plan = _plan_interval(stores, clock, job, options, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
     stamp = job.stamp(TOMBSTONE_TASK, options)
@@ -54,33 +55,41 @@ def _only_after(last_seq: int, options: WriteOptions) -> WriteOptions:
     return replace(options, if_last_seq=last_seq if given is None else min(last_seq, given))
 
 
-def find_empty_past(stores: TableStores, clock: Clock, options: WriteOptions) -> Snapshot | None:
-    """Return the snapshot of a history table whose first row version is later than a write; None if that may not be.
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """What a history table shows at the time of a write.
 
-    A read as of then would be refused; a deletion just finds nothing.
+    Attributes
+    ----------
+    read : read options for it
+    empty : the snapshot, where the first row version is later: a read as of then would be refused, though there is
+        nothing to delete; None where rows may be there
     """
-    if options.timestamp_ms is None:
-        return None
-    snapshot, definition = resolve_table(stores, ReadOptions(path=options.path, wal_path=options.wal_path), clock)
-    if not definition.has_history or history_floor(stores, snapshot.manifest, definition) is not None:
-        return None
-    return None if find_later_beginning(stores, snapshot, options.timestamp_ms) is None else snapshot
+
+    read: Mapping[str, int]
+    empty: Snapshot | None = None
 
 
-def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> dict[str, int]:
-    """Return the read options for what a history table shows at the time of a write.
+def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> Instant:
+    """Return how to read what a history table shows at the time of a write.
 
     A table's own clock stands where the last write put it, and this one may move it on: no row is later than that then.
     """
-    if options.timestamp_ms is None:
-        return {}
+    time_ms = options.timestamp_ms
+    if time_ms is None:
+        return Instant({})
     snapshot, definition = resolve_table(stores, ReadOptions(path=options.path, wal_path=options.wal_path), clock)
-    if definition.has_own_time and options.timestamp_ms > snapshot.tick_ms:
-        return {"now": options.timestamp_ms}
-    return {"timestampAsOf": options.timestamp_ms}
+    if definition.has_own_time and time_ms > snapshot.tick_ms:
+        return Instant({"now": time_ms})
+    is_whole = definition.has_history and history_floor(stores, snapshot.manifest, definition) is None
+    if is_whole and find_later_beginning(stores, snapshot, time_ms) is not None:
+        return Instant({}, empty=snapshot)
+    return Instant({"timestampAsOf": time_ms})
 
 
-def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> ReadPlan:
+def _plan_interval(
+    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, instant: Instant
+) -> ReadPlan:
     """Return the plan of a read of the keys that are there."""
     read = {
         "path": options.path,
@@ -88,7 +97,7 @@ def _plan_interval(stores: TableStores, clock: Clock, job: WriteJob, options: Wr
         "columns": _definition(job).codec().key_columns,
         "mergeOperator": options.merge_operator,
         "includeExpired": True,  # hidden rows too: they would come back with a longer retention, or for a client
-        **choose_instant(stores, clock, options),
+        **instant.read,
         "walPath": options.wal_path,
         **options.given_keys,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},

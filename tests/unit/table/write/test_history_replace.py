@@ -208,6 +208,9 @@ def test_before_the_first_row_there_is_nothing_to_delete(store: SlateStore, cloc
     early_ms = clock.now_ms() - 60_000
     rows_then = {("a", 1): 1, ("a", 2): 1, ("a", 3): 1, ("b", 1): 1}
     newest = store.history(1)[0].version
+    for wrong in ("tenant <", "n = 1", "tenant = 'b' AND n = 1"):  # told, though nothing is there to delete
+        with pytest.raises(OptionError):
+            store.deleteRange(wrong, early_ms)
     assert store.deleteRange("tenant = 'b'", early_ms) == newest
     store.write(rows({("c", 1): 7}), mode="overwrite", replaceWhere="tenant = 'c'", timestamp=early_ms)
     assert state(store, timestampAsOf=early_ms) == {("c", 1): 7}
