@@ -252,8 +252,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         When files of an older version's tail were collected.
     """
     start = manifest.replay_after_wal_id + 1
-    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
-    sizes = {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
+    sizes = wal_sizes(stores, manifest)
     stop = start
     while stop in sizes and (end is None or stop < end):
         stop += 1
@@ -265,6 +264,12 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         if last_seq is not None:
             return WalTail(start, stop, max(last_seq, 0), tick_ms)
     return WalTail(start, stop)
+
+
+def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
+    """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
+    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
+    return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import SST_EXTENSION, WAL_DIR, numbered, wal_path
+from slatespark.format.paths import wal_path
 from slatespark.format.wal import decode_wal
 from slatespark.table.history.kept_versions import KeptVersions
 from slatespark.table.located import reading
 from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import Snapshot, WalTail
+from slatespark.table.snapshot import Snapshot, WalTail, wal_sizes
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
@@ -119,8 +119,7 @@ def _find_in_wal(stores: TableStores, manifest: Manifest, seq: int) -> WalTail |
 
     They are if each number in between has a row: whatever changes a table without one uses a number that has none.
     """
-    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
-    sizes = {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
+    sizes = wal_sizes(stores, manifest)
     start = end = manifest.replay_after_wal_id + 1
     reached = manifest.last_l0_seq
     while reached < seq:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
 from slatespark.table.records import CommitRecord, fetch_commit_records
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, list_manifests
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, list_manifests, manifest_log
 from slatespark.table.stores import TableStores
 
 
@@ -66,17 +66,20 @@ class KeptVersions:
         """When each of `numbers` was committed; never descending."""
         if self._times_ms is None:
             recorded = {number: record.committed_ms for number, record in self.records.items()}
-            self._times_ms = order_times(self.numbers, recorded, self._stored_ms())
+            self._times_ms = order_times(self.numbers, recorded, stored_times(self._stores, self.numbers[0]))
         return self._times_ms
 
     def time_ms(self, number: int) -> int:
         """Return when one of `numbers` was committed."""
         return self.times_ms[bisect_left(self.numbers, number)]
 
-    def _stored_ms(self) -> dict[int, int]:
-        listed = self._stores.main.list(MANIFEST_DIR)
-        found = ((numbered(meta.path, MANIFEST_EXTENSION), meta.modified_ms) for meta in listed)
-        return {number: modified_ms for number, modified_ms in found if number is not None}
+
+def stored_times(stores: TableStores, first: int) -> dict[int, int]:
+    """Return when the objects of the manifests from `first` on were stored."""
+    log = manifest_log(stores)
+    listed = stores.main.list(MANIFEST_DIR, log.path(first - 1))
+    found = ((numbered(meta.path, MANIFEST_EXTENSION), meta.modified_ms) for meta in listed)
+    return {number: modified_ms for number, modified_ms in found if number is not None}
 
 
 def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Mapping[int, int]) -> list[int]:

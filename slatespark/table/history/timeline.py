@@ -14,9 +14,8 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
-from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
 from slatespark.storage import run_together
-from slatespark.table.history.kept_versions import order_times
+from slatespark.table.history.kept_versions import order_times, stored_times
 from slatespark.table.history.version_changes import VersionChange, compare_versions
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import CommitRecord, fetch_commit_records
@@ -79,7 +78,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
         return ()
     records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
     recorded_ms = {number: record.committed_ms for number, record in records.items()}
-    times_ms = order_times(chosen, recorded_ms, _stored_ms(stores, chosen[0]))
+    times_ms = order_times(chosen, recorded_ms, stored_times(stores, chosen[0]))
     unrecorded = {number for number in chosen if number not in records}
     compared = [number for number in numbers if number in unrecorded or number + 1 in unrecorded]
     changes = {number: change for number, change in _changes(log, compared) if number in unrecorded}
@@ -87,14 +86,6 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
         _recorded(records[number], time_ms) if number in records else _compared(number, time_ms, changes.get(number))
         for number, time_ms in zip(reversed(chosen), reversed(times_ms), strict=True)
     )
-
-
-def _stored_ms(stores: TableStores, first: int) -> dict[int, int]:
-    """Return when the objects of the manifests from `first` on were stored."""
-    log = manifest_log(stores)
-    listed = stores.main.list(MANIFEST_DIR, log.path(first - 1))
-    found = ((numbered(meta.path, MANIFEST_EXTENSION), meta.modified_ms) for meta in listed)
-    return {number: modified_ms for number, modified_ms in found if number is not None}
 
 
 def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:

@@ -22,17 +22,14 @@ from slatespark.format.manifest import Manifest, decode_manifest, encode_manifes
 from slatespark.format.paths import (
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
-    SST_EXTENSION,
-    WAL_DIR,
     compactions_path,
-    numbered,
     wal_path,
 )
 from slatespark.table.clock import Clock
 from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import fetch_claimed_digests, manifest_digest, publish_claim
-from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
+from slatespark.table.snapshot import fetch_latest_manifest, manifest_log, wal_sizes
 from slatespark.table.stores import TableStores
 
 HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
@@ -178,12 +175,6 @@ def _fence_wal(stores: TableStores, claim: Claim) -> bool:
 def _check_held(stores: TableStores, claim: Claim) -> None:
     if not claim.holds(fetch_latest_manifest(stores)[1]):
         raise RaceLostError(f"epochs {claim.writer_epoch}/{claim.compactor_epoch} were claimed by another writer")
-
-
-def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
-    """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
-    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
-    return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
 # --- other clients --------------------------------------------------------------------------------------------------
