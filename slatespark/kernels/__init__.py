@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from slatespark.kernels._dispatch import implementation, kernel_module
 from slatespark.kernels.blocks import CHECKSUM_BYTES
 from slatespark.kernels.columns import (
+    BURIED,
+    GONE,
     GROUP_HEAD,
     GROUP_REST,
     HAS_CREATE,
@@ -24,11 +26,12 @@ from slatespark.kernels.columns import (
     PLAIN,
     ROW_BITS,
     TOMBSTONE,
+    Retention,
     RowColumns,
     Selection,
     Visibility,
 )
-from slatespark.kernels.results import EncodedBlocks, Fields
+from slatespark.kernels.results import EncodedBlocks, Fields, Retained
 from slatespark.kernels.search import lower_bound
 from slatespark.kernels.siphash import hash_key
 
@@ -40,7 +43,9 @@ if TYPE_CHECKING:
     from slatespark.kernels.flat import FlatColumn
 
 __all__ = [
+    "BURIED",
     "CHECKSUM_BYTES",
+    "GONE",
     "GROUP_HEAD",
     "GROUP_REST",
     "HAS_CREATE",
@@ -51,6 +56,8 @@ __all__ = [
     "TOMBSTONE",
     "EncodedBlocks",
     "Fields",
+    "Retained",
+    "Retention",
     "RowColumns",
     "Selection",
     "Visibility",
@@ -78,6 +85,7 @@ __all__ = [
     "merge_visible",
     "new_key_mask",
     "probe_bloom",
+    "retain_versions",
     "separator_keys",
     "sort_rows",
     "take_rows",
@@ -213,6 +221,25 @@ def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDAr
     """Return, for each packed row, whether its key differs from that of the row before; true for the first."""
     mask: NDArray[np.bool_] = kernel_module("gather").new_key_mask(sources, rows)
     return mask
+
+
+def retain_versions(fields: Fields, first: NDArray[np.bool_], retention: Retention) -> Retained:
+    """Return what a compaction does with the versions of some keys.
+
+    Parameters
+    ----------
+    fields : of the versions, newest first within a key, no sequence number twice in a key
+    first : (m,) true where another key begins
+
+    Versions that are needed (`Retention`) stay as they are. Of the others, operands that follow each other and expire
+    alike are a group, together with the put or tombstone below them if that expires alike. The newest put, tombstone or
+    group with such a base hides what lies below it; only needed versions stay there. Of what stays, a put that has
+    expired is buried, or such a group, by its newest row; operands that have expired go. Where all that a key shows is
+    past retention the key goes, or what is hidden in it alone; its newest version is buried unless nothing lies below.
+    In the end, tombstones at the old end of a key go where nothing lies below. Source: spec 7.4; design sections 7, 8.
+    """
+    retained: Retained = kernel_module("retain").retain_versions(fields, first, retention)
+    return retained
 
 
 def sort_rows(rows: RowColumns) -> NDArray[np.int64]:

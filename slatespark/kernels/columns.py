@@ -88,10 +88,32 @@ class Visibility:
     max_create_ts_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which versions a compaction keeps; spec 7.4, design sections 7 and 8.
+
+    Attributes
+    ----------
+    min_seq : versions above it are needed: they stay whatever is newer, and fold with nothing
+    now_ms : a version with expire_ts <= now_ms is expired; None if nothing is
+    floor_ms : versions created after it are needed too, and neither expire nor go as tombstones; None sets no floor
+    retired_ms : versions created at or before it are past retention; None if nothing is
+    drops_tombstones : nothing older lies below
+    """
+
+    min_seq: int
+    now_ms: int | None = None
+    floor_ms: int | None = None
+    retired_ms: int | None = None
+    drops_tombstones: bool = False
+
+
 # Marks of a selection.
 PLAIN: Final = 0  # the row is shown as it is
 GROUP_HEAD: Final = 1  # newest live operand of a key: a group to fold starts here
 GROUP_REST: Final = 2  # further rows of that group, newest to oldest; the base put, if any, is the last
+BURIED: Final = 3  # of a compaction: the row becomes a tombstone
+GONE: Final = 4  # of a compaction: the row goes
 
 
 @dataclass(slots=True)

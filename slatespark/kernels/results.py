@@ -45,3 +45,17 @@ class Fields:
     flags: NDArray[np.uint8]
     create_ts: NDArray[np.int64]
     expire_ts: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Retained:
+    """What a compaction does with `m` rows.
+
+    Attributes
+    ----------
+    marks : (m,) uint8: PLAIN, GROUP_HEAD, GROUP_REST, BURIED or GONE
+    outdated : how many rows had expired, or were past retention, and were no tombstones
+    """
+
+    marks: NDArray[np.uint8]
+    outdated: int

@@ -23,6 +23,7 @@ MODULES: Final = {
         "new_key_mask",
     ],
     "filter": ["hash_keys", "build_bloom", "probe_bloom"],
+    "retain": ["retain_versions"],
     "sort": ["sort_rows"],
     "index": ["decode_index", "encode_index"],
     "separators": ["separator_keys"],
