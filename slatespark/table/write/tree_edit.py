@@ -150,27 +150,123 @@ class CutViews:
         """Return the manifest with the views cut."""
         outside = ranges_outside(self.keys)
         runs = (
-            SortedRun(run.id, tuple(piece for view in run.views for piece in self._cut(view, base, outside)))
+            SortedRun(run.id, tuple(piece for view in run.views for piece in _cut(view, base, outside, self.seed)))
             for run in base.compacted
         )
         return replace(base, compacted=tuple(run for run in runs if run.views))
 
-    def _cut(self, view: SstView, base: Manifest, outside: tuple[KeyRange, ...]) -> Iterator[SstView]:
-        """Yield what is left of a view, in key order; a view that no interval touches stays the same view."""
-        handle = base.ssts[view.sst_id]
-        shown = view.key_range(handle)
-        pieces = list(_overlapping(outside, shown))
-        if len(pieces) == 1 and pieces[0].intersect(shown) == shown:
-            yield view
-            return
-        allowed = ALL_KEYS if view.visible_range is None else view.visible_range.key_range()
-        for number, piece in enumerate(pieces):
-            yield SstView(self._new_id(view, number), view.sst_id, BytesRange.of(piece.intersect(allowed)))
 
-    def _new_id(self, view: SstView, number: int) -> Ulid:
-        """Return an id with the time of the SST, which the client's watermarks go by (spec 12.1.4)."""
-        drawn = hashlib.sha256(f"{self.seed} {view.id} {number}".encode()).digest()
-        return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
+@dataclass(frozen=True, slots=True)
+class MergeRuns:
+    """The versions of some keys in neighbouring layers give way to the files that they were merged into.
+
+    The files stand in the lowest run that had any of these versions, and the runs above lose them. What the views show
+    of other keys stays; so several intervals of one run can be merged at the same time, one commit after the other.
+
+    Attributes
+    ----------
+    sources : of each layer that was merged the views that show any of the keys, newest layer first
+    keys : what was merged: intervals, ascending, not overlapping, none empty
+    outputs : the files in key order; their rows keep the sequence numbers they have
+    seed : random number that makes the ids of views that are cut
+    is_lowest : nothing below the sources held any of the keys, and it has to be so still
+    known_above : files that may hold some of the keys above the sources; None for any
+    """
+
+    sources: tuple[tuple[SstView, ...], ...]
+    keys: tuple[KeyRange, ...]
+    outputs: tuple[NewFile, ...]
+    seed: int
+    is_lowest: bool = False
+    known_above: frozenset[Ulid] | None = None
+    keeps_wal: bool = True
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """What the sources were merged into."""
+        return self.outputs
+
+    def with_files(self, files: tuple[NewFile, ...]) -> MergeRuns:
+        """Return the same change with other ids of its files."""
+        return replace(self, outputs=files)
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest with the sources merged.
+
+        Raises
+        ------
+        CommitConflictError
+            When a source is gone or was cut, or when other versions of the keys came where none may be.
+        """
+        newest, oldest = self._find_place(base)
+        outside = ranges_outside(self.keys)
+        runs = list(base.compacted)
+        for at in range(newest, oldest + 1):
+            left = [piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed)]
+            if at == oldest:
+                left += identity_views(self.outputs)
+            runs[at] = SortedRun(runs[at].id, tuple(left))
+        ssts = base.ssts.adding([file.handle for file in self.outputs])
+        lowest = sorted(runs[oldest].views, key=lambda view: view.key_range(ssts[view.sst_id]).start)
+        runs[oldest] = SortedRun(runs[oldest].id, tuple(lowest))
+        return replace(base, compacted=tuple(run for run in runs if run.views), ssts=ssts)
+
+    def _find_place(self, base: Manifest) -> tuple[int, int]:
+        """Return the positions of the newest and the oldest run with sources, having checked all others."""
+        found = {
+            part: at for at, run in enumerate(base.compacted) for view in run.views for part in self._parts(view, base)
+        }
+        wanted = {part for views in self.sources for view in views for part in self._parts(view, base)}
+        known = {view.sst_id for views in self.sources for view in views}
+        if not wanted or not wanted <= found.keys() or not known <= base.ssts.keys():
+            raise _sources_changed("A file that was merged is gone, or shows other keys by now.")
+        places = [found[part] for part in wanted]
+        newest, oldest = min(places), max(places)
+        for part in found.keys() - wanted:
+            if newest <= found[part] <= oldest:
+                raise _sources_changed(f"{part[0]} came between the files that were merged.")
+            if found[part] > oldest and self.is_lowest:
+                raise _sources_changed(f"{part[0]} came below the files that were merged.")
+            if found[part] < newest and self.known_above is not None and part[0] not in self.known_above:
+                raise _sources_changed(f"{part[0]} came above the files that were merged.")
+        return newest, oldest
+
+    def _parts(self, view: SstView, base: Manifest) -> Iterator[tuple[Ulid, KeyRange]]:
+        """Yield which of the keys a view shows, and of which file; nothing of a file that is gone."""
+        handle = base.ssts.get(view.sst_id)
+        if handle is not None:
+            shown = view.key_range(handle)
+            for keys in _overlapping(self.keys, shown):
+                yield view.sst_id, keys.intersect(shown)
+
+
+def _sources_changed(what: str) -> CommitConflictError:
+    return CommitConflictError(what, why="Another compaction or commit came first.", todo="Run it again.")
+
+
+def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int) -> Iterator[SstView]:
+    """Yield what is left of a view outside of some intervals, in key order; one that they do not touch stays the same.
+
+    Parameters
+    ----------
+    outside : the keys that lie in none of the intervals, ascending
+    seed : random number that makes the ids
+    """
+    handle = base.ssts[view.sst_id]
+    shown = view.key_range(handle)
+    pieces = list(_overlapping(outside, shown))
+    if len(pieces) == 1 and pieces[0].intersect(shown) == shown:
+        yield view
+        return
+    allowed = ALL_KEYS if view.visible_range is None else view.visible_range.key_range()
+    for number, piece in enumerate(pieces):
+        yield SstView(_cut_id(view, number, seed), view.sst_id, BytesRange.of(piece.intersect(allowed)))
+
+
+def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
+    """Return an id with the time of the SST, which the client's watermarks go by (spec 12.1.4)."""
+    drawn = hashlib.sha256(f"{seed} {view.id} {number}".encode()).digest()
+    return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
 
 
 def _overlapping(ranges: tuple[KeyRange, ...], keys: KeyRange) -> Iterator[KeyRange]:

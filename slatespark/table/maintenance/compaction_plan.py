@@ -1,0 +1,319 @@
+"""Which layers a compaction merges, and into what. Pure; a plan can be printed, tested and refused.
+
+Sources follow each other in the order of layers, and their outputs stand in the lowest run among them, or in a new one
+above all runs where only L0 views are merged. Source: spec section 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from slatespark.format.compactions import TieredSpec
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.maintenance.compaction_merge import MergeRules
+from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
+
+SIZE_TIERED: Final = "size-tiered"
+FULL: Final = "full"
+INTERVAL: Final = "interval"
+L0_ONLY: Final = "L0"
+DUE: Final = "due"
+SMALL: Final = "small runs"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTiers:
+    """The parameters of the client's size-tiered scheduler, by its names, with its defaults.
+
+    Attributes
+    ----------
+    min_compaction_sources, max_compaction_sources : how many layers one compaction merges
+    include_size_threshold : how many times as large as the smallest newer source the next one may be
+    """
+
+    min_compaction_sources: int = 4
+    max_compaction_sources: int = 8
+    include_size_threshold: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLayer:
+    """A layer of a version: an L0 view, or a sorted run.
+
+    Attributes
+    ----------
+    layer : its slices
+    views : as the manifest has them; of a layer that is not cut one for each slice
+    run_id : of a sorted run; None for an L0 view
+    """
+
+    layer: Layer
+    views: tuple[SstView, ...]
+    run_id: int | None
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of its files, but for their footers; a file counts as a whole, as the client counts it."""
+        return sum(file.info.sections_end for file in {part.file for part in self.layer.slices})
+
+    def cut(self, keys: Sequence[KeyRange]) -> SourceLayer:
+        """Return the part that shows any of the keys: the slices cut to them, and their views as they are."""
+        name = self.layer.name
+        pieces = [
+            (view, piece)
+            for view, part in zip(self.views, self.layer.slices, strict=True)
+            for layer in cut_to_ranges([Layer(name, (part,))], keys)
+            for piece in layer.slices
+        ]
+        views = tuple(dict.fromkeys(view for view, _ in pieces))
+        return SourceLayer(Layer(name, tuple(piece for _, piece in pieces)), views, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What a compaction is planned on.
+
+    Attributes
+    ----------
+    version : manifest id
+    layers : newest first; runs without a view left out
+    next_run_id : the number of a new run
+    """
+
+    version: int
+    layers: tuple[SourceLayer, ...]
+    next_run_id: int
+
+
+def trees_of(version: int, manifest: Manifest, layers: Sequence[Layer]) -> Trees:
+    """Return the trees of a version.
+
+    Requires: a database without segments; `layers` are all of its layers, newest first.
+    """
+    views = [((view,), None) for view in manifest.l0] + [(run.views, run.id) for run in manifest.compacted]
+    found = (SourceLayer(layer, shown, run_id) for layer, (shown, run_id) in zip(layers, views, strict=True))
+    next_run_id = max(manifest.run_ids(), default=-1) + 1
+    return Trees(version, tuple(source for source in found if source.views), next_run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """One compaction: a job in `.compactions`, and a commit.
+
+    Attributes
+    ----------
+    kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
+    version : manifest id that it was planned on
+    sources : newest first; slices cut to the keys
+    keys : what is merged, ascending, not overlapping
+    destination : number of the run that gets the outputs
+    is_lowest : nothing below the sources holds any of the keys, so tombstones can go
+    above : files above the sources that hold some of the keys
+    """
+
+    kind: str
+    version: int
+    sources: tuple[SourceLayer, ...]
+    keys: tuple[KeyRange, ...]
+    destination: int
+    is_lowest: bool
+    above: frozenset[Ulid] = field(default_factory=frozenset)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """What is read, newest first."""
+        return tuple(source.layer for source in self.sources)
+
+    @property
+    def files(self) -> tuple[SstFile, ...]:
+        """Every file that is read, once."""
+        return tuple(dict.fromkeys(part.file for layer in self.layers for part in layer.slices))
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of these files, but for their footers; where they are cut, less is read."""
+        return sum(file.info.sections_end for file in self.files)
+
+    @property
+    def views(self) -> tuple[tuple[SstView, ...], ...]:
+        """The views of the sources, layer by layer."""
+        return tuple(source.views for source in self.sources)
+
+    @property
+    def spec(self) -> TieredSpec:
+        """The sources and the destination as the job in `.compactions` names them."""
+        return TieredSpec(
+            l0_view_ids=tuple(view.id for source in self.sources if source.run_id is None for view in source.views),
+            sorted_runs=tuple(source.run_id for source in self.sources if source.run_id is not None),
+            destination=self.destination,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """What one task merges; it can run anywhere, in any order.
+
+    Attributes
+    ----------
+    keys : nothing else is in the layers
+    layers : newest first
+    rules, options, planned_ms, filters : as for `merge_range`; the options say where the table is
+    """
+
+    keys: KeyRange
+    layers: tuple[Layer, ...]
+    rules: MergeRules
+    options: WriteOptions
+    planned_ms: int
+    filters: tuple[object, ...] = ()
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+def plan_merge(
+    trees: Trees, kind: str, chosen: Sequence[SourceLayer], keys: Sequence[KeyRange] = (ALL_KEYS,)
+) -> CompactionPlan | None:
+    """Return the plan that merges some keys of layers that follow each other; None if they hold none of them.
+
+    Parameters
+    ----------
+    chosen : of the layers of the trees, newest first, with none left out in between that holds any of the keys
+    keys : ascending, not overlapping, none empty
+    """
+    if not chosen:
+        return None
+    first = trees.layers.index(chosen[0])
+    end = trees.layers.index(chosen[-1]) + 1
+    cut = [layer.cut(keys) for layer in chosen]
+    sources = tuple(layer for layer in cut if layer.views)
+    if not sources:
+        return None
+    runs = [source.run_id for source in sources if source.run_id is not None]
+    return CompactionPlan(
+        kind=kind,
+        version=trees.version,
+        sources=sources,
+        keys=tuple(keys),
+        destination=min(runs, default=trees.next_run_id),
+        is_lowest=not any(layer.cut(keys).views for layer in trees.layers[end:]),
+        above=frozenset(view.sst_id for layer in trees.layers[:first] for view in layer.cut(keys).views),
+    )
+
+
+def plan_full(trees: Trees) -> CompactionPlan | None:
+    """Return the plan that merges everything into one run; None for a table without files."""
+    return plan_merge(trees, FULL, trees.layers)
+
+
+def plan_interval(trees: Trees, keys: Sequence[KeyRange]) -> CompactionPlan | None:
+    """Return the plan that merges all layers in some intervals of keys; None if there is no such key."""
+    return plan_merge(trees, INTERVAL, trees.layers, keys)
+
+
+def plan_l0(trees: Trees) -> CompactionPlan | None:
+    """Return the plan that merges all L0 views into a new run; None if there are none."""
+    return plan_merge(trees, L0_ONLY, [layer for layer in trees.layers if layer.run_id is None])
+
+
+def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
+    """Return the plan that rewrites files in their places, those of the newest layer that has any; None if none has.
+
+    Expired rows become tombstones, and go where nothing older lies below. What newer files hide stays until they are
+    merged.
+    """
+    for layer in trees.layers:
+        parts = [part.keys for part in layer.layer.slices if part.file.id in due]
+        if parts:
+            return plan_merge(trees, DUE, [layer], _joined(parts))
+    return None
+
+
+def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int) -> CompactionPlan | None:
+    """Return the plan that merges the longest series of small runs that follow each other; None if it is too short.
+
+    Parameters
+    ----------
+    below_bytes : how large a small run may be
+    at_least : how many it takes
+    """
+    series = max(_series(trees.layers, below_bytes), key=len, default=[])
+    return plan_merge(trees, SMALL, series) if len(series) >= at_least else None
+
+
+def _series(layers: Iterable[SourceLayer], below_bytes: int) -> Iterable[list[SourceLayer]]:
+    found: list[SourceLayer] = []
+    for layer in layers:
+        if layer.stored_bytes < below_bytes:
+            found.append(layer)
+            continue
+        yield found
+        found = []
+    yield found
+
+
+def _joined(parts: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the keys of ascending ranges, which may share a boundary key, as ranges that lie apart."""
+    joined: list[KeyRange] = []
+    for keys in parts:
+        if joined and joined[-1].end is not None and keys.start <= joined[-1].end:
+            joined[-1] = replace(joined[-1], end=keys.end)
+        else:
+            joined.append(keys)
+    return tuple(joined)
+
+
+# --- size tiers -----------------------------------------------------------------------------------------------------
+
+
+def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
+    """Return what the client's scheduler would merge next; None if it would let everything be.
+
+    L0 views first, the oldest ones if there are many. Then the newest series of runs of which each is at most
+    `include_size_threshold` times as large as the smallest newer one. Either waits while `max_compaction_sources` runs
+    of such sizes are below it, which come first.
+    """
+    l0 = [layer for layer in trees.layers if layer.run_id is None]
+    runs = [layer for layer in trees.layers if layer.run_id is not None]
+    oldest = l0[-tiers.max_compaction_sources :]
+    if len(l0) >= tiers.min_compaction_sources and not _is_held_back(oldest, runs, tiers):
+        return plan_merge(trees, SIZE_TIERED, oldest)
+    for start in range(len(runs)):
+        chosen = _similar_runs(runs, start, tiers)
+        if len(chosen) >= tiers.min_compaction_sources:
+            return plan_merge(trees, SIZE_TIERED, chosen[-tiers.max_compaction_sources :])
+    return None
+
+
+def _similar_runs(runs: Sequence[SourceLayer], start: int, tiers: SizeTiers) -> list[SourceLayer]:
+    """Return the runs from `start` on that are similar in size, up to one that would have to wait."""
+    chosen: list[SourceLayer] = []
+    for at, run in enumerate(runs[start:], start):
+        smallest = min((each.stored_bytes for each in chosen), default=run.stored_bytes)
+        if run.stored_bytes > smallest * tiers.include_size_threshold:
+            break
+        chosen.append(run)
+        if _is_held_back(chosen, runs[at + 1 :], tiers):
+            chosen.pop()
+            break
+    return chosen
+
+
+def _is_held_back(chosen: Sequence[SourceLayer], below: Sequence[SourceLayer], tiers: SizeTiers) -> bool:
+    """Tell whether as many runs as one compaction takes are waiting right below what these would become."""
+    size = sum(layer.stored_bytes for layer in chosen)
+    if not below or below[0].stored_bytes > size * tiers.include_size_threshold:
+        return False
+    waiting = 0
+    smallest = below[0].stored_bytes
+    for run in below:
+        if run.stored_bytes > smallest * tiers.include_size_threshold:
+            break
+        smallest = min(smallest, run.stored_bytes)
+        waiting += 1
+    return waiting >= tiers.max_compaction_sources
