@@ -100,6 +100,18 @@ def ranges_outside(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     return tuple(item for item in outside if not item.is_empty())
 
 
+def joined_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the ranges, in any order, as ascending ones that are apart from each other; empty ones vanish."""
+    joined: list[KeyRange] = []
+    for item in sorted((item for item in ranges if not item.is_empty()), key=lambda item: item.start):
+        last = joined[-1] if joined else None
+        if last is None or (last.end is not None and last.end < item.start):
+            joined.append(item)
+        elif last.end is not None and (item.end is None or item.end > last.end):
+            joined[-1] = KeyRange(last.start, item.end)
+    return tuple(joined)
+
+
 def point_range(key: bytes) -> KeyRange:
     """Return the range that holds `key` alone."""
     return KeyRange(key, key_after(key))

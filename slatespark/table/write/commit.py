@@ -39,6 +39,7 @@ from slatespark.table.records import (
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
+from slatespark.table.write.conflicts import ReadSet
 from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
@@ -79,6 +80,7 @@ def commit_write(
     options: WriteOptions,
     *,
     edit: TreeEdit = KEEP_TREES,
+    depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
     """Publish the files of a job in one manifest version.
 
@@ -86,6 +88,7 @@ def commit_write(
     ----------
     outputs : per task, in key order; a later task is newer
     edit : what becomes of the trees that stand
+    depends_on : what has to be as it was read; None for a write that depends on nothing
 
     Returns
     -------
