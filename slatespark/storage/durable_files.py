@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
 import os
 import shutil
@@ -55,6 +56,34 @@ def replace_file(path: Path, parts: Sequence[Buffer], *, is_scratch: bool = Fals
         temporary.replace(path)
     if not is_scratch:
         sync_folder(path.parent)
+
+
+def exchange_file(path: Path, data: Buffer, expected: Buffer) -> None:
+    """Replace `expected`, the content of `path`, durably; `FileExistsError` if it is another one.
+
+    Processes that do this in one folder do it in turn. Whoever replaces the file otherwise is not kept from it.
+    """
+    with _locked(path.parent):
+        if path.read_bytes() != expected:
+            raise FileExistsError(errno.EEXIST, "other content", str(path))
+        replace_file(path, [data])
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock on a folder, which ends with the process at the latest."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as exc:
+            raise InvalidRequestError(
+                f"{folder} is on a file system without locks.",
+                why=f"Without them no file can be replaced on a condition: {exc.strerror}.",
+            ) from exc
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -42,6 +42,9 @@ class Driver(Protocol):
     def create(self, path: str, data: bytes) -> None:
         """Create an object atomically, or raise what `judge` takes for EXISTS."""
 
+    def replace(self, path: str, data: bytes, expected: bytes) -> None:
+        """Put `data` in the place of `expected` atomically, or raise what `judge` takes for EXISTS."""
+
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
 
@@ -125,6 +128,10 @@ class FsspecDriver:
                 todo="Write to a local folder, s3://, gs:// or abfs://; reading works here too.",
             )
         self._fs.pipe_file(self._key(path), data, **self._exclusive())
+
+    def replace(self, path: str, data: bytes, expected: bytes) -> None:
+        """Refuse: the common interface knows no condition for it."""
+        raise InvalidRequestError(f"No object can be replaced on a condition at {self._protocol}://.")
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""

@@ -105,6 +105,20 @@ class FsspecStore:
             content,
         )
 
+    def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return nothing: what a broken upload leaves is for the rules of the bucket to take away."""
+        check_folder(prefix)
+        return []
+
+    def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
+        """Put `data` in the place of `expected`, or raise `FileExistsError`; refused where that cannot be done."""
+        content, known = bytes(data), bytes(expected)
+        create_once(
+            lambda: self._ask("replace", path, lambda driver: driver.replace(check_path(path), content, known)),
+            lambda: self.get(path),
+            content,
+        )
+
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`, replacing what is there."""
         self._ask("write", path, lambda driver: driver.write(check_path(path), parts))

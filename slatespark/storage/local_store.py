@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,14 @@ from slatespark.storage.addressing import (
     object_exists,
     past_end,
 )
-from slatespark.storage.durable_files import copy_file, create_file, is_temporary, replace_file, sync_folder
+from slatespark.storage.durable_files import (
+    copy_file,
+    create_file,
+    exchange_file,
+    is_temporary,
+    replace_file,
+    sync_folder,
+)
 from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.units import ns_to_ms
@@ -85,23 +92,21 @@ class LocalStore:
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
-        check_folder(prefix)
-        with self._named("list", prefix):
-            try:
-                with os.scandir(self._root / prefix) as entries:
-                    found = [
-                        meta
-                        for entry in entries
-                        if prefix + entry.name > start_after and (meta := _entry_meta(prefix, entry)) is not None
-                    ]
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-        return sorted(found, key=lambda meta: meta.path)
+        return [*self._scan(prefix, lambda name: prefix + name > start_after and not is_temporary(name))]
+
+    def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the temporary files in the folder `prefix`."""
+        return self._scan(prefix, is_temporary)
 
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically and durably, or raise `FileExistsError`."""
         with self._named("create", path):
             create_file(self._file(path), data)
+
+    def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
+        """Put `data` in the place of `expected`, or raise `FileExistsError`."""
+        with self._named("replace", path):
+            exchange_file(self._file(path), data, expected)
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`, replacing what is there; durable on return."""
@@ -125,6 +130,16 @@ class LocalStore:
 
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)
+
+    def _scan(self, prefix: str, wanted: Callable[[str], bool]) -> Sequence[ObjectMeta]:
+        check_folder(prefix)
+        with self._named("list", prefix):
+            try:
+                with os.scandir(self._root / prefix) as entries:
+                    metas = [_entry_meta(prefix, entry) for entry in entries if wanted(entry.name)]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted((meta for meta in metas if meta is not None), key=lambda meta: meta.path)
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
@@ -167,8 +182,6 @@ class LocalStore:
 
 
 def _entry_meta(prefix: str, entry: os.DirEntry[str]) -> ObjectMeta | None:
-    if is_temporary(entry.name):
-        return None
     try:
         status = entry.stat()
     except FileNotFoundError:  # deleted meanwhile, or a link that leads nowhere

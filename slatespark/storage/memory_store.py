@@ -101,6 +101,19 @@ class MemoryStore:
                 raise object_exists(f"{self.url}/{path}")
             self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
 
+    def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return nothing: there are no parts of objects."""
+        check_folder(prefix)
+        return []
+
+    def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
+        """Put `data` in the place of `expected`, or raise `FileExistsError`."""
+        key = self._key(path)
+        with self._bucket.lock:
+            if self._find(path)[0] != expected:
+                raise object_exists(f"{self.url}/{path}")
+            self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
+
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`, replacing what is there."""
         key, data = self._key(path), b"".join(parts)

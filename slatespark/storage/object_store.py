@@ -57,12 +57,26 @@ class ObjectStore(Protocol):
         `start_after` is a path; objects up to and including it are left out. A folder that does not exist is empty.
         """
 
+    def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return what writers that were killed left in the folder `prefix`; `delete` takes it away.
+
+        Writers that are still at work leave the same. No listing shows it, and no object has such a name. Stores that
+        clean up by themselves have none.
+        """
+
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically, or raise `FileExistsError` if it exists.
 
         Readers see nothing or the whole object. When the answer is lost, or a repeated request finds the object there,
         it is read back: equal non-empty content counts as our success, so content must be unique to its author. For
         empty content (WAL fences) the outcome cannot be told apart and counts as `FileExistsError`.
+        """
+
+    def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
+        """Put `data` in the place of `expected`, atomically; raises `FileExistsError` when there is something else.
+
+        When the answer is lost, or a repeated request finds it done, the object is read back, as by `create`. Refused
+        with an `InvalidRequestError` where it cannot be done atomically; the object is as it was then.
         """
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:

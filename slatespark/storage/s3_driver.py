@@ -47,6 +47,9 @@ OPTIONS = {
 
 # Buckets of this process that were seen to refuse a second creation.
 _CONFIRMED: set[tuple[int, str, str]] = set()
+_CONFIRMED_MATCH: set[tuple[int, str, str]] = set()  # and those that were seen to heed If-Match
+
+_NO_TAG = f'"{"0" * 32}"'  # of no object
 
 
 class S3Driver:
@@ -103,6 +106,15 @@ class S3Driver:
         self._upload(path, data, mode="create")
         self._confirm_condition(path, data)
 
+    def replace(self, path: str, data: bytes, expected: bytes) -> None:
+        """Put `data` in the place of `expected`, on the condition that it is still there."""
+        # The tag is asked for first: should the object change in between, the tag does not fit any more.
+        tag = self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._prefix + path)["ETag"]
+        if self.read(path) != expected:
+            raise FileExistsError(path)
+        self._confirm_match(path, expected)
+        self._put_if_match(path, data, tag)
+
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
         joined = JoinedParts(parts)
@@ -130,6 +142,29 @@ class S3Driver:
         # us for ever.
         timeout_s = self._timeout_s + len(data) / SLOWEST_BYTES_PER_S
         self._fs.pipe_file(self._name(path), data, timeout=timeout_s, **arguments)
+
+    def _put_if_match(self, path: str, data: bytes, tag: str) -> None:
+        self._fs.call_s3("put_object", Bucket=self._bucket, Key=self._prefix + path, Body=data, IfMatch=tag)
+
+    def _confirm_match(self, path: str, data: bytes) -> None:
+        """Make sure, once per process and bucket, that the server heeds `If-Match`, as `_confirm_condition` does.
+
+        What is there is put once more, on a condition that does not hold.
+        """
+        endpoint = str(self._fs.s3.meta.endpoint_url)
+        bucket = (os.getpid(), endpoint, self._bucket)
+        if ".amazonaws.com" in endpoint or bucket in _CONFIRMED_MATCH:
+            return
+        try:
+            self._put_if_match(path, data, _NO_TAG)
+        except Exception as exc:
+            if judge(exc) is not Outcome.EXISTS:
+                raise
+            _CONFIRMED_MATCH.add(bucket)
+            return
+        raise InvalidRequestError(
+            f"No object in s3://{self._bucket} can be replaced on a condition.", why="The server ignores If-Match."
+        )
 
     def _confirm_condition(self, path: str, data: bytes) -> None:
         """Make sure, once per process and bucket, that the server heeds the condition.

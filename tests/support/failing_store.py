@@ -14,7 +14,19 @@ from slatespark.errors import UnavailableError
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 
-Operation: TypeAlias = Literal["get", "get_range", "get_ranges", "head", "list", "create", "put", "copy", "delete"]
+Operation: TypeAlias = Literal[
+    "get",
+    "get_range",
+    "get_ranges",
+    "head",
+    "list",
+    "list_unfinished",
+    "create",
+    "replace",
+    "put",
+    "copy",
+    "delete",
+]
 Moment: TypeAlias = Literal["before", "after"]
 
 T = TypeVar("T")
@@ -147,6 +159,12 @@ class FailingStore:
 
     def create(self, path: str, data: Buffer) -> None:
         self._pass(Call("create", path, len(data)), lambda: self.inner.create(path, data))
+
+    def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
+        return self._pass(Call("list_unfinished", prefix), lambda: self.inner.list_unfinished(prefix))
+
+    def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
+        self._pass(Call("replace", path, len(data)), lambda: self.inner.replace(path, data, expected))
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         self._pass(Call("put", path, sum(map(len, parts))), lambda: self.inner.put(path, parts))

@@ -268,6 +268,41 @@ class StoreContract(StoreReadContract):
                 assert store.get(f"race/{number:03}") == b"%d" % racer * 1000
         assert len(store.list("race/")) == self.race_rounds
 
+    def test_replace(self, store: ObjectStore) -> None:
+        store.put("a/x", [b"1"])
+        store.replace("a/x", b"2", b"1")
+        store.replace("a/x", memoryview(b"3"), bytearray(b"2"))
+        for expected in (b"2", b"", b"33"):
+            with pytest.raises(FileExistsError, match="a/x"):
+                store.replace("a/x", b"4", expected)
+        assert store.get("a/x") == b"3"
+        for path in ("a/y", "none/x"):
+            with pytest.raises(FileNotFoundError, match=path):
+                store.replace(path, b"1", b"")
+        assert [meta.path for meta in store.list("a/")] == ["a/x"]
+
+    def test_replace_race(self, store: ObjectStore) -> None:
+        store.put("counter", [b"0"])
+
+        def count_up(times: int) -> None:
+            while times:
+                found = bytes(store.get("counter"))
+                try:
+                    # The name of the thread tells its own success from that of another one.
+                    name = b" %d" % threading.get_ident()
+                    store.replace("counter", b"%d" % (int(found.split()[0]) + 1) + name, found)
+                except FileExistsError:
+                    continue
+                times -= 1
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(count_up, [self.race_rounds] * 4))
+        assert int(bytes(store.get("counter")).split()[0]) == 4 * self.race_rounds
+
+    def test_nothing_unfinished(self, store: ObjectStore) -> None:
+        store.put("a/x", [b"1"])
+        assert [*store.list_unfinished("a/"), *store.list_unfinished("none/")] == []
+
     def test_unusual_names_written(self, store: ObjectStore) -> None:
         for name in UNUSUAL_NAMES:
             store.create(f"odd/{name}", b"1")

@@ -107,6 +107,10 @@ class FakeDriver:
         self.data = self.data or data
         self._fail()
 
+    def replace(self, path: str, data: bytes, expected: bytes) -> None:
+        self.data = data
+        self._fail()
+
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         self._fail()
 

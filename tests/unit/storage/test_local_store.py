@@ -195,3 +195,15 @@ def test_a_local_table_loads_no_driver() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "slatespark.storage.local_store" in loaded
     assert not {"fsspec", "s3fs", "asyncio", "numpy"} & set(loaded)
+
+
+def test_what_a_killed_writer_left(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a/x", [b"1"])
+    left = tmp_path / "a" / ".slatespark-123-4.tmp"
+    left.write_bytes(b"half")
+    assert [meta.path for meta in store.list("a/")] == ["a/x"]
+    (found,) = store.list_unfinished("a/")
+    assert (found.path, found.size) == ("a/.slatespark-123-4.tmp", 4)
+    store.delete(found.path)
+    assert not left.exists()
