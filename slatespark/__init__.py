@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
     from slatespark.table.clock import Clock
+    from slatespark.table.maintenance.compaction_filter import (
+        CompactionFilter,
+        ExpireFilter,
+        FilterDecisions,
+        HistoryFloorFilter,
+        RetentionFilter,
+    )
     from slatespark.table.maintenance.reaper import Reaper
     from slatespark.table.slate_store import SlateStore
     from slatespark.table.write.sst_writer import SstWriter
@@ -41,7 +48,12 @@ __version__ = "0.1.0"
 
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",
+    "CompactionFilter": "slatespark.table.maintenance.compaction_filter",
+    "ExpireFilter": "slatespark.table.maintenance.compaction_filter",
+    "FilterDecisions": "slatespark.table.maintenance.compaction_filter",
+    "HistoryFloorFilter": "slatespark.table.maintenance.compaction_filter",
     "Reaper": "slatespark.table.maintenance.reaper",
+    "RetentionFilter": "slatespark.table.maintenance.compaction_filter",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
     "SstWriter": "slatespark.table.write.sst_writer",
@@ -53,14 +65,19 @@ __all__ = [
     "Clock",
     "ClockRegressionError",
     "CommitConflictError",
+    "CompactionFilter",
     "ConflictError",
     "CorruptDataError",
+    "ExpireFilter",
     "FencedError",
+    "FilterDecisions",
+    "HistoryFloorFilter",
     "HistoryTrimmedError",
     "InternalError",
     "InvalidRequestError",
     "OptionError",
     "Reaper",
+    "RetentionFilter",
     "SchemaError",
     "SlateError",
     "SlateStore",

@@ -1,4 +1,4 @@
-"""Bounds of key ranges as columns: a bound is a key, or what the keys begin with that have some leading columns."""
+"""Keys, and bounds of key ranges, as columns: a bound is a key, or the beginning of keys that some columns make."""
 
 from __future__ import annotations
 
@@ -40,3 +40,12 @@ def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[li
             left = [key for number, key in enumerate(left) if number not in found]
         if codec.key_format != "tuple":
             return
+
+
+def name_key(codec: RowCodec, key: bytes) -> str:
+    """Return a key as people know it: by its columns, or in hexadecimal."""
+    sources, rows = [rows_to_columns([Row(key, 0)])], np.zeros(1, np.int64)
+    if codec.is_raw or not codec.find_decodable(sources, rows, codec.key_columns).all():
+        return f"key {key.hex()}"
+    columns = codec.decode(sources, rows, codec.key_columns)
+    return ", ".join(f"{name}={columns[name][0].as_py()!r}" for name in codec.key_columns)

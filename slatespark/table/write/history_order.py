@@ -17,12 +17,12 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
-from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_keys, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.describe_files import plan_table_layers
+from slatespark.table.key_prefixes import name_key
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
 from slatespark.table.read.points import point_cursors
@@ -190,7 +190,7 @@ def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation
     if not newest:
         return
     named = [
-        f"{_named(codec, item.key)} at {ms_to_text(item.at_ms)}, before {ms_to_text(item.stored_ms)}"
+        f"{name_key(codec, item.key)} at {ms_to_text(item.at_ms)}, before {ms_to_text(item.stored_ms)}"
         for item in list(newest.values())[:MAX_NAMED]
     ]
     more = ", and more" if len(newest) > MAX_NAMED else ""
@@ -199,12 +199,3 @@ def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation
         why="On a history table the versions of a key are written in the order of their times.",
         todo="Leave these rows out, or give them later times.",
     )
-
-
-def _named(codec: RowCodec, key: bytes) -> str:
-    """Return a key as people know it: by its columns, or in hexadecimal."""
-    sources, rows = [rows_to_columns([Row(key, 0)])], np.zeros(1, np.int64)
-    if codec.is_raw or not codec.find_decodable(sources, rows, codec.key_columns).all():
-        return f"key {key.hex()}"
-    columns = codec.decode(sources, rows, codec.key_columns)
-    return ", ".join(f"{name}={columns[name][0].as_py()!r}" for name in codec.key_columns)
