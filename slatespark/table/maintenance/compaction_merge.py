@@ -1,20 +1,60 @@
 """Merging the layers of a key range into new files: which versions stay is spec 7.4 and design 7, 8.
 
 A window holds whole keys, and is decided, folded and written as a whole. A key whose versions go beyond a window is
-gone through twice: once for its times, which decide, and once for its values. So memory is bounded by windows.
+gone through twice: once for its times, which decide, and once for its values. So memory is bounded by windows, but for
+about 25 bytes for each version of a single key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import OptionError
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.kernels import (
+    gather_fields,
+    merge_all,
+    new_key_mask,
+    retain_versions,
+    take_rows,
+)
+from slatespark.kernels.columns import (
+    BURIED,
+    GONE,
+    GROUP_HEAD,
+    GROUP_REST,
+    HAS_CREATE,
+    MERGE,
+    PLAIN,
+    ROW_BITS,
+    TOMBSTONE,
+    Retention,
+    RowColumns,
+    Selection,
+)
+from slatespark.kernels.results import Fields
 from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.fetch import measure_slice
+from slatespark.table.read.fold import Fold, fold_rows, replace_groups, resolve_operator, row_at
+from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.scan import check_descending, nearest_bound, window_size
 from slatespark.table.stores import TableStores
-from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.sorted_rows import SortedRows
+from slatespark.table.write.sst_upload import NewFile, upload_sorted
+
+# Takes whole keys: sources and packed rows, newest first within a key; returns what stays of them, in the same order.
+Sieve: TypeAlias = Callable[[list[RowColumns], NDArray[np.int64]], tuple[list[RowColumns], NDArray[np.int64]]]
+
+_POSITION_MASK = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +80,24 @@ class MergeRules:
     has_history: bool = False
     retired_ms: int | None = None
     merge_operator: MergeOperator | None = None
+
+    def retention(self) -> Retention:
+        """Return what they mean for the versions of a key."""
+        if not self.has_history:
+            return Retention(
+                min_seq=self.min_seq,
+                now_ms=self.now_ms,
+                retired_ms=self.retired_ms,
+                drops_tombstones=self.drops_tombstones,
+            )
+        if self.floor_ms is None:  # the lowest number of all: every version lies above it, or is the oldest of its key
+            return Retention(min_seq=0)
+        return Retention(
+            min_seq=self.min_seq,
+            now_ms=None if self.now_ms is None else min(self.now_ms, self.floor_ms),
+            floor_ms=self.floor_ms,
+            drops_tombstones=self.drops_tombstones,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +148,206 @@ def merge_range(
     OptionError
         When there are merge operands, and no operator.
     """
-    raise NotImplementedError
+    keeper = _Keeper(rules.retention(), resolve_operator(rules.merge_operator))
+    window_bytes = window_size(options.write_buffer_bytes, len(layers))
+    pieces = _Merge(stores, layers, keeper, window_bytes).pieces()
+    files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
+    rows_out = sum(file.properties.num_rows for file in files)
+    return MergedRange(
+        files=files,
+        rows_in=keeper.rows_in,
+        rows_out=rows_out,
+        expired=keeper.outdated,
+        dropped=keeper.rows_in - rows_out,
+        bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
+        bytes_out=sum(file.size for file in files),
+    )
+
+
+# --- what stays -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Keeper:
+    """Decides about versions, and counts them.
+
+    Attributes
+    ----------
+    retention : what is kept
+    fold : joins operands; None if there must not be any
+    sieve : looks at what stays; None lets everything pass
+    rows_in, outdated : versions seen, and versions that had expired or were past retention
+    """
+
+    retention: Retention
+    fold: Fold | None
+    sieve: Sieve | None = None
+    rows_in: int = 0
+    outdated: int = 0
+
+    def of_window(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
+        """Return what stays of whole keys, given as packed rows, newest first within a key."""
+        self.rows_in += len(rows)
+        return self.sifted(*self._kept(sources, rows))
+
+    def sifted(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
+        """Return what the sieve leaves of whole keys; what it has made of them is decided about once more."""
+        if self.sieve is not None and len(rows):
+            sources, rows = self._kept(*self.sieve(sources, rows))
+        return SortedRows(sources, rows, is_scattered=len(sources) > 1)
+
+    def _kept(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> tuple[list[RowColumns], NDArray[np.int64]]:
+        fields, first = gather_fields(sources, rows), new_key_mask(sources, rows)
+        self.refuse_operands(fields, sources, rows)
+        repeated = ~first
+        repeated[1:] &= fields.seqs[1:] == fields.seqs[:-1]
+        if repeated.any():  # one version in two layers: as on read, the newer layer has it
+            return self._kept(sources, rows[~repeated])
+        return self.apply(sources, rows, self.decide(fields, first))
+
+    def decide(self, fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """Return what becomes of each version."""
+        retained = retain_versions(fields, first, self.retention)
+        self.outdated += retained.outdated
+        return retained.marks
+
+    def apply(
+        self, sources: list[RowColumns], rows: NDArray[np.int64], marks: NDArray[np.uint8]
+    ) -> tuple[list[RowColumns], NDArray[np.int64]]:
+        """Return what stays by the marks: rows may become tombstones, and groups of them one row."""
+        if not marks.any():  # all of them PLAIN
+            return sources, rows
+        _bury(sources, rows[marks == BURIED])
+        kept = marks != GONE
+        rows, marks = rows[kept], marks[kept]
+        if not (marks == GROUP_HEAD).any():
+            return sources, rows
+        marks[marks == BURIED] = PLAIN
+        sources, selection = replace_groups(sources, Selection(rows, marks), self.folded)
+        return sources, selection.rows
+
+    def folded(self, group: Sequence[Row]) -> Row:
+        """Return one row for operands that expire alike, newest first, and their base, if that is the last row.
+
+        Over a tombstone it is a put, too: nothing below counts any more.
+        """
+        if len(group) == 1:  # of a group that goes on
+            return group[0]
+        base = group[-1]
+        result = fold_rows(group[:-1] if base.kind is RowKind.DELETE else group, self.fold)
+        return replace(result, kind=RowKind.MERGE) if base.kind is RowKind.MERGE else result
+
+    def refuse_operands(self, fields: Fields, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+        """Raise `OptionError` if there are operands and no operator, as the client does."""
+        if self.fold is None and (found := np.flatnonzero(fields.flags & MERGE)).size:
+            key = row_at(sources, int(rows[found[0]])).key
+            raise OptionError(
+                f"Key {key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
+            )
+
+
+def _bury(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+    """Make tombstones of packed rows: they keep their sequence numbers and creation times."""
+    numbers = rows >> ROW_BITS
+    for number in np.unique(numbers).tolist():
+        source, positions = sources[number], rows[numbers == number] & _POSITION_MASK
+        source.flags[positions] = (source.flags[positions] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
+        source.expire_ts[positions] = 0
+
+
+# --- going through keys ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Merge:
+    """The layers of a range on their way into new files.
+
+    Attributes
+    ----------
+    layers : newest first
+    keeper : decides what stays
+    window_bytes : of each layer that are held at a time
+    """
+
+    stores: TableStores
+    layers: Sequence[Layer]
+    keeper: _Keeper
+    window_bytes: int
+
+    def pieces(self) -> Iterator[SortedRows]:
+        """Yield what stays, in key order, newest first within a key."""
+        cursors = [self._cursor(layer) for layer in self.layers]
+        while live := [cursor for cursor in cursors if cursor.load()]:
+            cut = nearest_bound(live)
+            lows = np.array([cursor.low for cursor in live], np.int64)
+            highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
+            if cut is not None and (lows == highs).all():
+                yield from self._long_key(live, cut[0])
+                continue
+            sources = [cursor.rows for cursor in live if cursor.rows is not None]
+            yield self.keeper.of_window(sources, merge_all(sources, lows, highs))
+            for cursor, high in zip(live, highs.tolist(), strict=True):
+                cursor.low = high
+
+    def _cursor(self, layer: Layer) -> LayerCursor:
+        return LayerCursor(layer_windows(self.stores, layer, self.window_bytes))
+
+    # --- a key whose versions go beyond a window ------------------------------------------------------------------
+
+    def _long_key(self, live: Sequence[LayerCursor], key: bytes) -> Iterator[SortedRows]:
+        fields = self._key_fields(live, key)
+        first = np.zeros(len(fields.seqs), np.bool_)
+        first[0] = True
+        self.keeper.rows_in += len(first)
+        pieces = self._key_pieces(key, self.keeper.decide(fields, first))
+        if self.keeper.sieve is None:
+            yield from pieces
+        else:
+            yield from self._sifted(pieces)
+
+    def _key_fields(self, live: Sequence[LayerCursor], key: bytes) -> Fields:
+        """Consume the key, layer by layer: newer layers hold its newer versions; return what decides about it."""
+        parts: list[Fields] = []
+        last_seq: int | None = None
+        for cursor in live:
+            while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
+                low, high = cursor.low, cursor.position_of((key, 1))
+                last_seq = check_descending(cursor.rows.seqs[low:high], last_seq, key)
+                span = np.arange(low, high, dtype=np.int64)
+                parts.append(gather_fields([cursor.rows], span))
+                self.keeper.refuse_operands(parts[-1], [cursor.rows], span)
+                cursor.low = high
+        return Fields(
+            seqs=np.concatenate([part.seqs for part in parts]),
+            flags=np.concatenate([part.flags for part in parts]),
+            create_ts=np.concatenate([part.create_ts for part in parts]),
+            expire_ts=np.concatenate([part.expire_ts for part in parts]),
+        )
+
+    def _key_pieces(self, key: bytes, marks: NDArray[np.uint8]) -> Iterator[SortedRows]:
+        """Yield what stays of a key, which is read once more."""
+        seen = 0
+        open_group: Row | None = None  # what the operands of a group that goes on have folded to so far
+        for layer in cut_layers(self.layers, KeyRange(key, key_after(key))):
+            for window in layer_windows(self.stores, layer, self.window_bytes):
+                rows = np.arange(window.low, window.high, dtype=np.int64)
+                sources, own = [window.rows], marks[seen : seen + len(rows)]
+                seen += len(rows)
+                if open_group is not None:
+                    rows = np.append(np.int64(1 << ROW_BITS), rows)
+                    sources, own = [*sources, rows_to_columns([open_group])], np.append(np.uint8(GROUP_HEAD), own)
+                    open_group = None
+                if seen < len(marks) and marks[seen] == GROUP_REST:
+                    head = int(np.flatnonzero(own != GROUP_REST)[-1])
+                    open_group = self.keeper.folded([row_at(sources, int(row)) for row in rows[head:]])
+                    rows, own = rows[:head], own[:head]
+                sources, rows = self.keeper.apply(sources, rows, own)
+                yield SortedRows(sources, rows)
+
+    def _sifted(self, pieces: Iterable[SortedRows]) -> Iterator[SortedRows]:
+        """Yield what the sieve leaves of a key, which it sees as a whole."""
+        parts = [take_rows(piece.sources, piece.rows) for piece in pieces if len(piece.rows)]
+        if not parts:
+            return
+        rows = np.concatenate([(np.int64(n) << ROW_BITS) + np.arange(len(part)) for n, part in enumerate(parts)])
+        yield self.keeper.sifted(parts, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -84,7 +85,18 @@ def fold_rows(group: Sequence[Row], fold: Fold | None) -> Row:
 def fold_selection(
     sources: list[RowColumns], selection: Selection, fold: Fold | None
 ) -> tuple[list[RowColumns], Selection]:
-    """Replace each group of operands in a selection by the row it folds to.
+    """Replace each group of operands in a selection by the row it folds to; see `replace_groups`."""
+    return replace_groups(sources, selection, partial(fold_rows, fold=fold))
+
+
+def replace_groups(
+    sources: list[RowColumns], selection: Selection, folded_row: Callable[[Sequence[Row]], Row]
+) -> tuple[list[RowColumns], Selection]:
+    """Replace each group in a selection by one row.
+
+    Parameters
+    ----------
+    folded_row : takes the rows of a group, newest to oldest
 
     Returns
     -------
@@ -98,10 +110,10 @@ def fold_selection(
     group: list[Row] = []
     for at in heads:
         if selection.marks[at] != GROUP_REST and group:
-            folded.append(fold_rows(group, fold))
+            folded.append(folded_row(group))
             group = []
         group.append(row_at(sources, int(selection.rows[at])))
-    folded.append(fold_rows(group, fold))
+    folded.append(folded_row(group))
     rows = selection.rows.copy()
     places = np.flatnonzero((selection.marks > PLAIN) & kept)
     rows[places] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)

@@ -155,7 +155,7 @@ def visible_windows(
     visibility, fold, retired_ms : as in `ScanSettings`
     """
     while live := [cursor for cursor in cursors if cursor.load()]:
-        cut = _nearest_bound(live)
+        cut = nearest_bound(live)
         lows = np.array([cursor.low for cursor in live], np.int64)
         highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
         if cut is not None and (lows == highs).all():
@@ -171,7 +171,8 @@ def visible_windows(
             yield fold_selection(sources, selection, fold)
 
 
-def _nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
+def nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
+    """Return up to where the windows of all cursors reach; None for the end of all layers."""
     return min((cursor.bound for cursor in live if cursor.bound is not None), default=None)
 
 
@@ -185,7 +186,7 @@ def _drain_key(
     for cursor in live:
         while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
             high = cursor.position_of((key, 1))
-            last_seq = _check_descending(cursor.rows.seqs[cursor.low : high], last_seq, key)
+            last_seq = check_descending(cursor.rows.seqs[cursor.low : high], last_seq, key)
             span = (np.array([cursor.low], np.int64), np.array([high], np.int64))
             rows, cursor.low = cursor.rows, high
             if visibility.all_versions:
@@ -221,7 +222,7 @@ def _is_later(row: Row, max_create_ts_ms: int | None) -> bool:
     return max_create_ts_ms is not None and row.create_ts_ms is not None and row.create_ts_ms > max_create_ts_ms
 
 
-def _check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes) -> int:
+def check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes) -> int:
     """Refuse layers whose order contradicts the sequence numbers (spec 4.1): reads would disagree with each other."""
     if last_seq is not None and int(seqs[0]) >= last_seq:
         raise CorruptDataError(f"key {key.hex()}: seq {int(seqs[0])} lies below seq {last_seq} in the layer order.")
