@@ -7,9 +7,9 @@ about 25 bytes for each version of a single key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from slatespark.kernels import (
     merge_all,
     new_key_mask,
     retain_versions,
-    take_rows,
 )
 from slatespark.kernels.columns import (
     BURIED,
@@ -51,10 +50,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 
-# Takes whole keys: sources and packed rows, newest first within a key; returns what stays of them, in the same order.
-Sieve: TypeAlias = Callable[[list[RowColumns], NDArray[np.int64]], tuple[list[RowColumns], NDArray[np.int64]]]
-
-_POSITION_MASK = (1 << ROW_BITS) - 1
+_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,25 +171,18 @@ class _Keeper:
     ----------
     retention : what is kept
     fold : joins operands; None if there must not be any
-    sieve : looks at what stays; None lets everything pass
     rows_in, outdated : versions seen, and versions that had expired or were past retention
     """
 
     retention: Retention
     fold: Fold | None
-    sieve: Sieve | None = None
     rows_in: int = 0
     outdated: int = 0
 
     def of_window(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
         """Return what stays of whole keys, given as packed rows, newest first within a key."""
         self.rows_in += len(rows)
-        return self.sifted(*self._kept(sources, rows))
-
-    def sifted(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
-        """Return what the sieve leaves of whole keys; what it has made of them is decided about once more."""
-        if self.sieve is not None and len(rows):
-            sources, rows = self._kept(*self.sieve(sources, rows))
+        sources, rows = self._kept(sources, rows)
         return SortedRows(sources, rows, is_scattered=len(sources) > 1)
 
     def _kept(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> tuple[list[RowColumns], NDArray[np.int64]]:
@@ -299,11 +288,7 @@ class _Merge:
         first = np.zeros(len(fields.seqs), np.bool_)
         first[0] = True
         self.keeper.rows_in += len(first)
-        pieces = self._key_pieces(key, self.keeper.decide(fields, first))
-        if self.keeper.sieve is None:
-            yield from pieces
-        else:
-            yield from self._sifted(pieces)
+        yield from self._key_pieces(key, self.keeper.decide(fields, first))
 
     def _key_fields(self, live: Sequence[LayerCursor], key: bytes) -> Fields:
         """Consume the key, layer by layer: newer layers hold its newer versions; return what decides about it."""
@@ -343,11 +328,3 @@ class _Merge:
                     rows, own = rows[:head], own[:head]
                 sources, rows = self.keeper.apply(sources, rows, own)
                 yield SortedRows(sources, rows)
-
-    def _sifted(self, pieces: Iterable[SortedRows]) -> Iterator[SortedRows]:
-        """Yield what the sieve leaves of a key, which it sees as a whole."""
-        parts = [take_rows(piece.sources, piece.rows) for piece in pieces if len(piece.rows)]
-        if not parts:
-            return
-        rows = np.concatenate([(np.int64(n) << ROW_BITS) + np.arange(len(part)) for n, part in enumerate(parts)])
-        yield self.keeper.sifted(parts, rows)
