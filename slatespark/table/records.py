@@ -53,6 +53,7 @@ _TOGETHER: Final = 32  # requests
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")  # stores may ignore case
 _MAX_NAME: Final = 128  # of a folder; file systems take 255
 _WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
+_WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a worker of ours
 LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
 
 
@@ -284,22 +285,86 @@ def manifest_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def publish_claim(store: ObjectStore, manifest_id: int, write_id: str, attempt: int, data: bytes) -> None:
-    """Announce, before it is created, the manifest by which we are about to claim epochs."""
+def publish_claim(
+    store: ObjectStore,
+    manifest_id: int,
+    write_id: str,
+    attempt: int,
+    data: bytes,
+    *,
+    removes: Sequence[KeyRange] = (),
+) -> None:
+    """Announce, before it is created, the manifest by which we are about to claim epochs.
+
+    Parameters
+    ----------
+    data : of the manifest
+    removes : keys of which the commit is about to take rows away without a newer version of them
+    """
     path = f"{CLAIMS_DIR}{manifest_id:020d}-{write_id}-{attempt}.json"
-    store.put(path, [_encode({"manifest_id": manifest_id, "sha256": manifest_digest(data)})])
+    bounds = [hex_bounds(keys) for keys in removes]
+    store.put(path, [_encode({"manifest_id": manifest_id, "sha256": manifest_digest(data), "removes": bounds})])
 
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:
     """Return the digests announced for one manifest id."""
+    return frozenset(str(claim.get("sha256")) for claim in _fetch_claims(store, manifest_id))
+
+
+def fetch_claimed_removals(store: ObjectStore, manifest_id: int, digest: str) -> tuple[KeyRange, ...] | None:
+    """Return the keys of which the commit that announced a manifest may have taken rows away; None if unknown."""
+    for claim in _fetch_claims(store, manifest_id):
+        if claim.get("sha256") == digest:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                return tuple(_range_of(*bounds) for bounds in claim["removes"])
+    return None
+
+
+def _range_of(start: str, end: str | None) -> KeyRange:
+    return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))
+
+
+def _fetch_claims(store: ObjectStore, manifest_id: int) -> Iterator[dict[str, Any]]:
+    """Yield the claims to one manifest id."""
     stem = f"{CLAIMS_DIR}{manifest_id:020d}-"
-    digests = []
     for meta in store.list(CLAIMS_DIR, f"{CLAIMS_DIR}{manifest_id:020d}"):
         if not meta.path.startswith(stem):
             break
         with contextlib.suppress(FileNotFoundError):
-            digests.append(str(_decode(meta.path, bytes(store.get(meta.path))).get("sha256")))
-    return frozenset(digests)
+            yield _decode(meta.path, bytes(store.get(meta.path)))
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+def worker_path(worker_id: str) -> str:
+    """Return the path of the record of a worker of ours."""
+    return f"{CLAIMS_DIR}worker-{worker_id}.json"
+
+
+def publish_worker(store: ObjectStore, write_id: str) -> str:
+    """Note that a job is about to run a compaction, and return the id of its worker, which tells that it is ours."""
+    worker_id = f"{_WORKER_PREFIX}{write_id}"
+    store.put(worker_path(worker_id), [_encode({"worker_id": worker_id, "write_id": write_id})])
+    return worker_id
+
+
+def delete_worker(store: ObjectStore, worker_id: str) -> None:
+    """Take the record of a worker away whose compaction is not listed any more."""
+    with contextlib.suppress(SlateError):
+        store.delete(worker_path(worker_id))
+
+
+def find_worker(store: ObjectStore, worker_id: str) -> str | None:
+    """Return the write id of a worker of ours; None if nobody noted one, so that it is another client's."""
+    write_id = worker_id.removeprefix(_WORKER_PREFIX)
+    if worker_id == write_id or not _WRITE_ID.fullmatch(write_id):  # from `.compactions`, so from anybody
+        return None
+    try:
+        store.head(worker_path(worker_id))
+    except FileNotFoundError:
+        return None
+    return write_id
 
 
 # --- leases ---------------------------------------------------------------------------------------------------------
@@ -324,9 +389,17 @@ def list_task_marks(store: ObjectStore, write_id: str) -> list[str]:
 
 def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:
     """Mark that a job uploads files which its commit may still publish."""
+    store.create(lease_path(write_id), _lease(write_id, now_ms, now_ms))
+
+
+def renew_lease(store: ObjectStore, write_id: str, created_ms: int, now_ms: int) -> None:
+    """Let a lease last from now on as long as a new one; it still covers all that was uploaded since it was created."""
+    store.put(lease_path(write_id), [_lease(write_id, created_ms, now_ms)])
+
+
+def _lease(write_id: str, created_ms: int, now_ms: int) -> bytes:
     expires_ms = min(now_ms + LEASE_LIFETIME_MS, MAX_MS)
-    content = {"write_id": write_id, "created_ms": now_ms, "expires_ms": expires_ms}
-    store.create(lease_path(write_id), _encode(content))
+    return _encode({"write_id": write_id, "created_ms": created_ms, "expires_ms": expires_ms})
 
 
 def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:

@@ -25,6 +25,7 @@ from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
+from slatespark.storage import run_together
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
 from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -44,7 +45,7 @@ from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
 from slatespark.table.write.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
-from slatespark.table.write.job import ENGINE, RESTORE, TRIM, WriteJob
+from slatespark.table.write.job import COMPACT, ENGINE, RESTORE, TRANSACTION, TRIM, WriteJob
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
 from slatespark.table.write.protocol import (
     NONCE_BITS,
@@ -57,17 +58,25 @@ from slatespark.table.write.protocol import (
     refuse_foreign_client,
     refuse_unwritable,
 )
-from slatespark.table.write.publication import Change, next_manifest
+from slatespark.table.write.publication import Change, next_manifest, without_l0
 from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, replaced_ranges
-from slatespark.table.write.version_retention import UNDO_LIFETIME_MS, Replaced, find_replaced, retained
+from slatespark.table.write.version_retention import (
+    READERS_LIFETIME_MS,
+    UNDO_LIFETIME_MS,
+    Replaced,
+    find_replaced,
+    retained,
+)
 from slatespark.table.write.write_time import check_not_ahead, check_tick, check_timestamp
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
-_UNDOABLE = (RESTORE, TRIM)  # in any table: the version before is kept for a while
+_UNDOABLE = (RESTORE, TRIM)
+# In any table the version before is kept for a while: to undo the commit, or for who reads the files that were merged.
+_LEAST_KEPT_MS = {RESTORE: UNDO_LIFETIME_MS, TRIM: UNDO_LIFETIME_MS, COMPACT: READERS_LIFETIME_MS}
 
 Outputs = tuple[tuple[NewFile, ...], ...]
 
@@ -106,7 +115,7 @@ def commit_write(
     UnavailableError
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
-    if job.operation == "write" and not job.creates and not any(outputs):
+    if job.operation in ("write", TRANSACTION) and not job.creates and not any(outputs):
         outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
         if outcome is not None:  # a job that runs again may find rows, made by what it did after this write
             publish_txn_record(stores.main, outcome)
@@ -180,6 +189,7 @@ class _Commit:
         definition = self._settle_definition(latest)
         if self._has_history:
             settle_losses(self.stores, self.clock, latest)
+        self.edit.apply(without_l0(latest))  # what it refuses, it refuses before anybody is shut out
         retention_ms = (definition or TableDefinition()).version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
@@ -210,7 +220,7 @@ class _Commit:
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
         undoes = self.job.operation in _UNDOABLE
-        lifetime_ms = UNDO_LIFETIME_MS if undoes and retention_ms is None else retention_ms
+        lifetime_ms = _LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
         replaced = Replaced(version, lifetime_ms, undoes)
 
@@ -280,7 +290,12 @@ class _Commit:
             )
 
     def _refresh_ids(self) -> None:
-        """Give files that aged during a long job fresh ids, lest the collector takes them before they are published."""
+        """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
+
+        Those of a compaction are spared as long as it is listed.
+        """
+        if self.job.compaction is not None:
+            return
         now_ms = self.clock.now_ms()
         oldest_ms = now_ms - self.options.gc_min_age_ms // 2
 
@@ -365,7 +380,8 @@ class _Commit:
         if self.job.definition.holds_history:
             with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
                 first = Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0)
-                clear_active_jobs(self.stores, first, plan_hold(manifest, new_ulid(self.clock, self.clock.now_ms())))
+                now_ms = self.clock.now_ms()
+                clear_active_jobs(self.stores, first, plan_hold(manifest, new_ulid(self.clock, now_ms)), now_ms=now_ms)
         return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
@@ -381,7 +397,14 @@ class _Commit:
         self._refresh_ids()  # what came since the attempt began may have taken long
         kept = find_kept_history(self.stores, base) if self._has_history else None
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
-        clear_active_jobs(self.stores, claim, self._hold(base, change) if holds else None)
+        clear_active_jobs(
+            self.stores,
+            claim,
+            self._hold(base, change) if holds else None,
+            now_ms=self.clock.now_ms(),
+            own=self.job.compaction,
+        )
+        self._check_files_stand()
         while True:
             self._check_lifetimes(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
@@ -392,6 +415,20 @@ class _Commit:
                 base_id, base = self._fetch_owned(claim)
                 continue
             return self._record(base_id + 1, manifest, change, base)
+
+    def _check_files_stand(self) -> None:
+        """Refuse if files of a compaction are gone: somebody may have taken it off the list for a moment."""
+        if self.job.compaction is None:
+            return
+        looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.edit.files]
+        try:
+            run_together(looks, is_remote=self.stores.main.is_remote)
+        except FileNotFoundError as exc:
+            raise CommitConflictError(
+                f"{self.stores.url}: files of the compaction were collected before it was committed.",
+                why="Another coordinator took it off the list of compactions.",
+                todo="Run it again.",
+            ) from exc
 
     def _hold(self, base: Manifest, change: Change) -> Compaction | None:
         """Return the job that keeps a client's scheduler off the runs that the commit is about to leave."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError
+from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR
 from slatespark.option_values import DEFAULT_TTL_MS
@@ -21,7 +22,8 @@ from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS
 
 ENGINE = "slatespark"
-RESTORE, TRIM = "restore", "trim"
+RESTORE, TRIM, COMPACT = "restore", "trim", "compact"
+TRANSACTION = "transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class WriteJob:
     Attributes
     ----------
     write_id : names the job
-    operation : `write`, `overwrite` or `create`, for the commit record
+    operation : `write`, `overwrite`, `create`, `transaction`, ..., for the commit record
     planned_ms : the instant of planning, and the time part of file ids
     baseline : the state planned on
     base_seq : highest sequence number of trees and WAL then
@@ -39,6 +41,7 @@ class WriteJob:
     definition : of the table, as this write needs it; None for a raw table without one
     delete_rate : bytes per second at which a reap deletes, for the commit record
     goes_by_lifetimes : whether what it does depends on how long the table keeps rows
+    compaction : its entry in `.compactions`, which keeps collectors off its files; None for what is no compaction
     """
 
     write_id: str
@@ -50,6 +53,7 @@ class WriteJob:
     definition: TableDefinition | None = None
     delete_rate: int | None = None
     goes_by_lifetimes: bool = False
+    compaction: Compaction | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.

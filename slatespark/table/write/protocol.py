@@ -5,7 +5,7 @@ Source: spec sections 4.3, 10.1, 12.1, 12.10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -25,12 +25,14 @@ from slatespark.format.paths import (
     compactions_path,
     wal_path,
 )
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
-from slatespark.table.records import fetch_claimed_digests, manifest_digest, publish_claim
+from slatespark.table.records import fetch_claimed_digests, find_worker, has_lease, manifest_digest, publish_claim
 from slatespark.table.snapshot import fetch_latest_manifest, manifest_log, wal_sizes
 from slatespark.table.stores import TableStores
+from slatespark.table.write.history_hold import HELD_MS, HOLDER
 
 HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
 NONCE_BITS = 64
@@ -119,12 +121,14 @@ def claim_epochs(
     write_id: str,
     attempt: int,
     prepare: Prepare | None = None,
+    removes: Sequence[KeyRange] = (),
 ) -> Claim:
     """Claim both epochs right after the manifest that was checked, fence the WAL, and make sure that both held.
 
     Parameters
     ----------
     prepare : what else the claim says: of (claim, sizes of the WAL files by id, first WAL id that is free)
+    removes : keys of which the commit is about to take rows away without a newer version of them
 
     Raises
     ------
@@ -146,7 +150,7 @@ def claim_epochs(
         claiming = prepare(claiming, taken, first_free)
     check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
-    publish_claim(stores.main, manifest_id, write_id, attempt, data)
+    publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes)
     _create(stores, manifest_id, data)
     claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, first_free)
     while not _fence_wal(stores, claim):
@@ -225,8 +229,15 @@ def refuse_foreign_client(
         raise _client_active(
             stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
         )
-    if any(_has_fresh_heartbeat(job, now_ms) for job in fetch_compactions(stores)[1].jobs):
-        raise _client_active(stores, f"a compaction under compactor epoch {latest.compactor_epoch} is running")
+    refuse_foreign_job(stores, now_ms=now_ms)
+
+
+def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
+    """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
+    compactions = fetch_compactions(stores)[1]
+    for job in compactions.active_jobs():
+        if _has_fresh_heartbeat(job, now_ms) and not is_own_job(stores, job):
+            raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
 
 
 def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
@@ -299,12 +310,37 @@ def fetch_compactions(stores: TableStores) -> tuple[int, Compactions]:
         return found[0], decode_compactions(bytes(found[1]))
 
 
-def clear_active_jobs(stores: TableStores, claim: Claim, hold: Compaction | None = None) -> None:
+def is_own_job(stores: TableStores, job: Compaction) -> bool:
+    """Tell whether a job is a compaction of ours, or a hold."""
+    if job.worker is None:
+        return False
+    return job.worker.worker_id == HOLDER or find_worker(stores.main, job.worker.worker_id) is not None
+
+
+def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
+    """Tell whether a job is a compaction of ours that somebody still works on, as far as can be known."""
+    if job.worker is None or job.status is not CompactionStatus.RUNNING:
+        return False
+    write_id = find_worker(stores.main, job.worker.worker_id)
+    if write_id is None:
+        return False
+    if job.worker.last_heartbeat_ms == HELD_MS:  # it shields its runs, so it has to be told by its lease
+        return has_lease(stores.main, write_id, now_ms)
+    return _has_fresh_heartbeat(job, now_ms)
+
+
+def clear_active_jobs(
+    stores: TableStores, claim: Claim, hold: Compaction | None = None, *, now_ms: int, own: Compaction | None = None
+) -> None:
     """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
+
+    Compactions of ours that are under way stay, since they keep collectors off their files. They have stored nothing
+    that a coordinator could commit: one that took them over would merge what stands by then.
 
     Parameters
     ----------
-    hold : the only active job to be there afterwards, if any
+    hold : an active job to be there afterwards, if any
+    own : the compaction that is about to be committed; it is listed afterwards, even if somebody took it off
 
     Raises
     ------
@@ -315,10 +351,13 @@ def clear_active_jobs(stores: TableStores, claim: Claim, hold: Compaction | None
     if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
         raise RaceLostError("another coordinator claimed a higher epoch")
     active = compactions.active_jobs()
-    if not active and hold is None:
+    kept = [job for job in active if (own is not None and job.id == own.id) or runs_here(stores, job, now_ms)]
+    added = [] if hold is None else [hold]
+    if own is not None and own.id not in {job.id for job in kept}:
+        added.append(own)
+    if len(kept) == len(active) and not added:
         return
-    left = [job for job in compactions.jobs if job not in active]
-    left += [] if hold is None else [hold]
+    left = [job for job in compactions.jobs if job in kept or not job.status.is_active()] + added
     cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=tuple(left))
     try:
         compactions_log(stores).create(number + 1, encode_compactions(cleared))

@@ -286,6 +286,14 @@ def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
     return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
 
 
+def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
+    """Return the keys of which an edit may take rows away that reads show, without a newer version of them; ascending.
+
+    Files that are merged or rewritten hold what reads show of the ones before.
+    """
+    return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))
+
+
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:
     """Return views that show files whole, in key order."""
     handles = sorted((file.handle for file in files), key=lambda handle: handle.info.first_entry or b"")

@@ -24,6 +24,9 @@ RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned where there are many
 UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
+READERS_LIFETIME_MS: Final = (
+    900_000  # of the version before a compaction, as the client keeps it for readers (spec 12.8)
+)
 
 _MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
 
