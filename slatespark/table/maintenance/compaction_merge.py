@@ -8,49 +8,28 @@ about 25 bytes for each version of a single key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.errors import OptionError
-from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.kernels import (
-    gather_fields,
-    merge_all,
-    new_key_mask,
-    retain_versions,
-)
-from slatespark.kernels.columns import (
-    BURIED,
-    GONE,
-    GROUP_HEAD,
-    GROUP_REST,
-    HAS_CREATE,
-    MERGE,
-    PLAIN,
-    ROW_BITS,
-    TOMBSTONE,
-    Retention,
-    RowColumns,
-    Selection,
-)
+from slatespark.format.row import Row, rows_to_columns
+from slatespark.kernels import gather_fields, merge_all
+from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention
 from slatespark.kernels.results import Fields
 from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
+from slatespark.table.maintenance.retained_rows import RowKeeper
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.fold import Fold, fold_rows, replace_groups, resolve_operator, row_at
+from slatespark.table.read.fold import resolve_operator, row_at
 from slatespark.table.read.plan import Layer, cut_layers
 from slatespark.table.read.scan import check_descending, nearest_bound, window_size
 from slatespark.table.stores import TableStores
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
-
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +123,9 @@ def merge_range(
     OptionError
         When there are merge operands, and no operator.
     """
-    keeper = _Keeper(rules.retention(), resolve_operator(rules.merge_operator))
+    keeper = RowKeeper(rules.retention(), resolve_operator(rules.merge_operator))
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
-    pieces = _Merge(stores, layers, keeper, window_bytes).pieces()
+    pieces = LayerMerge(stores, layers, keeper, window_bytes).pieces()
     files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
     rows_out = sum(file.properties.num_rows for file in files)
     return MergedRange(
@@ -160,95 +139,8 @@ def merge_range(
     )
 
 
-# --- what stays -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
-class _Keeper:
-    """Decides about versions, and counts them.
-
-    Attributes
-    ----------
-    retention : what is kept
-    fold : joins operands; None if there must not be any
-    rows_in, outdated : versions seen, and versions that had expired or were past retention
-    """
-
-    retention: Retention
-    fold: Fold | None
-    rows_in: int = 0
-    outdated: int = 0
-
-    def of_window(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
-        """Return what stays of whole keys, given as packed rows, newest first within a key."""
-        self.rows_in += len(rows)
-        sources, rows = self._kept(sources, rows)
-        return SortedRows(sources, rows, is_scattered=len(sources) > 1)
-
-    def _kept(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> tuple[list[RowColumns], NDArray[np.int64]]:
-        fields, first = gather_fields(sources, rows), new_key_mask(sources, rows)
-        self.refuse_operands(fields, sources, rows)
-        repeated = ~first
-        repeated[1:] &= fields.seqs[1:] == fields.seqs[:-1]
-        if repeated.any():  # one version in two layers: as on read, the newer layer has it
-            return self._kept(sources, rows[~repeated])
-        return self.apply(sources, rows, self.decide(fields, first))
-
-    def decide(self, fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return what becomes of each version."""
-        retained = retain_versions(fields, first, self.retention)
-        self.outdated += retained.outdated
-        return retained.marks
-
-    def apply(
-        self, sources: list[RowColumns], rows: NDArray[np.int64], marks: NDArray[np.uint8]
-    ) -> tuple[list[RowColumns], NDArray[np.int64]]:
-        """Return what stays by the marks: rows may become tombstones, and groups of them one row."""
-        if not marks.any():  # all of them PLAIN
-            return sources, rows
-        _bury(sources, rows[marks == BURIED])
-        kept = marks != GONE
-        rows, marks = rows[kept], marks[kept]
-        if not (marks == GROUP_HEAD).any():
-            return sources, rows
-        marks[marks == BURIED] = PLAIN
-        sources, selection = replace_groups(sources, Selection(rows, marks), self.folded)
-        return sources, selection.rows
-
-    def folded(self, group: Sequence[Row]) -> Row:
-        """Return one row for operands that expire alike, newest first, and their base, if that is the last row.
-
-        Over a tombstone it is a put, too: nothing below counts any more.
-        """
-        if len(group) == 1:  # of a group that goes on
-            return group[0]
-        base = group[-1]
-        result = fold_rows(group[:-1] if base.kind is RowKind.DELETE else group, self.fold)
-        return replace(result, kind=RowKind.MERGE) if base.kind is RowKind.MERGE else result
-
-    def refuse_operands(self, fields: Fields, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-        """Raise `OptionError` if there are operands and no operator, as the client does."""
-        if self.fold is None and (found := np.flatnonzero(fields.flags & MERGE)).size:
-            key = row_at(sources, int(rows[found[0]])).key
-            raise OptionError(
-                f"Key {key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
-            )
-
-
-def _bury(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-    """Make tombstones of packed rows: they keep their sequence numbers and creation times."""
-    numbers = rows >> ROW_BITS
-    for number in np.unique(numbers).tolist():
-        source, positions = sources[number], rows[numbers == number] & _POSITION_MASK
-        source.flags[positions] = (source.flags[positions] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
-        source.expire_ts[positions] = 0
-
-
-# --- going through keys ---------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Merge:
+class LayerMerge:
     """The layers of a range on their way into new files.
 
     Attributes
@@ -260,7 +152,7 @@ class _Merge:
 
     stores: TableStores
     layers: Sequence[Layer]
-    keeper: _Keeper
+    keeper: RowKeeper
     window_bytes: int
 
     def pieces(self) -> Iterator[SortedRows]:
