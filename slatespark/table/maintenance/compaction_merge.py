@@ -21,6 +21,7 @@ from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
+from slatespark.table.maintenance.filter_rows import FilterStage, FilterTally
 from slatespark.table.maintenance.retained_rows import RowKeeper
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fetch import measure_slice
@@ -85,6 +86,7 @@ class MergedRange:
     rows_in, rows_out : versions read, and versions in the files
     expired : versions that had expired, or were past retention: they are gone, or tombstones by now
     dropped : versions that are in no file: hidden, expired, folded into others, filtered, or tombstones
+    filtered : versions that filters dropped, made tombstones of, or changed
     bytes_in, bytes_out : stored bytes of the blocks read, and of the files
     """
 
@@ -93,6 +95,7 @@ class MergedRange:
     rows_out: int = 0
     expired: int = 0
     dropped: int = 0
+    filtered: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
@@ -104,7 +107,7 @@ def merge_range(
     rules: MergeRules,
     options: WriteOptions,
     planned_ms: int,
-    filters: Sequence[object] = (),
+    filters: FilterStage | None = None,
 ) -> MergedRange:
     """Merge the layers of a key range, and upload what stays.
 
@@ -114,10 +117,12 @@ def merge_range(
     rules : what stays
     options : codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in flight
     planned_ms : time part of file ids, the driver's
-    filters : look at what stays, one after the other
+    filters : are asked about what stays; None if there are none
 
     Raises
     ------
+    InvalidRequestError
+        When a filter fails, or answers with something else than decisions.
     CorruptDataError, SnapshotExpiredError, UnavailableError
         When the sources cannot be read.
     OptionError
@@ -125,7 +130,9 @@ def merge_range(
     """
     keeper = RowKeeper(rules.retention(), resolve_operator(rules.merge_operator))
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
-    pieces = LayerMerge(stores, layers, keeper, window_bytes).pieces()
+    pieces, tally = LayerMerge(stores, layers, keeper, window_bytes).pieces(), FilterTally()
+    if filters is not None:
+        pieces = filters.apply(pieces, tally)
     files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
     rows_out = sum(file.properties.num_rows for file in files)
     return MergedRange(
@@ -134,6 +141,7 @@ def merge_range(
         rows_out=rows_out,
         expired=keeper.outdated,
         dropped=keeper.rows_in - rows_out,
+        filtered=tally.dropped + tally.buried + tally.replaced,
         bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
         bytes_out=sum(file.size for file in files),
     )

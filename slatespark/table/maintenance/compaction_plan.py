@@ -16,6 +16,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.maintenance.compaction_merge import MergeRules
+from slatespark.table.maintenance.filter_rows import FilterStage
 from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
 
 SIZE_TIERED: Final = "size-tiered"
@@ -170,7 +171,7 @@ class RangeTask:
     rules: MergeRules
     options: WriteOptions
     planned_ms: int
-    filters: tuple[object, ...] = ()
+    filters: FilterStage | None = None
 
 
 # --- choosing -------------------------------------------------------------------------------------------------------

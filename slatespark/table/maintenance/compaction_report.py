@@ -24,6 +24,8 @@ class CompactionJob:
     rows_in, rows_out : versions read and left
     expired : versions that had expired or were past retention
     dropped : versions that are in no file any more
+    filtered : versions that filters dropped, made tombstones of, or changed
+    filters_waited : filters were not asked, for an open snapshot of a client may need any version
     """
 
     kind: str
@@ -40,6 +42,8 @@ class CompactionJob:
     rows_out: int | None = None
     expired: int | None = None
     dropped: int | None = None
+    filtered: int | None = None
+    filters_waited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
