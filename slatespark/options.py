@@ -62,6 +62,11 @@ def option(key: str, *, doc: str, parse: Parser, default: Any = dataclasses.MISS
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def _internal(key: str) -> Any:
+    """Declare an option that our own code hands through Spark; it has no documentation, and no message names it."""
+    return option(key, doc="", parse=parse_text, default=None)
+
+
 def _property_text(value: object, name: str) -> str:
     return property_text(name, value)
 
@@ -107,7 +112,7 @@ def _parse(cls: type[Options], given: Mapping[str, Any]) -> Options:
             continue
         field = fields.get(plain_name(key))
         if field is None:
-            raise unknown_option(key, [known.metadata["key"] for known in fields.values()])
+            raise unknown_option(key, [known.metadata["key"] for known in fields.values() if known.metadata["doc"]])
         if field.name in values:
             raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
         if value is not None:
@@ -436,6 +441,7 @@ class WriteOptions:
         parse=parse_count(0, 2**63 - 1),
         default=None,
     )
+    read_set: str | None = _internal("readSet")
     default_ttl: str | None = _property("defaultTtl", doc="the `ttl` of writes that give none.")
     retention: str | None = _property("retention", doc="how long after its last upsert a row is kept.")
     history: str | None = _property(
@@ -573,7 +579,7 @@ def option_rows(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, str, s
     """Return (key, default, documentation) of every option, for the reference page."""
     rows = []
     for field in dataclasses.fields(cls):
-        if not field.metadata:
+        if not field.metadata or not field.metadata["doc"]:
             continue
         default = field.metadata["shown"]
         if default is None:

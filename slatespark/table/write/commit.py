@@ -40,7 +40,7 @@ from slatespark.table.records import (
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.conflicts import ReadSet
+from slatespark.table.write.conflicts import ReadCheck, ReadSet
 from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
 from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
@@ -62,7 +62,7 @@ from slatespark.table.write.publication import Change, next_manifest, without_l0
 from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, replaced_ranges
+from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, removed_ranges, replaced_ranges
 from slatespark.table.write.version_retention import (
     READERS_LIFETIME_MS,
     UNDO_LIFETIME_MS,
@@ -112,6 +112,8 @@ def commit_write(
         When the write has a `timestamp`, and something later was committed meanwhile.
     TableExistsError
         When the table to be created was created by somebody else.
+    TransactionConflictError
+        When something of `depends_on` has changed, naming keys.
     UnavailableError
         When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
     """
@@ -122,6 +124,8 @@ def commit_write(
         delete_lease(stores.main, job.write_id)
         return None
     commit = _Commit(stores, clock, job, options, tuple(outputs), edit, job.base_seq, job.create_ts_ms)
+    if depends_on is not None:
+        commit.reads = ReadCheck(stores, depends_on, commit.codec, options.write_buffer_bytes)
     commit.check_newest_time()
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -149,6 +153,7 @@ class _Commit:
     edit : what becomes of the trees that stand
     base_seq, create_ts_ms : what their rows are numbered and timed from
     in_order : ids of files of a history table that hold nothing younger than the outputs have of the same keys
+    reads : the check of what it depends on; None if it depends on nothing
     """
 
     stores: TableStores
@@ -160,6 +165,7 @@ class _Commit:
     base_seq: int
     create_ts_ms: int
     in_order: frozenset[Ulid] = frozenset()
+    reads: ReadCheck | None = None
 
     def check_newest_time(self) -> None:
         """Refuse rows with times of their own that lie in the future."""
@@ -183,6 +189,8 @@ class _Commit:
         refuse_unwritable(self.stores.url, latest)
         check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         self._check_last_seq_before_claim(latest_id, latest)
+        if self.reads is not None:
+            self.reads.check_newest(latest_id, latest, self._files)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
         self._check_order(latest_id, latest)
@@ -193,7 +201,14 @@ class _Commit:
         retention_ms = (definition or TableDefinition()).version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
-            self.stores, latest_id, latest, self.clock, write_id=write_id, attempt=number, prepare=prepare
+            self.stores,
+            latest_id,
+            latest,
+            self.clock,
+            write_id=write_id,
+            attempt=number,
+            prepare=prepare,
+            removes=removed_ranges(self.edit),
         )
         return self._publish_claimed(claim, retention_ms, holds=definition is not None and definition.holds_history)
 
@@ -247,7 +262,7 @@ class _Commit:
         if not (self._has_history and self._has_given_times and any(self.outputs)):
             return
         check_order_in_trees(
-            self.stores, latest, self._files, self._codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
+            self.stores, latest, self._files, self.codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
         )
         self.in_order |= set(latest.ssts)
         _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
@@ -256,7 +271,7 @@ class _Commit:
 
     def _check_order_in_rows(self, rows: RowColumns | None) -> None:
         if self._has_history and self._has_given_times:
-            check_order_in_rows(self.stores, rows, self._files, self._codec, buffer_bytes=self._buffer_bytes)
+            check_order_in_rows(self.stores, rows, self._files, self.codec, buffer_bytes=self._buffer_bytes)
 
     def _settle_definition(self, latest: Manifest) -> TableDefinition | None:
         created, merge = self.job.creates, self.options.merge_schema
@@ -353,7 +368,8 @@ class _Commit:
         return [file for files in self.outputs for file in files]
 
     @property
-    def _codec(self) -> RowCodec:
+    def codec(self) -> RowCodec:
+        """How keys and values of the table are encoded."""
         return (self.job.definition or TableDefinition()).codec()
 
     @property
@@ -456,6 +472,8 @@ class _Commit:
         rows = fetch_wal_rows(self.stores, tail, base.last_l0_seq, ALL_KEYS)
         if rows is None:
             return (), 0, None
+        if self.reads is not None:  # the trees are those that were looked through right before the claim
+            self.reads.check_rows(rows, self._files)
         self._check_order_in_rows(rows)
         reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
         if not self.edit.keeps_wal:

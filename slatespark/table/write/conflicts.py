@@ -1,5 +1,293 @@
-"""Whether what a commit depends on is still as it was read. Source: design section 10."""
+"""Whether what a commit depends on is still as it was read. Source: design section 10.
+
+Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
+changed if there is a row of it with a higher number: in a file that the version read did not show, or in the WAL. Files
+that merely were rewritten since hold none. What was taken away without leaving a row, `removals` finds.
+"""
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import SnapshotExpiredError, TransactionConflictError
+from slatespark.format.manifest import Manifest
+from slatespark.format.ulid import Ulid
+from slatespark.kernels import new_key_mask
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.table.describe_files import plan_table_layers
+from slatespark.table.key_prefixes import name_key
+from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers, cut_to_ranges
+from slatespark.table.read.points import point_cursors
+from slatespark.table.read.properties import file_properties
+from slatespark.table.read.scan import window_size
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_newest_state
+from slatespark.table.stores import TableStores
 from slatespark.table.write.read_set import ReadSet as ReadSet
+from slatespark.table.write.removals import Removal, find_removals
+from slatespark.table.write.sst_upload import NewFile
+
+MAX_NAMED: Final = 5  # keys in a message
+_CHUNK_KEYS: Final = 1 << 14  # looked up together
+
+
+def check_unchanged(
+    stores: TableStores,
+    reads: ReadSet,
+    outputs: Sequence[tuple[NewFile, ...]],
+    codec: RowCodec,
+    options: WriteOptions,
+) -> None:
+    """Refuse if what a commit depends on has changed by now, as the commit itself will do once more.
+
+    Parameters
+    ----------
+    outputs : the files of the commit, per task
+    codec : of the table, to name keys
+
+    Raises
+    ------
+    TransactionConflictError
+        Naming keys.
+    """
+    files = [file for group in outputs for file in group]
+    latest_id, latest = fetch_latest_manifest(stores)
+    ReadCheck(stores, reads, codec, options.write_buffer_bytes).check_newest(latest_id, latest, files)
+
+
+@dataclass(slots=True)
+class ReadCheck:
+    """The check of what a commit depends on. What it looked through is not looked through again.
+
+    Attributes
+    ----------
+    codec : of the table, to name keys
+    buffer_bytes : memory for stored bytes in flight
+    examined : parts of files in which nothing was found
+    """
+
+    stores: TableStores
+    reads: ReadSet
+    codec: RowCodec
+    buffer_bytes: int
+    examined: set[tuple[Ulid, KeyRange]] = field(default_factory=set)
+
+    def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Refuse if anything was committed to keys of the read set, up to the newest version and the WAL behind it.
+
+        Parameters
+        ----------
+        latest_id, latest : the newest version, as far as the caller knows
+        files : of the commit; their keys count, too, if the read set says so
+
+        Raises
+        ------
+        TransactionConflictError
+            Naming keys.
+        """
+        self._check_trees(latest_id, latest, files)
+        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._goes_by_numbers else latest.last_l0_seq
+        if wal.last_seq > above_seq:
+            self.check_rows(fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS), files)
+
+    def check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
+        """Refuse if there are later versions of keys of the read set among rows of the WAL, which are sorted."""
+        if rows is not None:
+            later = list(dict.fromkeys(self._later_keys(rows, 0, len(rows))))
+            read = set(self.reads.keys)
+            found = (key for key in later if key in read or self.reads.covers(key))
+            self._refuse(itertools.chain(found, self._among_written(later, files)))
+
+    @property
+    def _goes_by_numbers(self) -> bool:
+        return self.reads.read_ts_ms is None
+
+    def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        if latest_id == self.reads.manifest_id and self._goes_by_numbers:
+            return
+        since = self._fetch_version_read(latest_id)
+        try:
+            for removal in find_removals(self.stores, self.reads.manifest_id, since, latest_id, latest):
+                self._refuse_removed(removal, files)
+        except SnapshotExpiredError as exc:
+            raise self._unknown() from exc
+        layers = self._later_layers(since, latest, files)
+        in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
+        self._refuse(itertools.chain(*in_trees))
+        self.examined |= {(part.file.id, part.keys) for layer in layers for part in layer.slices}
+
+    def _fetch_version_read(self, latest_id: int) -> Manifest:
+        if latest_id < self.reads.manifest_id:  # another table stands here by now
+            raise self._unknown()
+        try:
+            return fetch_manifest(self.stores, self.reads.manifest_id)
+        except SnapshotExpiredError as exc:
+            raise self._unknown() from exc
+
+    # --- what is later ------------------------------------------------------------------------------------------------
+
+    def _later_layers(self, since: Manifest, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
+        """Return what of the layers may hold later versions of keys of the read set."""
+        shown: dict[Ulid, list[KeyRange]] = {}
+        for view in since.views():
+            shown.setdefault(view.sst_id, []).append(view.key_range(since.ssts[view.sst_id]))
+        written = [file.keys for file in files] if self.reads.covers_written else []
+
+        def is_new(part: FileSlice) -> bool:
+            known = shown.get(part.file.id, ()) if self._goes_by_numbers else ()
+            return not any(keys.intersect(part.keys) == part.keys for keys in known)
+
+        def is_wanted(part: FileSlice) -> bool:
+            if (part.file.id, part.keys) in self.examined:
+                return False
+            at = bisect_left(self.reads.keys, part.keys.start)
+            has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
+            return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
+
+        layers = _only(plan_table_layers(self.stores, latest), lambda part: is_new(part) and is_wanted(part))
+        known = file_properties(self.stores, latest) if layers else {}
+
+        def may_be_later(part: FileSlice) -> bool:
+            properties = known.get(part.file.id)
+            if properties is None or properties.max_seq > self.reads.read_seq:
+                return True
+            newest_ms, read_ms = properties.max_create_ts, self.reads.read_ts_ms
+            return newest_ms is not None and read_ms is not None and newest_ms >= read_ms
+
+        return _only(layers, may_be_later)
+
+    def _later_keys(self, rows: RowColumns, low: int, high: int) -> Iterator[bytes]:
+        """Yield the keys of rows [low, high) that were committed after the read, once for each such row."""
+        later = rows.seqs[low:high] > np.uint64(self.reads.read_seq)
+        if self.reads.read_ts_ms is not None:
+            stamped = (rows.flags[low:high] & HAS_CREATE) != 0
+            later |= stamped & (rows.create_ts[low:high] >= self.reads.read_ts_ms)
+        return (rows.key(low + place) for place in np.flatnonzero(later).tolist())
+
+    def _scan_later(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        """Yield the keys of later versions in all that layers show; a key may come several times."""
+        window_bytes = window_size(self.buffer_bytes, 1)
+        for layer in layers:
+            for window in layer_windows(self.stores, layer, window_bytes):
+                yield from self._later_keys(window.rows, window.low, window.high)
+
+    def _look_up_later(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[bytes]:
+        """Yield those of ascending keys of which layers show later versions."""
+        for rows, low, high in self._look_up(layers, keys):
+            yield from self._later_keys(rows, low, high)
+
+    def _look_up(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[tuple[RowColumns, int, int]]:
+        """Yield all rows of ascending keys that layers show."""
+        extent = KeyRange(keys[0], key_after(keys[-1]))
+        split = Split(extent, cut_layers(layers, extent), points=keys)
+        window_bytes = window_size(self.buffer_bytes, len(layers))
+        for cursors in point_cursors(
+            self.stores, split, None, buffer_bytes=self.buffer_bytes, window_bytes=window_bytes
+        ):
+            for cursor in cursors:
+                while cursor.load() and cursor.rows is not None:
+                    yield cursor.rows, cursor.low, cursor.high
+                    cursor.low = cursor.high
+
+    # --- what of it is in the read set --------------------------------------------------------------------------------
+
+    def _in_ranges(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        return self._scan_later(cut_to_ranges(layers, self.reads.ranges))
+
+    def _among_keys(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        keys = self.reads.keys if layers else ()
+        for at in range(0, len(keys), _CHUNK_KEYS):
+            yield from self._look_up_later(layers, keys[at : at + _CHUNK_KEYS])
+
+    def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield the keys of files of the commit that have later versions; the smaller side is read."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            met = cut_layers(layers, file.keys)
+            if sum(part.file.data_bytes for layer in met for part in layer.slices) < file.size:
+                later = self._scan_later(met)
+                while keys := tuple(itertools.islice(later, _CHUNK_KEYS)):
+                    yield from self._among_written(keys, [file])
+            elif met:
+                for keys in _key_windows(self.stores, file, self.buffer_bytes):
+                    yield from self._look_up_later(met, keys)
+
+    def _among_written(self, keys: Iterable[bytes], files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield those of the keys that files of the commit have."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            inside = tuple(sorted({key for key in keys if file.keys.contains(key)}))
+            if inside:
+                for rows, low, high in self._look_up([Layer("new", (file.whole(),))], inside):
+                    yield from (rows.key(at) for at in range(low, high))
+
+    def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield the keys in a range that files of the commit have."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            for layer in cut_layers([Layer("new", (file.whole(),))], keys):
+                for window in layer_windows(self.stores, layer, window_size(self.buffer_bytes, 2)):
+                    yield from (window.rows.key(row) for row in range(window.low, window.high))
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    def _refuse(self, keys: Iterator[bytes]) -> None:
+        """Raise the conflict, if there is a key, with the first few of them."""
+        found: dict[bytes, None] = {}
+        for key in keys:
+            found[key] = None
+            if len(found) > MAX_NAMED:
+                break
+        if found:
+            named = [name_key(self.codec, key) for key in sorted(found)[:MAX_NAMED]]
+            more = " and others" if len(found) > MAX_NAMED else ""
+            raise self._conflict(f"{'; '.join(named)}{more} changed after sequence number {self.reads.read_seq}")
+
+    def _refuse_removed(self, removal: Removal, files: Sequence[NewFile]) -> None:
+        """Raise the conflict, if keys of the read set may be gone."""
+        fact = f"removed by version {removal.manifest_id}"
+        locked = filter(removal.keys.contains, self.reads.keys)
+        found = itertools.islice(itertools.chain(locked, self._written_within(removal.keys, files)), MAX_NAMED)
+        if named := [name_key(self.codec, key) for key in dict.fromkeys(found)]:
+            raise self._conflict(f"{'; '.join(named)} may have been {fact}")
+        if any(map(removal.keys.overlaps, self.reads.ranges)):
+            raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
+
+    def _unknown(self) -> TransactionConflictError:
+        return self._conflict(f"what was committed after version {self.reads.manifest_id} cannot be told any more")
+
+    def _conflict(self, fact: str) -> TransactionConflictError:
+        return TransactionConflictError(
+            f"{self.stores.url}: {fact}.",
+            why="This commit depends on what was read before that.",
+            todo="Read and write again.",
+        )
+
+
+def _only(layers: Iterable[Layer], wanted: Callable[[FileSlice], bool]) -> list[Layer]:
+    """Return of the layers the parts that are wanted."""
+    cut = (replace(layer, slices=tuple(filter(wanted, layer.slices))) for layer in layers)
+    return [layer for layer in cut if layer.slices]
+
+
+def _key_windows(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[tuple[bytes, ...]]:
+    """Yield the keys of an uploaded file, a window at a time."""
+    for window in layer_windows(stores, Layer("new", (file.whole(),)), window_size(buffer_bytes, 2)):
+        rows: NDArray[np.int64] = np.arange(window.low, window.high, dtype=np.int64)
+        first = rows[new_key_mask([window.rows], rows)]
+        yield tuple(window.rows.key(row) for row in first.tolist())

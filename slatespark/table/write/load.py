@@ -19,6 +19,7 @@ from slatespark.table.snapshot import find_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.batches import alike
 from slatespark.table.write.commit import MAX_ATTEMPTS, commit_write
+from slatespark.table.write.conflicts import ReadSet
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.definition_run import check_creation
 from slatespark.table.write.encoder_plan import (
@@ -181,9 +182,21 @@ def run_task(
 
 
 def commit_load(
-    stores: TableStores, clock: Clock, load: Load, outputs: Sequence[tuple[NewFile, ...]]
+    stores: TableStores,
+    clock: Clock,
+    load: Load,
+    outputs: Sequence[tuple[NewFile, ...]],
+    *,
+    depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
-    """Publish the files of all tasks in one manifest; see `commit_write`."""
+    """Publish the files of all tasks in one manifest; see `commit_write`.
+
+    Parameters
+    ----------
+    depends_on : what has to be as it was read; by default what the options say
+    """
+    if depends_on is None and load.options.read_set is not None:
+        depends_on = ReadSet.from_text(load.options.read_set)
     if load.bytes_per_s is not None:
         clear_marks(stores.main, load.job.write_id)
     if load.encoder.sequence_column is not None or load.encoder.has_times:
@@ -193,7 +206,7 @@ def commit_load(
     if load.keeps_past:
         tombstones, options = upload_tombstones(stores, clock, load.job, options)
         outputs = (tombstones, *outputs)
-    return commit_write(stores, clock, load.job, outputs, options, edit=_edit(clock, load))
+    return commit_write(stores, clock, load.job, outputs, options, edit=_edit(clock, load), depends_on=depends_on)
 
 
 def _edit(clock: Clock, load: Load) -> TreeEdit:
@@ -211,13 +224,20 @@ def load_batches(
     options: WriteOptions,
     *,
     overwrite: bool = False,
+    depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
-    """Write batches as a single task, in one commit; None when there was nothing to do."""
+    """Write batches as a single task, in one commit; None when there was nothing to do.
+
+    Parameters
+    ----------
+    depends_on : what has to be as it was read; None for a write that depends on nothing
+    """
     load = plan_load(stores, clock, schema, options, overwrite=overwrite)
     if load is None:
         return None
     try:
-        return commit_load(stores, clock, load, (run_task(stores, clock, load, 0, alike(batches, schema)),))
+        files = run_task(stores, clock, load, 0, alike(batches, schema))
+        return commit_load(stores, clock, load, (files,), depends_on=depends_on)
     except BaseException:
         abandon_write(stores, load.job)
         raise
