@@ -94,6 +94,16 @@ class TableDefinition:
         return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
 
     @property
+    def periodic_compaction_ms(self) -> int | None:
+        """How old a file gets before `compact --due` rewrites it for the rows that have expired; None if it never does."""
+        return parse_duration_or_none(self.properties.get("periodicCompactionInterval"), "periodicCompactionInterval")
+
+    @property
+    def auto_compacts(self) -> bool:
+        """Whether a write that leaves many small runs merges them."""
+        return bool(parse_property("autoCompact", self.properties.get("autoCompact", "true")))
+
+    @property
     def merge_operator(self) -> str | None:
         """How operands fold where no option says so: one of the built-in ways; None if the table does not say."""
         given = self.properties.get("mergeOperator")
