@@ -24,7 +24,7 @@ from slatespark.table.snapshot import Snapshot, WalTail, wal_sizes
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
-_KEEPING: Final = frozenset({"write", "ingest"})  # operations of ours that leave everything in place
+_KEEPING: Final = frozenset({"write", "ingest", "transaction"})  # operations of ours that leave everything in place
 
 
 def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int) -> tuple[int, Manifest, WalTail]:

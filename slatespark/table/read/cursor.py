@@ -7,7 +7,7 @@ windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -105,6 +105,23 @@ def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Itera
                 _check_order(last, window, part)
             yield window
             last = window
+
+
+def open_cursors(
+    stores: TableStores, layers: Sequence[Layer], tail: Sequence[RowColumns], window_bytes: int
+) -> list[LayerCursor]:
+    """Return cursors over all rows of some layers, newest first.
+
+    Parameters
+    ----------
+    layers : newest first
+    tail : rows of the WAL, newer than every layer but those of own writes
+    """
+    own, stored = (
+        [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers if layer.is_above_wal is above]
+        for above in (True, False)
+    )
+    return [*own, *(LayerCursor(memory_windows(rows)) for rows in tail), *stored]
 
 
 def _check_order(last: Window, window: Window, part: FileSlice) -> None:

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstView
@@ -21,6 +22,7 @@ from slatespark.table.stores import OWN_ROOT
 MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
 POINT_BYTES = 4096  # the client's block size: what the look-up of one key reads
+OWN_WRITES: Final = "own writes"  # layers of what a transaction has written, which are the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,17 @@ class Layer:
 
     Attributes
     ----------
-    name : `L0` or `run 7`, for people
+    name : `L0` or `run 7`, for people; or `OWN_WRITES`
     slices : ascending
     """
 
     name: str
     slices: tuple[FileSlice, ...]
+
+    @property
+    def is_above_wal(self) -> bool:
+        """Whether its rows are newer than those of the WAL, as only those of a transaction under way are."""
+        return self.name == OWN_WRITES
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_together
-from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.cursor import LayerCursor, memory_windows, open_cursors
 from slatespark.table.read.fetch import fetch_filter, fetch_index, reading
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
 from slatespark.table.stores import TableStores
@@ -53,13 +53,13 @@ def point_cursors(
         layers = _find_blocks(stores, split.layers, wanted, start, end)
         end, needed_bytes = _fitting(layers, start, end, buffer_bytes)
         chunk = wal_rows, wanted.between(start, end)
-        cursors = [LayerCursor(memory_windows(rows)) for rows in _matching(*chunk)]
+        tail = _matching(*chunk)
         if needed_bytes > buffer_bytes:  # a single key
             cut = cut_layers(split.layers, point_range(wanted.keys[start]))
-            cursors += [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in cut]
+            cursors = open_cursors(stores, cut, tail, window_bytes)
         else:
             found = _fetch_layers(stores, layers, wanted, end, window_bytes)
-            cursors += [LayerCursor(memory_windows(rows)) for rows in found]
+            cursors = [LayerCursor(memory_windows(rows)) for rows in (*tail, *found)]
         yield cursors
         start = end
 

@@ -14,7 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.ranges import KeyRange, point_range
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.history.floor import history_floor
@@ -23,8 +23,9 @@ from slatespark.table.read.fetch import external_roots, measure_slice, sample_in
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.materialise import Tally
 from slatespark.table.read.metadata_filter import file_test
-from slatespark.table.read.plan import Layer, Split, cut_layers, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.properties import file_properties
+from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.read.skipping import SkipRule, skip_files
@@ -68,6 +69,7 @@ def plan_read(
     *,
     projection: Projection | None = None,
     pushed: Sequence[Comparison] = (),
+    point: ReadPoint | None = None,
 ) -> ReadPlan:
     """Fix the snapshot of a read and cut it into splits.
 
@@ -76,15 +78,16 @@ def plan_read(
     stores, options, clock : what to read, and how
     projection : the columns that were promised, if not those of the options
     pushed : comparisons that hold besides the option `filter`
+    point : what a transaction reads; None for what the options say
 
     Raises
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = _resolve_held(stores, options, clock)
+    snapshot, definition = _resolve_point(stores, options, clock, point)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
-    layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
+    layers = _layers(stores, snapshot, point)
     condition = _bind(options, codec, pushed)
     settings = _settings(stores, snapshot, definition, options, columns, condition)
     skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
@@ -106,13 +109,25 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     return snapshot, definition
 
 
-def _resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
+def resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
     """Do as `resolve_table`, and keep what it found from collectors if the options say so."""
     if options.pin_ms is None:
         return resolve_table(stores, options, clock)
     from slatespark.table.history.pins import resolve_pinned  # which most reads do without
 
     return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
+
+
+def _resolve_point(
+    stores: TableStores, options: ReadOptions, clock: Clock, point: ReadPoint | None
+) -> tuple[Snapshot, TableDefinition]:
+    return resolve_held(stores, options, clock) if point is None else point.resolve(options)
+
+
+def _layers(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
+    """Return all layers that a read may need, newest first."""
+    own = () if point is None else point.own
+    return (*own, *plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest)))
 
 
 def _renewed(projection: Projection, codec: RowCodec) -> Projection:
@@ -286,7 +301,9 @@ def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.Reco
         tally.warn(plan.settings.table)
 
 
-def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock: Clock) -> pa.RecordBatch | None:
+def look_up(
+    stores: TableStores, key: Sequence[Any], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
+) -> pa.RecordBatch | None:
     """Return the row of one key as a batch of one; None if there is none.
 
     Only files whose key range and bloom filter admit the key are read, and of them the blocks that may hold it.
@@ -294,18 +311,30 @@ def look_up(stores: TableStores, key: Sequence[Any], options: ReadOptions, clock
     Parameters
     ----------
     key : a value for each key column
+    point : what a transaction reads; None for what the options say
 
     Raises
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = _resolve_held(stores, options, clock)
+    plan = plan_look_up(stores, [key], options, clock, point=point)
+    batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
+    return batches[0].slice(0, 1) if batches else None
+
+
+def plan_look_up(
+    stores: TableStores,
+    keys: Sequence[Sequence[Any]],
+    options: ReadOptions,
+    clock: Clock,
+    *,
+    point: ReadPoint | None = None,
+) -> ReadPlan:
+    """Return the plan of a read of some keys alone; parameters and errors as for `look_up`."""
+    snapshot, definition = _resolve_point(stores, options, clock, point)
     codec = definition.codec()
-    point = codec.encode_key(key)
-    layers = plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest))
+    wanted = sorted({codec.encode_key(key) for key in keys})
     columns = project(options, codec=codec)
     settings = _settings(stores, snapshot, definition, options, columns, _bind(options, codec, ()))
-    keys = point_range(point)
-    split = Split(keys, cut_layers(layers, keys), points=(point,))
-    batches = list(scan_split(stores, split, settings))
-    return batches[0].slice(0, 1) if batches else None
+    splits = plan_points(_layers(stores, snapshot, point), wanted, target_bytes=options.split_bytes)
+    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)

@@ -16,7 +16,7 @@ from slatespark.kernels import lower_bound, merge_visible, take_rows
 from slatespark.kernels.columns import RowColumns, Selection, Visibility
 from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.cursor import Bound, LayerCursor, open_cursors
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold import Fold, fold_rows, fold_selection, row_at
 from slatespark.table.read.materialise import Materialiser, Tally, join_small
@@ -114,7 +114,7 @@ def _interval_batches(
 
 
 def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[list[LayerCursor]]:
-    """Yield the cursors of each part of a split, newest layer first; the WAL tail is the newest."""
+    """Yield the cursors of each part of a split, newest layer first; but for own writes the WAL tail is the newest."""
     rows = None
     if settings.wal.last_seq:  # also where the trees have all of its last file: only then is its order checked
         rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
@@ -124,8 +124,7 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
         return
     if rows is not None and split.ranges:
         rows = _cut_rows(rows, split.ranges)
-    newest = [] if rows is None else [LayerCursor(memory_windows(rows))]
-    yield newest + [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in split.layers]
+    yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
 
 
 def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:

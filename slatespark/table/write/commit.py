@@ -71,6 +71,7 @@ from slatespark.table.write.version_retention import (
     retained,
 )
 from slatespark.table.write.write_time import check_not_ahead, check_tick, check_timestamp
+from slatespark.table.write.young_files import keep_young
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
@@ -311,18 +312,12 @@ class _Commit:
         """
         if self.job.compaction is not None:
             return
-        now_ms = self.clock.now_ms()
-        oldest_ms = now_ms - self.options.gc_min_age_ms // 2
 
-        def fresh(file: NewFile) -> NewFile:
-            if file.handle.id.timestamp_ms >= oldest_ms:
-                return file
-            renamed = file.renamed(new_ulid(self.clock, now_ms))
-            self.stores.main.copy(sst_path(file.handle.id), sst_path(renamed.handle.id))
-            return renamed
+        def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
+            return keep_young(self.stores, self.clock, files, self.options.gc_min_age_ms)
 
-        self.outputs = tuple(tuple(fresh(file) for file in files) for files in self.outputs)
-        self.edit = self.edit.with_files(tuple(fresh(file) for file in self.edit.files))
+        self.outputs = tuple(kept(files) for files in self.outputs)
+        self.edit = self.edit.with_files(kept(self.edit.files))
 
     def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above what was committed, or drained, since it was planned."""
@@ -361,7 +356,7 @@ class _Commit:
         """Whether no time may move: instants that the user gave stay, and other times in the write stay beside them."""
         options = self.options
         given = (options.timestamp_ms, options.timestamp_column, options.expire_at_column)
-        return any(option is not None for option in given)
+        return self.job.has_instants or any(option is not None for option in given)
 
     @property
     def _files(self) -> list[NewFile]:

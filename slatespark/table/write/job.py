@@ -53,6 +53,7 @@ class WriteJob:
     definition: TableDefinition | None = None
     delete_rate: int | None = None
     goes_by_lifetimes: bool = False
+    has_instants: bool = False
     compaction: Compaction | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:

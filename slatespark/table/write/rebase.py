@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +29,7 @@ def rebase_outputs(
     by_seq: int,
     by_ms: int,
     planned_ms: int,
+    moves_expiry: bool = True,
 ) -> tuple[tuple[NewFile, ...], ...]:
     """Rewrite all files of a job with higher sequence numbers and later times.
 
@@ -37,6 +39,7 @@ def rebase_outputs(
     by_seq : added to every seq
     by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 where rows say instants
     planned_ms : time part of the new file ids
+    moves_expiry : False where no expire_ts is relative to the create_ts, so that it stays
 
     Raises
     ------
@@ -50,18 +53,24 @@ def rebase_outputs(
             f"exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
             todo="Write again, or raise commitRewriteLimit.",
         )
+    shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
     return tuple(
-        tuple(
-            renewed
-            for file in files
-            for renewed in _rewrite(stores, file, options, clock, by_seq=by_seq, by_ms=by_ms, planned_ms=planned_ms)
-        )
+        tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
         for files in outputs
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shift:
+    """What is added to every seq, create_ts and expire_ts."""
+
+    seq: int
+    create_ms: int
+    expire_ms: int
+
+
 def _rewrite(
-    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, *, by_seq: int, by_ms: int, planned_ms: int
+    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: _Shift, planned_ms: int
 ) -> tuple[NewFile, ...]:
     layer = Layer("new", (file.whole(),))
     cursor = LayerCursor(layer_windows(stores, layer, window_size(options.write_buffer_bytes, 1)))
@@ -69,7 +78,7 @@ def _rewrite(
     def moved() -> SortedRows:
         rows = cursor.rows
         assert rows is not None  # load() said so
-        _shift(rows, by_seq, by_ms)
+        _move(rows, shift)
         selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
         cursor.low = cursor.high
         return SortedRows([rows], selected)
@@ -78,10 +87,11 @@ def _rewrite(
     return upload_sorted(stores.main, pieces, options, clock, planned_ms)
 
 
-def _shift(rows: RowColumns, by_seq: int, by_ms: int) -> None:
-    rows.seqs[:] += np.uint64(by_seq)
-    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += by_ms
+def _move(rows: RowColumns, shift: _Shift) -> None:
+    rows.seqs[:] += np.uint64(shift.seq)
+    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += shift.create_ms
     expires = (rows.flags & HAS_EXPIRE) != 0
-    never = expires & (rows.expire_ts > MAX_MS - by_ms)  # as when a TTL is added in the first place
-    rows.expire_ts[expires & ~never] += by_ms
+    # As when a TTL is added in the first place.
+    never = expires & (rows.expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
+    rows.expire_ts[expires & ~never] += shift.expire_ms
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
