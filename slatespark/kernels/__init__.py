@@ -234,9 +234,10 @@ def retain_versions(fields: Fields, first: NDArray[np.bool_], retention: Retenti
     Versions that are needed (`Retention`) stay as they are. Of the others, operands that follow each other and expire
     alike are a group, together with the put or tombstone below them if that expires alike. The newest put, tombstone or
     group with such a base hides what lies below it; only needed versions stay there. Of what stays, a put that has
-    expired is buried, or such a group, by its newest row; operands that have expired go. Where all that a key shows is
-    past retention the key goes, or what is hidden in it alone; its newest version is buried unless nothing lies below.
-    In the end, tombstones at the old end of a key go where nothing lies below. Source: spec 7.4; design sections 7, 8.
+    expired is buried, or such a group, by its newest row; operands that have expired go. Where all of a key that stays
+    is past retention it goes, or what lies below the group that it shows; the oldest version of that is buried unless
+    nothing lies below. In the end, tombstones at the old end of a key go where nothing lies below. Source: spec 7.4;
+    design sections 7, 8.
     """
     retained: Retained = kernel_module("retain").retain_versions(fields, first, retention)
     return retained

@@ -170,39 +170,39 @@ def _decide(call: int, start: int, end: int) -> int:
 
 @called
 def _retire(call: int, start: int, end: int) -> int:
-    """Let go what is past retention: the group that a key shows with all below it, or what is below alone."""
-    row, all_due = start, True
+    """Let go what is past retention: the whole key, or what lies below the group that it shows."""
+    row, group_due, rest_due = start, True, True
     while row < end:
         mark = _mark_of(call, row)
         if mark != GONE:
-            all_due = all_due and _is_due(call, row)
+            group_due = group_due and _is_due(call, row)
             if mark == BURIED or _flags_of(call, row) & MERGE == 0:
                 row += 1
                 break
         row += 1
-    if all_due:
-        return _let_go(call, start, end)
     rest = row
     while row < end:
-        if _mark_of(call, row) != GONE and not _is_due(call, row):
-            return 0
+        rest_due = rest_due and (_mark_of(call, row) == GONE or _is_due(call, row))
         row += 1
-    return _let_go(call, rest, end)
+    if rest_due:
+        _let_go(call, start if group_due else rest, end)
+    return 0
 
 
 @called
 def _let_go(call: int, start: int, end: int) -> int:
-    """Mark versions as gone, but for a tombstone in place of the newest where something older may lie below."""
+    """Mark versions as gone, but for a tombstone in place of the oldest where something older may lie below."""
     is_covered = load64(call + _OPTIONS) & _DROPS_TOMBSTONES != 0
-    for row in range(start, end):
+    row = end - 1
+    while row >= start:
         mark = _mark_of(call, row)
-        if mark == GONE:
-            continue
-        is_tombstone = _flags_of(call, row) & TOMBSTONE != 0
-        if not is_tombstone and mark != BURIED:
-            store64(call + _OUTDATED, load64(call + _OUTDATED) + 1)
-        _mark(call, row, GONE if is_covered else PLAIN if is_tombstone else BURIED)
-        is_covered = True
+        if mark != GONE:
+            is_tombstone = _flags_of(call, row) & TOMBSTONE != 0
+            if not is_tombstone and mark != BURIED:
+                store64(call + _OUTDATED, load64(call + _OUTDATED) + 1)
+            _mark(call, row, GONE if is_covered or mark == GROUP_REST else PLAIN if is_tombstone else BURIED)
+            is_covered = is_covered or mark != GROUP_REST
+        row -= 1
     return 0
 
 

@@ -146,9 +146,9 @@ def _retire(stored: list[_Stored], retention: Retention) -> int:
     """Let go what is past retention, and return how many rows that were."""
     reach = next((number + 1 for number, each in enumerate(stored) if each.kind != MERGE or each.buried), len(stored))
     group, rest = stored[:reach], stored[reach:]
-    goes = stored if all(each.due for each in group) else rest if all(each.due for each in rest) else []
+    goes = [] if not all(each.due for each in rest) else stored if all(each.due for each in group) else rest
     retired = sum(each.live for each in goes)
-    for number, each in enumerate(goes):
+    for number, each in enumerate(reversed(goes)):
         each.stays = number == 0 and not retention.drops_tombstones
         each.buried = each.kind != TOMBSTONE
     return retired
