@@ -69,6 +69,7 @@ from slatespark.table.write.idempotence import settle_outcomes
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
+from slatespark.table.write.transaction import Transaction, begin_transaction
 from slatespark.table_properties import split_creation
 from slatespark.units import parse_time_ms
 
@@ -274,6 +275,23 @@ class SlateStore:
         overwrite = mode == "overwrite"
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
         return _version(record, latest_id)
+
+    def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
+        """Begin a transaction: reads at one point, and writes that become visible together when it commits.
+
+        Parameters
+        ----------
+        readTimestamp : read the table as of an instant, as `timestampAsOf`; by default its newest state
+        options : `txnAppId` and `txnVersion`, `ifClientActive`, `pin`, `mergeOperator`, sizes and codec of files
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong, or the instant lies in the future.
+        HistoryTrimmedError
+            When the past that is asked for can no longer be answered exactly.
+        """
+        return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
 
     def ingest(self, paths: Sequence[str] | str, **options: Any) -> int:
         """Make files of `SstWriter` visible in one commit, and return the version that shows them.

@@ -1,0 +1,541 @@
+"""Transaction: reads at one point, with own writes laid over them, and one commit that checks what it depends on.
+
+Nothing is visible to others before the commit. What is written goes at once to files that no manifest shows; reads take
+them as layers above all others. Source: design section 10.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import ConflictError, InvalidRequestError, OptionError, SlateError
+from slatespark.format.paths import sst_path
+from slatespark.format.ulid import Ulid
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.read.arrow import row_dict
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.reader import (
+    ReadPlan,
+    look_up,
+    plan_look_up,
+    plan_read,
+    resolve_held,
+    run_read,
+    run_read_descending,
+)
+from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, delete_lease, renew_lease
+from slatespark.table.snapshot import fetch_latest_manifest, fetch_newest_state
+from slatespark.table.stores import TableStores
+from slatespark.table.write.batches import alike, as_batches
+from slatespark.table.write.commit import commit_write
+from slatespark.table.write.conflicts import ReadSet, check_unchanged
+from slatespark.table.write.definition_plan import plan_definition
+from slatespark.table.write.encoder_plan import plan_encoder
+from slatespark.table.write.idempotence import find_outcome
+from slatespark.table.write.job import TRANSACTION, WriteJob, plan_write
+from slatespark.table.write.load import Load, check_times, lasting_columns, run_task
+from slatespark.table.write.own_writes import OwnWrites, drop_hidden, move_writes
+from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.write.transaction_options import (
+    has_instants,
+    key_table,
+    key_values,
+    one_of,
+    parse_begin,
+    parse_read,
+    parse_write,
+)
+from slatespark.table.write.write_time import check_timestamp
+from slatespark.table.write.young_files import keep_young
+from slatespark.units import MIN_MS, ms_to_text, parse_time_ms
+
+DESCENDING_SPLIT_BYTES = 8 << 20  # a descending read holds one split at a time
+
+_RENEWALS = 4  # of a lease in its lifetime
+
+
+class State(Enum):
+    """How far a transaction has come."""
+
+    OPEN = "open"
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+    FAILED = "failed"  # nothing was published
+    UNKNOWN = "unknown"  # the store stopped answering during the commit, which may have landed
+
+
+_LIVE = (State.OPEN, State.PREPARED)
+_SAID = {
+    State.OPEN: "is open",
+    State.PREPARED: "is prepared: it can be read, committed or rolled back",
+    State.COMMITTED: "was committed",
+    State.ROLLED_BACK: "was rolled back",
+    State.FAILED: "has failed: it can only be rolled back",
+    State.UNKNOWN: "may have been committed: the store did not answer",
+}
+
+
+class Transaction:
+    """Reads and writes of a table that become visible together, or not at all. Made by `SlateStore.begin`.
+
+    As a context manager it commits at the end of the block, and is rolled back by an exception.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import SlateStore
+    >>> store = SlateStore.create("memory://accounts", pa.schema([("id", pa.int64()), ("amount", pa.int64())]), "id")
+    >>> version = store.write(pa.table({"id": [1, 2], "amount": [100, 0]}))
+    >>> with store.begin() as txn:
+    ...     rows = txn.getForUpdate([1, 2]).read_all().to_pylist()
+    ...     _ = txn.write(pa.table({"id": [1, 2], "amount": [rows[0]["amount"] - 30, rows[1]["amount"] + 30]}))
+    ...     txn.get(2)
+    {'id': 2, 'amount': 30}
+    >>> store.get(1)
+    {'id': 1, 'amount': 70}
+    """
+
+    def __init__(
+        self,
+        stores: TableStores,
+        clock: Clock,
+        common: Mapping[str, Any],
+        begun: Mapping[str, Any],
+        options: WriteOptions,
+        job: WriteJob,
+        point: ReadPoint,
+        read_ms: int | None,
+    ) -> None:
+        self._stores, self._clock, self._common, self._begun = stores, clock, dict(common), dict(begun)
+        self._options, self._job, self._point, self._read_ms = options, job, point, read_ms
+        self._state, self._own = State.OPEN, OwnWrites()
+        self._uploaded: set[Ulid] = set()
+        self._locked_keys: set[bytes] = set()
+        self._locked_ranges: set[KeyRange] = set()
+        self._began_ms = self._lease_renewed_ms = job.planned_ms
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """What names it, in the commit record too."""
+        return self._job.write_id
+
+    @property
+    def state(self) -> str:
+        """`open`, `prepared`, `committed`, `rolled back`, `failed`, or `unknown` where the store did not answer."""
+        return self._state.value
+
+    @property
+    def readVersion(self) -> int:
+        """The version that it reads."""
+        return self._point.snapshot.manifest_id
+
+    @property
+    def readSeq(self) -> int:
+        """Highest sequence number that it sees of others."""
+        return self._point.snapshot.max_seq
+
+    @property
+    def readTimestamp(self) -> int | None:
+        """The instant that it reads as of, in ms; None for the newest state at its begin."""
+        return self._read_ms
+
+    @property
+    def wasCommitted(self) -> bool:
+        """Whether it was committed before under its `txnAppId` and `txnVersion`: its commit will do nothing then."""
+        return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options) is not None
+
+    def __repr__(self) -> str:
+        return f"Transaction({self._stores.url!r}, {self.id}, {self.state})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit, unless that was done; roll back after an exception."""
+        if self._state not in _LIVE:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            with contextlib.suppress(SlateError):  # what failed first is what counts
+                self.rollback()
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    def read(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
+        """Return the rows of the read point with all own writes so far, as `SlateStore.scan`; they are not validated.
+
+        Parameters
+        ----------
+        order : `asc` or `desc`
+        options : read options, but those that choose a version
+
+        Raises
+        ------
+        SnapshotExpiredError
+            At the call, or while batches are taken: what the transaction reads was collected meanwhile.
+        """
+        if order not in ("asc", "desc"):
+            raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
+        if order == "desc":
+            options.setdefault("splitSize", DESCENDING_SPLIT_BYTES)
+        plan = self.plan_scan(**options)
+        run = run_read if order == "asc" else run_read_descending
+        return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
+
+    def plan_scan(self, **options: Any) -> ReadPlan:
+        """Return the plan of a read, for who runs it elsewhere; parameters as for `read`."""
+        self._require(*_LIVE, call="read")
+        return plan_read(self._stores, self._parse_read(options), self._clock, point=self._read_point())
+
+    def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
+        """Return the row of one key as a dict, own writes included; None if there is no visible one. Not validated."""
+        self._require(*_LIVE, call="get")
+        batch = look_up(self._stores, key, self._parse_read(options), self._clock, point=self._read_point())
+        return None if batch is None else row_dict(batch)
+
+    def getForUpdate(
+        self, keys: Iterable[Any] | str | None = None, where: str | None = None, **options: Any
+    ) -> pa.RecordBatchReader:
+        """Return rows as `read` does, and make the commit fail if any of them, or of those keys, changes until then.
+
+        Parameters
+        ----------
+        keys : a tuple of values for each key, or a value where there is one key column; keys without a row count too
+        where : instead, a condition as the read option `filter`: all keys in the ranges that it makes on leading key
+            columns count, or else the whole table
+        options : read options
+
+        Raises
+        ------
+        InvalidRequestError, OptionError
+            When that names no keys.
+        """
+        self._require(State.OPEN, call="getForUpdate")
+        condition, wanted = one_of(where, keys, "getForUpdate")
+        if condition is not None:
+            plan = self.plan_scan(**{**options, "filter": condition})
+        else:
+            found, parsed = key_values(wanted, self._codec), self._parse_read(options)
+            plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
+        self.lock(plan)
+        return pa.RecordBatchReader.from_batches(plan.schema, run_read(self._stores, plan))
+
+    def lock(self, plan: ReadPlan) -> None:
+        """Make the commit depend on all keys and ranges that a plan reads."""
+        self._require(State.OPEN, call="getForUpdate")
+        for split in plan.splits:
+            if split.points is not None:
+                self._locked_keys.update(split.points)
+            else:
+                self._locked_ranges.update(split.ranges or (split.keys,))
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    def write(
+        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
+    ) -> int:
+        """Write rows, which only this transaction sees until it commits; return how many keys they have.
+
+        Of several writes of one key the later one wins. TTLs count from the time of the commit.
+
+        Parameters
+        ----------
+        batches : as for `SlateStore.write`
+        options : write options that say something of the rows: `operation`, `ttl`, ...
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError
+            When rows or options do not fit; the transaction is as it was.
+        """
+        schema, rows = as_batches(batches)
+        load = self.plan_load(schema, **options)
+        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, alike(rows, schema)),))
+
+    def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
+        """Delete rows, and return how many keys got a tombstone.
+
+        Parameters
+        ----------
+        condition : as the read option `filter`, on what the transaction sees; the ranges of keys that it makes are
+            validated as those of `getForUpdate`
+        keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
+        options : write options: sizes, and `mergeOperator`
+
+        Raises
+        ------
+        InvalidRequestError, OptionError
+            When that names no rows.
+        """
+        self._require(State.OPEN, call="delete")
+        where, wanted = one_of(condition, keys, "delete")
+        write = {**options, "operation": "delete"}
+        if where is None:
+            return self.write(key_table(key_values(wanted, self._codec), self._codec), **write)
+        operator = {name: value for name, value in options.items() if name in ("mergeOperator", "merge_operator")}
+        plan = self.plan_scan(filter=where, columns=list(self._codec.key_columns), **operator)
+        load = self.plan_load(plan.schema, **write)
+        deleted = self.take_up(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
+        self.lock(plan)
+        return deleted
+
+    def plan_load(self, schema: pa.Schema, **options: Any) -> Load:
+        """Return how rows of a schema are written, for who runs the tasks elsewhere; errors as for `write`."""
+        self._require(State.OPEN, call="write")
+        parsed, known = parse_write(self._common, self._begun, options), self._job.definition
+        current = known or TableDefinition()
+        plan_definition(known, lasting_columns(schema, parsed, known), parsed, is_new=False)
+        check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
+        has_instants(parsed, current)
+        encoder = plan_encoder(schema, current.codec(), parsed)
+        last_seq = max(self._job.base_seq, self._own.last_seq)
+        job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
+        return Load(job, encoder, parsed)
+
+    def take_up(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
+        """Make the files of a write, per task, those of the transaction, and return how many rows they have.
+
+        Requires: no other write was planned in between.
+        """
+        self._require(State.OPEN, call="write")
+        instants = has_instants(load.options, self._job.definition or TableDefinition())
+        self._hold(self._own.adding(outputs, has_instants=instants))
+        return sum(file.properties.num_rows for files in outputs for file in files)
+
+    # --- its end ------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Do all of the commit that may fail, but for what comes in between: upload, and validate.
+
+        Nothing can be read for update or written after that.
+
+        Raises
+        ------
+        TransactionConflictError
+            Naming keys that the transaction locked or wrote and that have changed since its read point.
+        """
+        self._require(State.OPEN, call="prepare")
+        self._keep_files()
+        self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
+        try:
+            check_unchanged(self._stores, self._read_set(), self._own.outputs, self._codec, self._options)
+        except ConflictError:
+            self._state = State.FAILED
+            raise
+        self._state = State.PREPARED
+
+    def commit(self, timestamp: int | str | datetime | None = None) -> int:
+        """Make all writes visible at once, and return the version that shows them.
+
+        Parameters
+        ----------
+        timestamp : of all its rows; by default the time of the commit. Above the read timestamp, and on plain tables
+            not before the last clock tick. Tables with `clock=custom` need it
+
+        Raises
+        ------
+        TransactionConflictError
+            Naming keys that the transaction locked or wrote and that have changed since its read point; nothing was
+            published.
+        OptionError, ClockRegressionError
+            When there can be no such timestamp; the transaction stays as it is.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning.
+        UnavailableError
+            When the store stopped answering, so that nobody knows whether it landed. With `txnAppId` and `txnVersion`
+            it may be committed again; it takes effect once.
+        """
+        may_repeat = (State.UNKNOWN,) if self._options.txn is not None else ()
+        self._require(State.OPEN, State.PREPARED, *may_repeat, call="commit")
+        given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
+        reached = _Reached.of(self._stores)
+        time_ms = self._choose_time(given_ms, reached)
+        if self._state is State.OPEN:
+            self.prepare()
+        self._state = State.UNKNOWN
+        try:
+            self._keep_files()
+            self._move(time_ms, reached)
+            record = commit_write(
+                self._stores,
+                self._clock,
+                self._job,
+                self._own.outputs,
+                replace(self._options, timestamp_ms=given_ms),
+                depends_on=self._read_set(),
+            )
+        except (ConflictError, InvalidRequestError):
+            self._state = State.FAILED
+            raise
+        self._state = State.COMMITTED
+        self._remove_unpublished(record)
+        return self.readVersion if record is None else record.manifest_id
+
+    def rollback(self) -> None:
+        """Give the transaction up, also after a commit that failed; the files of what it wrote are removed."""
+        self._require(State.OPEN, State.PREPARED, State.FAILED, State.UNKNOWN, call="rollback")
+        if self._state is not State.UNKNOWN:  # else a manifest may show them
+            self._remove(self._uploaded)
+        delete_lease(self._stores.main, self.id)
+        self._state = State.ROLLED_BACK
+
+    # --- in between ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _codec(self) -> RowCodec:
+        return self._point.definition.codec()
+
+    def _require(self, *states: State, call: str) -> None:
+        if self._state not in states:
+            raise InvalidRequestError(
+                f"{call}: the transaction {_SAID[self._state]}.", todo="Begin another transaction."
+            )
+
+    def _parse_read(self, options: Mapping[str, Any]) -> ReadOptions:
+        return parse_read(self._common, self._begun, options)
+
+    def _read_point(self) -> ReadPoint:
+        self._keep_files()
+        return replace(self._point, own=self._own.layers(), own_seq=self._own.last_seq)
+
+    def _read_set(self) -> ReadSet:
+        snapshot = self._point.snapshot
+        return ReadSet.of(snapshot, keys=self._locked_keys, ranges=self._locked_ranges, read_ts_ms=snapshot.as_of_ts_ms)
+
+    def _hold(self, own: OwnWrites) -> None:
+        self._own = own
+        self._uploaded |= {file.handle.id for file in own.files}
+
+    def _keep_files(self) -> None:
+        """Keep collectors from what the transaction has written: in time for a lease, and for the ids of its files."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._lease_renewed_ms > LEASE_LIFETIME_MS // _RENEWALS:
+            renew_lease(self._stores.main, self.id, self._began_ms, now_ms)
+            self._lease_renewed_ms = now_ms
+        age_ms = self._options.gc_min_age_ms
+        kept = [keep_young(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
+        self._hold(self._own.with_files(kept))
+
+    def _choose_time(self, given_ms: int | None, reached: _Reached) -> int:
+        """Return the create_ts of all rows; raises for one that cannot be."""
+        definition, snapshot = self._point.definition, self._point.snapshot
+        if given_ms is None:
+            if definition.has_own_time and self._own.tasks:
+                raise OptionError(
+                    f"{self._stores.url} has clock=custom, and no timestamp is given.", todo="Give commit a timestamp."
+                )
+            lowest_ms = max(reached.tick_ms, MIN_MS if self._read_ms is None else self._read_ms + 1)
+            moves = definition.has_history or self._own.size <= self._options.rewrite_limit_bytes
+            return max(self._clock.now_ms() if moves else self._job.create_ts_ms, lowest_ms)
+        if self._read_ms is not None and given_ms <= self._read_ms:
+            raise _not_above(given_ms, f"it reads as of {ms_to_text(self._read_ms)} ({self._read_ms})")
+        if self._read_ms is None and definition.has_history and given_ms < snapshot.tick_ms:
+            raise _not_above(given_ms, f"it may have read rows of {ms_to_text(snapshot.tick_ms)} ({snapshot.tick_ms})")
+        present_ms = None if definition.has_own_time else self._clock.now_ms()
+        check_timestamp(self._stores, given_ms, MIN_MS if definition.has_history else reached.tick_ms, present_ms)
+        return given_ms
+
+    def _move(self, time_ms: int, reached: _Reached) -> None:
+        """Give all rows the time of the commit, and numbers above what was committed since they were written."""
+        by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
+        if (by_seq or by_ms) and self._own.tasks:
+            moved = move_writes(self._stores, self._clock, self._own, self._options, by_seq=by_seq, by_ms=by_ms)
+            self._hold(moved)
+        self._job = replace(
+            self._job,
+            base_seq=self._job.base_seq + by_seq,
+            create_ts_ms=time_ms,
+            has_instants=self._own.has_instants,
+        )
+
+    def _remove_unpublished(self, record: CommitRecord | None) -> None:
+        """Remove files that were written anew for the commit; what a commit that was found later took is not known."""
+        if record is not None and record.write_id == self.id and record.first_seq is not None:
+            self._remove(sst_id for sst_id in self._uploaded if str(sst_id) not in record.files)
+
+    def _remove(self, ids: Iterable[Ulid]) -> None:
+        for sst_id in list(ids):
+            with contextlib.suppress(SlateError):
+                self._stores.main.delete(sst_path(sst_id))
+
+
+def begin_transaction(
+    stores: TableStores, clock: Clock, common: Mapping[str, Any], timestamp: object, given: Mapping[str, Any]
+) -> Transaction:
+    """Return a transaction that reads the table as it is now, or as of an instant; leaves a lease.
+
+    Parameters
+    ----------
+    common : options of reads and writes: path and storage
+    timestamp : the instant to read as of; None for the newest state
+    given : further options
+
+    Raises
+    ------
+    OptionError
+        When an option is unknown, or the instant lies in the future.
+    HistoryTrimmedError
+        When the past that is asked for can no longer be answered exactly.
+    """
+    options, read = parse_begin(common, given, timestamp)
+    resolve_operator(options.merge_operator)
+    snapshot, _ = resolve_held(stores, read, clock)
+    # The numbers of own rows are fixed after the snapshot, so that they lie above it.
+    found = fetch_latest_manifest(stores)
+    known = fetch_definition(stores, found[1])
+    definition = None if known is None else known[1]
+    job = plan_write(stores, clock, operation=TRANSACTION, found=found, definition=definition)
+    point = ReadPoint(snapshot, definition or TableDefinition())
+    job = replace(job, create_ts_ms=_provisional_ms(job, point))
+    return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)
+
+
+def _provisional_ms(job: WriteJob, point: ReadPoint) -> int:
+    """Return the create_ts of rows until the commit sets it: one that their transaction's reads admit."""
+    snapshot = point.snapshot
+    if snapshot.as_of_ts_ms is not None:
+        return snapshot.as_of_ts_ms
+    if point.definition.has_own_time:
+        return snapshot.tick_ms if snapshot.tick_ms > MIN_MS else 0
+    return job.create_ts_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How far the table has come: its highest sequence number, and its last clock tick."""
+
+    seq: int
+    tick_ms: int
+
+    @classmethod
+    def of(cls, stores: TableStores) -> _Reached:
+        _, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
+        return cls(max(manifest.last_l0_seq, wal.last_seq), tick_ms)
+
+
+def _not_above(given_ms: int, fact: str) -> OptionError:
+    return OptionError(
+        f"timestamp: {ms_to_text(given_ms)} ({given_ms}) is not above what the transaction has read: {fact}.",
+        why="Its rows would seem to have been there before the reads that they come from.",
+        todo="Give a later timestamp, or begin with an earlier readTimestamp.",
+    )

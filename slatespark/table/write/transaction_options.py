@@ -1,0 +1,209 @@
+"""What the calls of a transaction take: of all options those that make sense there, and keys as Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.option_values import DEFAULT_TTL_MS, plain_name, unknown_option
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.table.definition import TableDefinition
+from slatespark.table_properties import parse_property
+
+_FILE: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey", "writeBuffer")
+_OF_BEGIN: Final = (
+    "txnAppId",
+    "txnVersion",
+    "ifClientActive",
+    "commitRewriteLimit",
+    "gcMinAge",
+    "mergeOperator",
+    *_FILE,
+)
+_OF_WRITES: Final = (
+    "operation",
+    "opColumn",
+    "ttl",
+    "ttlColumn",
+    "expireAtColumn",
+    "ttlFrom",
+    "sequenceColumn",
+    "mergeOperator",
+    *_FILE,
+)
+_PIN: Final = "pin"
+_TIMES: Final = ("timestamp", "timestampColumn")
+_POINTS: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", _PIN)
+
+
+def parse_begin(
+    common: Mapping[str, Any], given: Mapping[str, Any], timestamp: object
+) -> tuple[WriteOptions, ReadOptions]:
+    """Return the options of a transaction's commit, and of the read that fixes its read point.
+
+    Parameters
+    ----------
+    common : path and storage
+    timestamp : the instant to read as of; None for the newest state
+
+    Raises
+    ------
+    OptionError
+        When one is unknown, or of no use to a transaction as a whole.
+    """
+    taken = (*_OF_BEGIN, _PIN)
+    pin = {name: value for name, value in given.items() if plain_name(name) == _PIN}
+    rest = {name: value for name, value in given.items() if name not in pin}
+    for name in rest:
+        if plain_name(name) not in map(plain_name, taken):
+            raise (
+                unknown_option(name, list(taken))
+                if not _is_option(name)
+                else OptionError(
+                    f"begin: {name} is of no use to a transaction as a whole.",
+                    todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
+                )
+            )
+    try:
+        read = ReadOptions.parse({**common, **pin, "timestampAsOf": timestamp})
+    except OptionError as exc:
+        raise OptionError(exc.args[0].replace("timestampAsOf", "readTimestamp"), why=exc.why, todo=exc.todo) from exc
+    return WriteOptions.parse({**common, **rest}), read
+
+
+def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of one write of a transaction.
+
+    Parameters
+    ----------
+    begun : options that were given to `begin`, which hold for all writes
+
+    Raises
+    ------
+    OptionError
+        When one is unknown, or says what is the transaction's to say.
+    """
+    allowed = [plain_name(name) for name in _OF_WRITES]
+    for name in given:
+        if plain_name(name) in map(plain_name, _TIMES):
+            raise OptionError(
+                f"{name}: all rows of a transaction get one time when it commits.",
+                todo="Give it to commit(timestamp=...), or write outside of a transaction.",
+            )
+        if plain_name(name) not in allowed:
+            raise (
+                unknown_option(name, list(_OF_WRITES))
+                if not _is_option(name)
+                else OptionError(
+                    f"{name} cannot be given for a write within a transaction.",
+                    todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
+                )
+            )
+    kept = {name: value for name, value in begun.items() if plain_name(name) in allowed}
+    known = {plain_name(name) for name in given}
+    return WriteOptions.parse({**common, **_without(kept, known), **given})
+
+
+def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
+    """Return the options of one read of a transaction; raises `OptionError` for one that names another read point."""
+    for name in given:
+        if plain_name(name) in map(plain_name, _POINTS):
+            raise OptionError(
+                f"{name}: a transaction has one read point.",
+                todo="Give readTimestamp, or pin, to begin, or read the table outside of the transaction.",
+            )
+    operator = {name: value for name, value in begun.items() if plain_name(name) == plain_name("mergeOperator")}
+    options = ReadOptions.parse({**common, **_without(operator, {plain_name(name) for name in given}), **given})
+    if options.shows_intervals:
+        raise OptionError(
+            "readVersions=intervals: what a transaction wrote is valid from its commit on, which is not known yet.",
+            todo="Read the intervals outside of the transaction.",
+        )
+    return options
+
+
+def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if plain_name(name) not in names}
+
+
+def _is_option(name: str) -> bool:
+    """Tell whether a write knows an option of this name."""
+    try:
+        WriteOptions.parse({"path": "", name: None})
+    except OptionError:
+        return False
+    return True
+
+
+def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
+    """Tell whether the rows of a write expire at instants that stay when the commit sets their time.
+
+    Raises
+    ------
+    OptionError
+        When some do, and others go by a TTL, which counts from the time of the commit.
+    """
+    if options.ttl_from == "write":
+        return True
+    if options.expire_at_column is None:
+        return False
+    ttl_ms = options.ttl_ms
+    if ttl_ms == DEFAULT_TTL_MS:
+        ttl_ms = parse_property("defaultTtl", definition.properties.get("defaultTtl"))
+    if ttl_ms is not None:
+        raise OptionError(
+            "expireAtColumn: rows without an instant would expire by a TTL.",
+            why="It counts from the commit of the transaction, which moves them, while instants stay.",
+            todo="Set ttl=none or ttlFrom=write, or write the rows with a TTL apart.",
+        )
+    return True
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def key_values(keys: object, codec: RowCodec) -> list[tuple[Any, ...]]:
+    """Return keys as a tuple of values for each, as many as there are key columns.
+
+    Parameters
+    ----------
+    keys : each a tuple or list of values, or a value where there is one key column
+
+    Raises
+    ------
+    InvalidRequestError
+        When there is something else.
+    """
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+        raise InvalidRequestError(
+            f"keys: {keys!r} is no list of keys.", todo="Give a list, with a tuple of values for each key."
+        )
+    found = [tuple(key) if isinstance(key, tuple | list) else (key,) for key in keys]
+    for key in found:
+        codec.encode_key(key)
+    return found
+
+
+def key_table(keys: Sequence[tuple[Any, ...]], codec: RowCodec) -> pa.Table:
+    """Return keys that `key_values` accepted as a table of the key columns."""
+    fields = codec.key_fields
+    try:
+        columns = [pa.array([key[at] for key in keys], field.type) for at, field in enumerate(fields)]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
+        raise InvalidRequestError(f"keys: {exc}.", todo="Give values of the types of the key columns.") from exc
+    return pa.table(columns, [field.name for field in fields])
+
+
+def one_of(condition: object, keys: object, call: str) -> tuple[str | None, object]:
+    """Return the condition or the keys that a call was given, of which it takes one; text is a condition."""
+    if isinstance(keys, str) and condition is None:
+        return keys, None
+    if not isinstance(condition, str | None):
+        condition, keys = (None, condition) if keys is None else (condition, keys)
+    if (condition is None) == (keys is None):
+        raise OptionError(f"{call}: give a condition or keys, and not both.", todo="Give one of them.")
+    return (condition, None) if isinstance(condition, str) else (None, keys)
