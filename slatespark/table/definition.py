@@ -95,7 +95,7 @@ class TableDefinition:
 
     @property
     def periodic_compaction_ms(self) -> int | None:
-        """How old a file gets before `compact --due` rewrites it for the rows that have expired; None if it never does."""
+        """How old a file that may hold expired rows gets before it is due for a compaction; None if it never is."""
         return parse_duration_or_none(self.properties.get("periodicCompactionInterval"), "periodicCompactionInterval")
 
     @property

@@ -1,0 +1,62 @@
+"""Compaction by Spark: each task merges a range of keys and uploads what stays; the driver plans and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.worker import settle_modules
+from slatespark.table.clock import SystemClock
+from slatespark.table.maintenance.compaction_merge import MergedRange, merge_range
+from slatespark.table.maintenance.compaction_plan import RangeTask
+from slatespark.table.stores import open_stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RESULT = "merged BINARY"
+
+
+class SparkRunner:
+    """Merges ranges as the tasks of one Spark job.
+
+    Filters travel with the tasks: what is defined in a notebook or script by value, what is imported from a module by
+    its name, so that executors need that module.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
+        """Return what became of each range, in the order of the tasks."""
+        if not tasks:
+            return []
+        packed = [cloudpickle.dumps(task) for task in tasks]
+
+        def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                results = [run_packed(packed[number]) for number in batch.column(0).to_pylist()]
+                yield pa.RecordBatch.from_pydict({"merged": pa.array(results, pa.binary())})
+
+        # One number a partition: ranges of numbers are cut evenly, and nothing is shuffled.
+        numbers = self._spark.range(0, len(tasks), 1, len(tasks))
+        with own_errors():
+            rows = numbers.mapInArrow(merge, _RESULT).collect()  # in the order of partitions
+        return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+
+def run_packed(packed: bytes) -> bytes:
+    """Merge one range in a worker."""
+    with spark_errors():
+        task: RangeTask = cloudpickle.loads(packed)
+        options = task.options
+        stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+        merged = merge_range(
+            stores, SystemClock(), task.layers, task.rules, options, task.planned_ms, filters=task.filters
+        )
+        settle_modules()
+        return bytes(cloudpickle.dumps(merged))
