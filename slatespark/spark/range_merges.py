@@ -35,7 +35,7 @@ class SparkRunner:
         """Return what became of each range, in the order of the tasks."""
         if not tasks:
             return []
-        packed = [cloudpickle.dumps(task) for task in tasks]
+        packed = [_packed(task) for task in tasks]
 
         def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -59,4 +59,8 @@ def run_packed(packed: bytes) -> bytes:
             stores, SystemClock(), task.layers, task.rules, options, task.planned_ms, filters=task.filters
         )
         settle_modules()
-        return bytes(cloudpickle.dumps(merged))
+        return _packed(merged)
+
+
+def _packed(value: object) -> bytes:
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]  # pyspark's own copy has no types
