@@ -235,16 +235,16 @@ def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
     return None
 
 
-def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int) -> CompactionPlan | None:
+def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:
     """Return the plan that merges the longest series of small runs that follow each other; None if it is too short.
 
     Parameters
     ----------
     below_bytes : how large a small run may be
-    at_least : how many it takes
+    at_least, at_most : how many it takes, and how many of them are merged, the oldest ones
     """
     series = max(_series(trees.layers, below_bytes), key=len, default=[])
-    return plan_merge(trees, SMALL, series) if len(series) >= at_least else None
+    return plan_merge(trees, SMALL, series[-at_most:]) if len(series) >= at_least else None
 
 
 def _series(layers: Iterable[SourceLayer], below_bytes: int) -> Iterable[list[SourceLayer]]:
