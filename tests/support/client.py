@@ -260,6 +260,11 @@ class Client:
                     batch.merge_with_options(key, operand, uniffi.MergeOptions(ttl=_ttl(ttl)))
         return self._written(self._db.write(batch))
 
+    def take_snapshot(self) -> object:
+        """A snapshot: flushes and compactions keep what it sees until nothing refers to it any more."""
+        snapshot: object = self._loop.wait(self._db.snapshot())
+        return snapshot
+
     def flush_wal(self) -> None:
         """Make everything written durable in the WAL."""
         self._flush(uniffi.FlushType.WAL)

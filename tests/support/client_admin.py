@@ -31,16 +31,25 @@ def compact_full(client: Client) -> int | None:
     Requires: `client` was opened with a compactor, and is not segmented.
     """
     client.flush_memtable()
+    return _compact(client, _full_compaction)
+
+
+def compact_l0(client: Client) -> int | None:
+    """Merge all of L0 into a run above all others, which stay as they are; return its id, None when L0 was empty."""
+    return _compact(client, _l0_compaction)
+
+
+def _compact(client: Client, plan: Callable[[Location], Any]) -> int | None:
     deadline = time.monotonic() + COMPACTION_TIMEOUT_S
     while time.monotonic() < deadline:
-        spec = _full_compaction(client.location)
+        spec = plan(client.location)
         if spec is None:
             return None
         submitted = _submit(client.location, spec)
         if _outcome(client.location, submitted.id, deadline) == uniffi.CompactionStatus.COMPLETED:
             return int(spec.destination)
         # It lost against a job of the scheduler: plan again.
-    raise TimeoutError(f"No full compaction of {client.location} came to its end.")
+    raise TimeoutError(f"No compaction of {client.location} came to its end.")
 
 
 def create_checkpoint(
@@ -113,6 +122,14 @@ def _full_compaction(location: Location) -> Any:
     sources = [uniffi.SourceId.SST_VIEW(view.id) for view in manifest.l0]  # newest first, as the manifest has them
     sources += [uniffi.SourceId.SORTED_RUN(run) for run in runs]
     return uniffi.CompactionSpec.TIERED(b"", sources, runs[-1] if runs else 0)
+
+
+def _l0_compaction(location: Location) -> Any:
+    manifest = read_manifest(location)
+    if not manifest.l0:
+        return None
+    sources = [uniffi.SourceId.SST_VIEW(view.id) for view in manifest.l0]
+    return uniffi.CompactionSpec.TIERED(b"", sources, max((run.id for run in manifest.compacted), default=-1) + 1)
 
 
 def _submit(location: Location, spec: Any) -> Any:
