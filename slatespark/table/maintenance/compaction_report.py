@@ -18,9 +18,9 @@ class CompactionJob:
     keys : what was merged, ascending
     destination : number of the run that has the outputs
     is_lowest : nothing older lies below, so tombstones went
-    files_in, stored_bytes_in : what was read, files as a whole
+    files_in, bytes_in : files with sources, and stored bytes that were read; of a plan, the files as a whole
     version : that the commit published; None for a plan that was not run, as all below
-    files_out, stored_bytes_out : what took its place
+    files_out, bytes_out : what took its place
     rows_in, rows_out : versions read and left
     expired : versions that had expired or were past retention
     dropped : versions that are in no file any more
@@ -34,10 +34,10 @@ class CompactionJob:
     destination: int
     is_lowest: bool
     files_in: int
-    stored_bytes_in: int
+    bytes_in: int
     version: int | None = None
     files_out: int | None = None
-    stored_bytes_out: int | None = None
+    bytes_out: int | None = None
     rows_in: int | None = None
     rows_out: int | None = None
     expired: int | None = None

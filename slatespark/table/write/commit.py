@@ -22,7 +22,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import lower_bound
-from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
 from slatespark.storage import run_together
@@ -62,7 +62,7 @@ from slatespark.table.write.publication import Change, next_manifest, without_l0
 from slatespark.table.write.rebase import rebase_outputs
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, removed_ranges, replaced_ranges
+from slatespark.table.write.tree_edit import KEEP_TREES, TreeEdit, bars_operands, removed_ranges, replaced_ranges
 from slatespark.table.write.version_retention import (
     READERS_LIFETIME_MS,
     UNDO_LIFETIME_MS,
@@ -470,6 +470,12 @@ class _Commit:
         if self.reads is not None:  # the trees are those that were looked through right before the claim
             self.reads.check_rows(rows, self._files)
         self._check_order_in_rows(rows)
+        if bars_operands(self.edit) and (rows.flags & MERGE).any():
+            raise CommitConflictError(
+                f"{self.stores.url}: merge operands came while rows past retention were being taken away.",
+                why="They may make them young again.",
+                todo="Run it again.",
+            )
         reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
         if not self.edit.keeps_wal:
             return (), reached_seq, tick_ms

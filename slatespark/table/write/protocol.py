@@ -223,7 +223,7 @@ def refuse_foreign_client(
     # Under epochs that a job of ours claimed, only that job writes; and only jobs of ours create tables with rows.
     unclaimed = baseline.manifest_id > 0 and _epochs(latest) == _epochs(baseline)
     moved = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
-    flushed = moved and not _are_epochs_ours(stores, latest_id, _epochs(latest))
+    flushed = moved and not are_epochs_ours(stores, latest_id, latest)
     first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
     if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
@@ -236,7 +236,7 @@ def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
     """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
     compactions = fetch_compactions(stores)[1]
     for job in compactions.active_jobs():
-        if _has_fresh_heartbeat(job, now_ms) and not is_own_job(stores, job):
+        if has_fresh_heartbeat(job, now_ms) and not is_own_job(stores, job):
             raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
 
 
@@ -266,9 +266,9 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
     return None
 
 
-def _are_epochs_ours(stores: TableStores, latest_id: int, epochs: tuple[int, int]) -> bool:
+def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bool:
     """Tell whether the version that raised the epochs to their present values is a claim of ours."""
-    log = manifest_log(stores)
+    log, epochs = manifest_log(stores), _epochs(latest)
     for number in range(latest_id, 0, -1):
         try:
             data = bytes(log.get(number))
@@ -285,7 +285,7 @@ def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
     return state.writer_epoch, state.compactor_epoch
 
 
-def _has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
+def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
     """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
@@ -326,7 +326,7 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
         return False
     if job.worker.last_heartbeat_ms == HELD_MS:  # it shields its runs, so it has to be told by its lease
         return has_lease(stores.main, write_id, now_ms)
-    return _has_fresh_heartbeat(job, now_ms)
+    return has_fresh_heartbeat(job, now_ms)
 
 
 def clear_active_jobs(

@@ -180,13 +180,25 @@ def _ranges_to_delete(
         raise OptionError(
             "timestamp: only a history table notes when rows were deleted.", todo="Leave the timestamp out."
         )
-    if where is not None:
-        if options.given_keys:
-            raise OptionError(f"where and {next(iter(options.given_keys))} are both given.", todo="Give one of them.")
-        return exact_ranges(where, codec, name="where")
-    if not options.given_keys:
+    keys = named_ranges(where, options, codec)
+    if keys is None:
         raise OptionError("deleteRange: no range is given.", todo="Give a condition on leading key columns.")
-    return (_given_range(options, codec),)
+    return keys
+
+
+def named_ranges(where: str | None, options: WriteOptions, codec: RowCodec) -> tuple[KeyRange, ...] | None:
+    """Return the ranges that a condition, or options with key bytes, name exactly; None if neither is given.
+
+    Raises
+    ------
+    OptionError
+        When both are given, or what is given is not exactly a set of ranges.
+    """
+    if where is None:
+        return (_given_range(options, codec),) if options.given_keys else None
+    if options.given_keys:
+        raise OptionError(f"where and {next(iter(options.given_keys))} are both given.", todo="Give one of them.")
+    return exact_ranges(where, codec, name="where")
 
 
 def cut_views(clock: Clock, keys: Sequence[KeyRange]) -> CutViews:

@@ -170,7 +170,9 @@ class MergeRuns:
     outputs : the files in key order; their rows keep the sequence numbers they have
     seed : random number that makes the ids of views that are cut
     is_lowest : nothing below the sources held any of the keys, and it has to be so still
-    known_above : files that may hold some of the keys above the sources; None for any
+    known_above : files that may hold some of the keys above the sources; with them given, no operand for the keys may
+        come out of the WAL either. None for any
+    takes_rows : rows that reads showed may be missing from the files, since filters took them
     """
 
     sources: tuple[tuple[SstView, ...], ...]
@@ -179,6 +181,7 @@ class MergeRuns:
     seed: int
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
+    takes_rows: bool = False
     keeps_wal: bool = True
 
     @property
@@ -291,7 +294,14 @@ def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
 
     Files that are merged or rewritten hold what reads show of the ones before.
     """
+    if isinstance(edit, MergeRuns):
+        return edit.keys if edit.takes_rows else ()
     return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))
+
+
+def bars_operands(edit: TreeEdit) -> bool:
+    """Tell whether a merge operand that came meanwhile would have kept rows alive that an edit takes away."""
+    return isinstance(edit, MergeRuns) and edit.known_above is not None
 
 
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:
