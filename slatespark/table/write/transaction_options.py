@@ -133,7 +133,7 @@ def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 def _is_option(name: str) -> bool:
     """Tell whether a write knows an option of this name."""
     try:
-        WriteOptions.parse({"path": "", name: None})
+        WriteOptions.parse({"path": ".", name: None})
     except OptionError:
         return False
     return True
