@@ -169,7 +169,7 @@ class HistoryFloorFilter:
         created_ms = _column_ms(versions, "_create_ts")
         later = (created_ms != _ABSENT) & (created_ms > self.floor_ms)
         hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
-        return _actions(np.where(hidden, DROP, KEEP))
+        return _actions(np.where(hidden & ~later, DROP, KEEP))
 
 
 BUILT_IN: Final = (ExpireFilter, RetentionFilter, HistoryFloorFilter)
