@@ -17,6 +17,7 @@ from slatespark import SlateStore, SstWriter
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.write.transaction import Transaction
 from tests.faults.jobs import store_on, table_of
 from tests.support.client import Client, Delete, Location, Merge, Put, read_rows
 from tests.support.fake_clock import FakeClock
@@ -206,6 +207,68 @@ def ingest(name: str, **rows: str) -> Action:
     return Action(name, act, lambda rows: {**rows, **changes})
 
 
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def transaction(name: str, work: Callable[[Transaction], object], model: Callable[[Rows], Rows]) -> Action:
+    def act(table: SlateStore, **options: Any) -> None:
+        with table.begin(**options) as txn:
+            work(txn)
+
+    return Action(name, act, model, is_blind=False)
+
+
+def count_up(name: str, key: bytes, mark: bytes) -> Action:
+    """Read a row and write it with a mark appended: a lost update loses a mark."""
+
+    def work(txn: Transaction) -> None:
+        (row,) = txn.getForUpdate([key]).read_all().to_pylist() or [{"value": b""}]
+        txn.write(table_of([(key, row["value"] + mark)]))
+        assert txn.get(key) == {"key": key, "value": row["value"] + mark}
+
+    return transaction(name, work, lambda rows: {**rows, key: rows.get(key, b"") + mark})
+
+
+def insert_new(name: str, key: bytes, value: bytes) -> Action:
+    """Write a row if there is none of its key."""
+
+    def work(txn: Transaction) -> None:
+        if not txn.getForUpdate([key]).read_all().num_rows:
+            txn.write(table_of([(key, value)]))
+
+    return transaction(name, work, lambda rows: rows if key in rows else {**rows, key: value})
+
+
+def gather(name: str, start: bytes, end: bytes, target: bytes) -> Action:
+    """Write all values of a range, one after the other, into a row outside of it: two of them make a write skew."""
+    condition = f"key >= X'{start.hex()}' AND key < X'{end.hex()}'"
+
+    def work(txn: Transaction) -> None:
+        values = txn.getForUpdate(where=condition).read_all()["value"].to_pylist()
+        txn.write(table_of([(target, b"".join(values))]))
+
+    def model(rows: Rows) -> Rows:
+        found = _between(start, end, rows)
+        return {**rows, target: b"".join(found[key] for key in sorted(found))}
+
+    return transaction(name, work, model)
+
+
+def delete_some(name: str, start: bytes, end: bytes, value: bytes) -> Action:
+    """Delete by a condition on a range of keys and on the value, after a write of the same transaction."""
+    condition = f"key >= X'{start.hex()}' AND key < X'{end.hex()}' AND value = X'{value.hex()}'"
+
+    def work(txn: Transaction) -> None:
+        txn.write(table_of([(start, value)]))
+        txn.delete(condition)
+
+    def model(rows: Rows) -> Rows:
+        gone = {key: found for key, found in _between(start, end, rows).items() if found == value}
+        return _without(_without(rows, gone), {start: value})
+
+    return transaction(name, work, model)
+
+
 ACTIONS: Final = {
     action.name: action
     for action in (
@@ -232,6 +295,13 @@ ACTIONS: Final = {
             lambda _: EARLY_ROWS,
             is_blind=False,
         ),
+        count_up("transaction that counts", b"k05", b"t"),
+        count_up("transaction that counts, too", b"k05", b"u"),
+        insert_new("transaction that inserts", b"n2", b"t"),
+        insert_new("transaction that inserts, too", b"n2", b"u"),
+        gather("transaction over a range", b"k03", b"k06", b"k07"),
+        gather("transaction over the other range", b"k06", b"k09", b"k04"),
+        delete_some("transaction that deletes", b"k04", b"k08", b"b"),
         Action("reap", lambda table, **options: table.reap(maxBatchRows=1, **options)),
         Action("checkpoint", lambda table: table.createCheckpoint(lifetime="1d")),
         Action("set properties", lambda table: table.setProperties(versionRetention="1d")),
