@@ -93,7 +93,7 @@ class SlateMergeBuilder:
             be inserted under the key of a row that stays. Nothing was changed.
         SchemaError
             When a clause names a column that the table does not have, or the source lacks one.
-        CommitConflictError
+        TransactionConflictError
             When anything was committed to the table after the merge read it.
         """
         if not self._clauses:

@@ -42,6 +42,7 @@ from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.idempotence import is_committed
 from slatespark.table_properties import parse_properties, split_creation
+from slatespark.table.write.read_set import ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,12 +57,12 @@ class Change:
     Attributes
     ----------
     rows : all rows, with all columns, under the table's alias if it has one
-    last_seq : highest sequence number that they may have; a later commit makes the change fail
+    reads : the keys that were looked through; a later commit to one of them makes the change fail
     key_columns : names as in `rows`
     """
 
     rows: DataFrame
-    last_seq: int
+    reads: ReadSet
     key_columns: tuple[str, ...]
 
 
@@ -270,8 +271,9 @@ class SlateTable:
 
         Raises
         ------
-        CommitConflictError
-            When anything was committed to the table after the rows were read.
+        TransactionConflictError
+            When anything was committed, after the rows were read, to the keys that the condition can match. These are a
+            part of the table if it is text of comparisons on leading key columns, joined by `AND`, as in `filter`.
         """
         with own_errors():
             if self._is_committed(writeOptions):
@@ -481,14 +483,20 @@ class SlateTable:
     # --- in between ---------------------------------------------------------------------------------------------------
 
     def _begin_change(self, narrowed: Mapping[str, Any] | None = None) -> Change:
-        """Return what a change depends on; the number is taken first, so that no commit in between goes unseen."""
-        last_seq = resolve_snapshot(self._stores(), self._read_options(), SystemClock()).max_seq
+        """Return what a change depends on; the state is looked at first, so that no commit in between goes unseen.
+
+        Parameters
+        ----------
+        narrowed : read options: `filter`, or none
+        """
+        snapshot = resolve_snapshot(self._stores(), self._read_options(), SystemClock())
+        reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self._codec())
         rows = self._load(narrowed or {})
         keys = tuple(resolve_columns(self._key_columns(), rows.columns))
-        return Change(rows if self.name is None else rows.alias(self.name), last_seq, keys)
+        return Change(rows if self.name is None else rows.alias(self.name), reads, keys)
 
     def _write_change(self, change: Change, rows: DataFrame, **options: Any) -> None:
-        self._save(rows, "append", {**options, "ifLastSeq": change.last_seq})
+        self._save(rows, "append", {**options, "readSet": change.reads.to_text()})
 
     def _is_committed(self, options: Mapping[str, Any]) -> bool:
         """Tell whether a change was committed before under its `txnAppId`: then the table shows it already."""

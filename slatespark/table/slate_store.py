@@ -328,8 +328,8 @@ class SlateStore:
         ------
         OptionError
             When the condition cannot be understood.
-        CommitConflictError
-            When anything was committed since the rows were looked for.
+        TransactionConflictError
+            When anything was committed, since the rows were looked for, to keys that the condition can match.
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         return _version(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
@@ -355,8 +355,10 @@ class SlateStore:
         OptionError
             When the condition is not exactly one of key ranges.
         CommitConflictError
-            When a SlateDB client is at work on the table, or other writers kept winning; on a history table, when
-            anything was committed since the rows were looked for, or one of them has a later version.
+            When a SlateDB client is at work on the table, or other writers kept winning; on a history table, when one
+            of the rows has a later version.
+        TransactionConflictError
+            On a history table, when anything was committed to the range since its rows were looked for.
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**options, "timestamp": timestamp}

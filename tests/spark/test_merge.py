@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import CommitConflictError, InvalidRequestError, SchemaError, SlateStore, SlateTable
+from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.merge import SlateMergeBuilder
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable,
         return change
 
     monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(TransactionConflictError, match="changed after"):
         merge(table, rows_of(spark, ("a", 1, 11, "x"))).whenMatchedUpdateAll().execute()
     assert stored(table) == [*START, ("z", 1, 1, "late")]
 

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import LongType, StringType, StructType
 
 from slatespark import (
-    CommitConflictError,
     InvalidRequestError,
     OptionError,
     SchemaError,
@@ -21,6 +20,7 @@ from slatespark import (
     SlateTable,
     TableExistsError,
     TableNotFoundError,
+    TransactionConflictError,
 )
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.frames import DETAIL, FILES, HISTORY, RUNS
@@ -262,9 +262,11 @@ def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable
         return change
 
     monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(TransactionConflictError, match=f"tenant='{CID[0]}', id={CID[1]} changed"):
         table.delete("id = 1")
     assert stored(table) == [ADA, BOB, CID]
+    table.delete(f"tenant = '{BOB[0]}' AND id = {BOB[1]}")  # what comes in between is of another key
+    assert stored(table) == [ADA, CID]
 
 
 def test_a_condition_is_a_filter_where_both_mean_the_same(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
+from slatespark.table.write.read_set import ReadSet
 from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
 
@@ -154,8 +155,10 @@ def delete_where(
     ------
     OptionError
         When the condition cannot be understood.
+    TransactionConflictError
+        When anything was committed to the keys that were searched after the snapshot that was.
     CommitConflictError
-        When anything was committed after the snapshot that was searched.
+        When a SlateDB client is at work on the table, or other writers kept winning.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
@@ -182,8 +185,10 @@ def delete_history_range(
     ------
     OptionError
         When the condition is not one of key ranges alone.
+    TransactionConflictError
+        When anything was committed to the range after the snapshot that was searched.
     CommitConflictError
-        When anything was committed after the snapshot that was searched, or a row has a later version.
+        When a row has a later version.
     HistoryTrimmedError
         When the rows of that instant are not all known any more.
     """
@@ -226,8 +231,6 @@ def _plan_deletion(
 
 
 def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:
-    last_seq = plan.settings.visibility.max_seq
-    if write.if_last_seq is not None:
-        last_seq = min(last_seq, write.if_last_seq)
-    write = replace(write, if_last_seq=last_seq)
-    return load_batches(stores, clock, plan.schema, run_read(stores, plan), write)
+    """Delete the rows that a read shows, if nothing was committed to the keys it looked through by then."""
+    rows = run_read(stores, plan)
+    return load_batches(stores, clock, plan.schema, rows, write, depends_on=ReadSet.of_plan(plan))

@@ -129,6 +129,8 @@ class ReadCheck:
         self.examined |= {(part.file.id, part.keys) for layer in layers for part in layer.slices}
 
     def _fetch_version_read(self, latest_id: int) -> Manifest:
+        if self.reads.manifest_id == 0:  # there was no table
+            return Manifest()
         if latest_id < self.reads.manifest_id:  # another table stands here by now
             raise self._unknown()
         try:

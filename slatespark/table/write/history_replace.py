@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
@@ -15,6 +15,8 @@ from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.job import WriteJob
+from slatespark.table.write.key_bounds import KeyBounds
+from slatespark.table.write.read_set import ReadSet
 from slatespark.table.write.sort_spill import TaskSorter
 from slatespark.table.write.sst_upload import NewFile, upload_task
 
@@ -22,13 +24,17 @@ TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 
 
 def upload_tombstones(
-    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions
-) -> tuple[tuple[NewFile, ...], WriteOptions]:
+    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds
+) -> tuple[tuple[NewFile, ...], ReadSet]:
     """Upload a tombstone for each row of the interval that is there as of the write's time.
+
+    Parameters
+    ----------
+    bounds : the interval
 
     Returns
     -------
-    Its files in key order, and the options with which to commit them: only if nothing was committed since that read.
+    Its files in key order, and what their commit depends on: that nothing was committed to the interval since.
 
     Raises
     ------
@@ -36,23 +42,17 @@ def upload_tombstones(
         When the rows of that instant are not all known any more.
     """
     if job.creates:  # there are no rows; another creator's, which may come first, would have to be deleted
-        return (), replace(options, if_last_seq=0)
+        return (), ReadSet(0, 0, ranges=bounds.ranges, covers_written=False)
     instant = choose_instant(stores, clock, options)
     if instant.empty is not None:
-        return (), _only_after(instant.empty.max_seq, options)
+        return (), ReadSet.of(instant.empty, ranges=bounds.ranges, covers_written=False)
     plan = _plan_interval(stores, clock, job, options, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
     stamp = job.stamp(TOMBSTONE_TASK, options)
     sorter = TaskSorter(run_read(stores, plan), encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
     files = upload_task(stores, clock, sorter, options, job.planned_ms)
-    return files, _only_after(plan.settings.visibility.max_seq, options)
-
-
-def _only_after(last_seq: int, options: WriteOptions) -> WriteOptions:
-    """Return the options by which a write is committed only if nothing was since a read."""
-    given = options.if_last_seq
-    return replace(options, if_last_seq=last_seq if given is None else min(last_seq, given))
+    return files, ReadSet.of_plan(plan)
 
 
 @dataclass(frozen=True, slots=True)

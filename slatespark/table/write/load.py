@@ -202,11 +202,12 @@ def commit_load(
     if load.encoder.sequence_column is not None or load.encoder.has_times:
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
-    options = load.options
-    if load.keeps_past:
-        tombstones, options = upload_tombstones(stores, clock, load.job, options)
+    if load.keeps_past and load.encoder.bounds is not None:
+        tombstones, interval = upload_tombstones(stores, clock, load.job, load.options, load.encoder.bounds)
         outputs = (tombstones, *outputs)
-    return commit_write(stores, clock, load.job, outputs, options, edit=_edit(clock, load), depends_on=depends_on)
+        depends_on = interval if depends_on is None else depends_on.adding(ranges=interval.ranges)
+    edit = _edit(clock, load)
+    return commit_write(stores, clock, load.job, outputs, load.options, edit=edit, depends_on=depends_on)
 
 
 def _edit(clock: Clock, load: Load) -> TreeEdit:

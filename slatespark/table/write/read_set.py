@@ -6,11 +6,15 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
-from slatespark.ranges import KeyRange, joined_ranges
+from slatespark.ranges import ALL_KEYS, KeyRange, joined_ranges
+from slatespark.table.read.reader import ReadPlan
 from slatespark.table.snapshot import Snapshot
+
+MAX_KEYS: Final = 1000  # of a condition; of more only the ranges count
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class ReadSet:
 
     Attributes
     ----------
-    manifest_id : the version that was read
+    manifest_id : the version that was read; 0 if there was no table
     read_seq : highest sequence number that the read could see, of the WAL too
     keys : ascending, distinct, in none of the ranges
     ranges : ascending, apart from each other, none empty
@@ -47,6 +51,31 @@ class ReadSet:
         """Return what depends on keys and ranges, in any order, as a snapshot shows them."""
         bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, covers_written=covers_written)
         return bare.adding(keys=keys, ranges=ranges)
+
+    @classmethod
+    def of_plan(cls, plan: ReadPlan) -> Self:
+        """Return what depends on all that a read looks through, and on nothing else."""
+        keys = (key for split in plan.splits for key in split.points or ())
+        ranges = (part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,)))
+        return cls(plan.manifest_id, plan.max_seq, covers_written=False).adding(keys=keys, ranges=ranges)
+
+    @classmethod
+    def of_condition(cls, snapshot: Snapshot, condition: str | None, codec: RowCodec) -> Self:
+        """Return what depends on the keys that a condition can match, in a snapshot; on all keys without one.
+
+        Parameters
+        ----------
+        condition : in the grammar of the read option `filter`
+        codec : of the table
+        """
+        if condition is None:
+            return cls.of(snapshot, ranges=(ALL_KEYS,), covers_written=False)
+        from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
+
+        plan = plan_keys(bind_filter(parse_filter(condition), codec.schema), codec)
+        if plan.points is not None and len(plan.points) <= MAX_KEYS:
+            return cls.of(snapshot, keys=plan.points, covers_written=False)
+        return cls.of(snapshot, ranges=plan.ranges, covers_written=False)
 
     def adding(self, *, keys: Iterable[bytes] = (), ranges: Iterable[KeyRange] = ()) -> Self:
         """Return what depends on more keys and ranges, in any order, of the same read."""

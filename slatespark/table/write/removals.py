@@ -67,7 +67,8 @@ def find_removals(
         return
     versions = [_Version(since_id, since), *_fetch_between(stores, since_id, latest_id), _Version(latest_id, latest)]
     for before, version in pairwise(versions):
-        if version.outline.nonce and version.outline.last_l0_seq > before.outline.last_l0_seq:
+        is_ours = bool(version.outline.nonce) and version.number > 1  # the first one takes nothing away
+        if is_ours and version.outline.last_l0_seq > before.outline.last_l0_seq:
             yield from (Removal(version.number, keys) for keys in _removed_by(stores, versions, version))
 
 

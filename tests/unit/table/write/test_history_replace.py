@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
+from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore, TransactionConflictError
 from slatespark.options import WriteOptions
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import commit_load, load_batches, plan_load, run_task
@@ -107,7 +107,7 @@ def test_rows_committed_meanwhile_are_a_conflict(store: SlateStore, monkeypatch:
         return upload_task(*arguments, **named)
 
     monkeypatch.setattr(place, overtaken)
-    with pytest.raises(CommitConflictError, match="depends on what it read"):
+    with pytest.raises(TransactionConflictError, match="tenant='a', id=9 changed after sequence number 1"):
         replace(store, {("a", 1): 2})
     assert state(store)["a", 9] == 9
     replace(store, {("a", 1): 2})
@@ -157,7 +157,7 @@ def test_another_creator_that_was_first_is_a_conflict(clock: FakeClock) -> None:
     assert late is not None
     outputs = [run_task(stores, clock, late, 0, table.to_batches())]
     load_batches(stores, clock, SCHEMA, rows({("a", 2): 2}).to_batches(), WriteOptions.parse(given))
-    with pytest.raises(CommitConflictError, match="depends on what it read"):
+    with pytest.raises(TransactionConflictError, match="tenant='a', id=2 changed"):
         commit_load(stores, clock, late, outputs)
     assert state(SlateStore.open(url, clock=clock)) == {("a", 2): 2}
 
