@@ -144,6 +144,12 @@ def ns_to_ms(ns: int) -> int:
     return ns // 1_000_000
 
 
+def duration_to_text(ms: int) -> str:
+    """Return a duration as `parse_duration_ms` takes it, in the largest unit that holds it whole: `24h`, `90m`."""
+    factors = {"h": 3_600_000, "m": 60_000, "s": 1000}
+    return next((f"{ms // factor}{unit}" for unit, factor in factors.items() if ms and ms % factor == 0), f"{ms}ms")
+
+
 def us_to_ms(us: int) -> int:
     """Return microseconds as ms, rounded down."""
     return us // 1000

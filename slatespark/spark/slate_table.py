@@ -35,6 +35,7 @@ from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.history.resolution import Resolution
 from slatespark.table.history.sequences import SequenceMatch
 from slatespark.table.maintenance.findings import VerifyReport
+from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.read.reader import check_history
 from slatespark.table.slate_store import SlateStore
@@ -452,6 +453,19 @@ class SlateTable:
             When `per` is neither, or an option would leave rows out.
         """
         return expiry_frame(self._spark, self._store.expiry(per, **readOptions))
+
+    def vacuum(
+        self, minAge: str | int | timedelta = "24h", *, dryRun: bool = False, fences: bool = False
+    ) -> VacuumReport:
+        """Delete the objects that nobody needs any more, without a Spark job; return what went, what stayed, and why.
+
+        Parameters
+        ----------
+        minAge : nothing younger goes, and every version stays that was the newest one at some moment since
+        dryRun : only say what would go
+        fences : WAL fences go too; see `SlateStore.vacuum`
+        """
+        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences)
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
-from slatespark.format.paths import boundary_path, decode_boundary, numbered
+from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
 from slatespark.storage.object_store import Buffer, ObjectStore
 
+_RAISE_ATTEMPTS = 20
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
 
 
@@ -47,7 +48,7 @@ class NumberedLog:
         """
         listed = self.store.list(self.folder)
         found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
-        place = bisect_right(found, self._dead_up_to()) if found else 0
+        place = bisect_right(found, self.dead_up_to()) if found else 0
         return found[:place], found[place:]
 
     def latest(self) -> tuple[int, Buffer] | None:
@@ -87,10 +88,37 @@ class NumberedLog:
         The id counts as used up, too, if the collector has moved the boundary past it meanwhile.
         """
         self.store.create(self.path(number), data)
-        if number <= self._dead_up_to():
+        if number <= self.dead_up_to():
             raise FileExistsError(self.path(number))
 
-    def _dead_up_to(self) -> int:
+    def raise_boundary(self, number: int) -> None:
+        """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.
+
+        Raises
+        ------
+        InvalidRequestError
+            When the store cannot change an object on a condition.
+        UnavailableError
+            When others keep moving the boundary.
+        """
+        assert self.boundary is not None  # only logs that somebody collects are asked
+        path, data = boundary_path(self.boundary), encode_boundary(number)
+        for _ in range(_RAISE_ATTEMPTS):
+            reached = self.dead_up_to()
+            if reached >= number:
+                return
+            try:
+                if reached:
+                    self.store.replace(path, data, encode_boundary(reached))
+                else:
+                    self.store.create(path, data)
+            except (FileExistsError, FileNotFoundError):
+                continue
+            return
+        raise UnavailableError(f"{self.store.url}/{path}: others keep moving it.", todo="Retry.")
+
+    def dead_up_to(self) -> int:
+        """Return the highest id that a collector has declared dead; 0 if it has none."""
         if self.boundary is None:
             return 0
         path = boundary_path(self.boundary)

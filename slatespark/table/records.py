@@ -416,6 +416,27 @@ def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
     return now_ms < expires_ms
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The mark of a job: whatever was uploaded since `created_ms` may be its, until it ends at `expires_ms`."""
+
+    write_id: str
+    created_ms: int
+    expires_ms: int
+
+
+def fetch_lease(store: ObjectStore, path: str) -> Lease | None:
+    """Return what a lease says; None if it is gone. Raises `CorruptDataError` for a damaged one."""
+    try:
+        content = _decode(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+    for name, kind in {"write_id": str, "created_ms": int, "expires_ms": int}.items():
+        if type(content.get(name)) is not kind:
+            raise CorruptDataError(f"lease has {name} = {content.get(name)!r}.", path=path)
+    return Lease(content["write_id"], content["created_ms"], content["expires_ms"])
+
+
 def delete_lease(store: ObjectStore, write_id: str) -> None:
     """Take the mark away; one that stays expires."""
     with contextlib.suppress(SlateError):

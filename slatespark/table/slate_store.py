@@ -46,6 +46,8 @@ from slatespark.table.history.trim import trim_history
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
+from slatespark.table.maintenance.gc_report import VacuumReport
+from slatespark.table.maintenance.gc_run import vacuum_table
 from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.maintenance.reap_run import reap_table
 from slatespark.table.maintenance.reaper import ReapLimits
@@ -71,7 +73,12 @@ from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
 from slatespark.table.write.transaction import Transaction, begin_transaction
 from slatespark.table_properties import split_creation
-from slatespark.units import parse_time_ms
+from slatespark.units import parse_duration_ms, parse_time_ms
+
+if TYPE_CHECKING:
+    from slatespark.table.maintenance.compaction_filter import CompactionFilter
+    from slatespark.table.maintenance.compaction_report import CompactionReport
+    from slatespark.table.maintenance.compaction_run import Progress
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
@@ -731,3 +738,30 @@ class SlateStore:
 
 def _version(record: CommitRecord | None, latest_id: int) -> int:
     return latest_id if record is None else record.manifest_id
+    def vacuum(
+        self, minAge: str | int | timedelta = "24h", *, dryRun: bool = False, fences: bool = False
+    ) -> VacuumReport:
+        """Delete the objects that nobody needs any more, and return what went, what stayed, and why.
+
+        What a version, a checkpoint, a clone or a job needs stays. The present is not changed, but versions go that no
+        checkpoint keeps, and checkpoints that have expired.
+
+        Parameters
+        ----------
+        minAge : nothing younger goes, and every version stays that was the newest one at some moment since
+        dryRun : only say what would go
+        fences : WAL fences go too, which keep writers out that were shut out and do not know it yet; only where no
+            client has been asleep for longer than `minAge`
+
+        Raises
+        ------
+        OptionError
+            When `minAge` is no duration.
+        CommitConflictError
+            When others kept changing the manifest.
+        UnavailableError
+            When the store stopped answering; the next vacuum goes on from there.
+        """
+        min_age_ms = parse_duration_ms(minAge, name="minAge")
+        return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
+

@@ -15,6 +15,7 @@ from slatespark.errors import (
     CommitConflictError,
     InvalidRequestError,
     OptionError,
+    SnapshotExpiredError,
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
@@ -117,18 +118,22 @@ def add_checkpoint(
         name=name,
     )
 
+    is_kept = False
+
     def change(new_id: int, manifest: Manifest) -> Manifest:
-        nonlocal point
+        nonlocal point, is_kept
         refuse_unfinished(stores, manifest)
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
             refuse_unkept(stores, manifest_id, new_id - 1, manifest)
+            pinned = {other.manifest_id for other in manifest.checkpoints}
+            is_kept = manifest_id == new_id - 1 or manifest_id in pinned
         return _with_checkpoint(stores, manifest, point)
 
     _publish(stores, clock, change, look=_fetch_whole_state if manifest_id is None else fetch_latest_manifest)
     if manifest_id is not None:
-        _take_back_if_collected(stores, clock, point)
+        _take_back_if_collected(stores, clock, point, is_kept=is_kept)
     return checkpoint_facts(point)
 
 
@@ -180,6 +185,22 @@ def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> Non
         return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != found.id))
 
     _publish(stores, clock, change)
+
+
+def release_checkpoints(
+    stores: TableStores, clock: Clock, is_over: Callable[[Checkpoint], bool]
+) -> tuple[CheckpointFacts, ...]:
+    """Release all checkpoints that are over, by one more manifest if there are any, and return them."""
+    released: tuple[Checkpoint, ...] = ()
+
+    def change(_: int, manifest: Manifest) -> Manifest:
+        nonlocal released
+        released = tuple(point for point in manifest.checkpoints if is_over(point))
+        return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point not in released))
+
+    if any(is_over(point) for point in fetch_latest_manifest(stores)[1].checkpoints):
+        _publish(stores, clock, change)
+    return tuple(checkpoint_facts(point) for point in released)
 
 
 def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
@@ -262,12 +283,24 @@ def _find_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Check
     return found
 
 
-def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint) -> None:
-    """Make sure that a version was not collected just before its checkpoint came: such an entry stops the collector."""
-    if manifest_log(stores).has(point.manifest_id):
+def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint, *, is_kept: bool) -> None:
+    """Make sure that a version was not collected just before its checkpoint came: such an entry stops the collector.
+
+    A collector moves the boundary, looks for checkpoints then, and deletes what none of them keeps. So a version that
+    the boundary has passed by now may be on its way out, unless something kept it before.
+
+    Parameters
+    ----------
+    is_kept : the version was the newest one when its checkpoint came, or had another checkpoint
+    """
+    log = manifest_log(stores)
+    if log.has(point.manifest_id) and (is_kept or point.manifest_id > log.dead_up_to()):
         return
     delete_checkpoint(stores, clock, str(point.id))
     fetch_manifest(stores, point.manifest_id)  # says that it is gone
+    raise SnapshotExpiredError(
+        f"{stores.url}: version {point.manifest_id} is being collected.", todo="Choose a newer version."
+    )
 
 
 def _check_name(name: str) -> None:

@@ -51,6 +51,24 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
     return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
 
 
+def first_proof(stores: TableStores, manifest: Manifest) -> int | None:
+    """Return the version from which on the manifests prove that other clients dropped nothing of a history table.
+
+    Parameters
+    ----------
+    manifest : the newest one
+
+    Returns
+    -------
+    None where that needs no manifests, or where something may have been dropped all the same.
+    """
+    if manifest.last_l0_seq == 0 or _has_lost(stores, manifest):
+        return None
+    record = _find_record(stores, manifest.compactor_epoch)
+    assert record is not None  # without one, something may have been dropped
+    return None if record.compactor_epoch == manifest.compactor_epoch else record.manifest_id
+
+
 def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) -> int | None:
     """Return the smallest create_ts that is stored, if all are later than an instant.
 

@@ -88,11 +88,22 @@ def note_outcome(stores: TableStores, own: TxnRecord | None) -> None:
             publish_txn_record(stores.main, own)
 
 
-def settle_outcomes(stores: TableStores) -> None:
-    """Note all outcomes that the newest manifest names, before somebody releases one of these checkpoints."""
+def settle_outcomes(stores: TableStores) -> frozenset[UUID]:
+    """Note all outcomes that the newest manifest names, and return the ids of these checkpoints.
+
+    From then on somebody may release them.
+    """
+    noted = set()
     for point in fetch_latest_manifest(stores)[1].checkpoints:
         if (outcome := _outcome(point)) is not None:
             publish_txn_record(stores.main, outcome)
+            noted.add(point.id)
+    return frozenset(noted)
+
+
+def is_outcome(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint is there only to say what was committed."""
+    return _outcome(point) is not None
 
 
 def refuse_pair(options: WriteOptions, operation: str) -> None:

@@ -1,0 +1,315 @@
+"""What a collection takes away, what it leaves, and why: listings and versions in, a verdict on every object out. Pure.
+
+Whatever somebody may still need stays: a version that is kept, a job under way, another client. All ages are judged at
+one instant. Source: spec section 8; design 11.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.format.compactions import Compaction, CompactionStatus
+from slatespark.format.paths import COMPACTIONS_EXTENSION, SST_EXTENSION, numbered, sst_id
+from slatespark.format.ulid import Ulid
+from slatespark.storage import ObjectMeta
+from slatespark.units import duration_to_text, ms_to_text
+
+# A client's own collector spares what is younger by default: it may be about to publish it.
+CLIENT_MIN_AGE_MS: Final = 300_000
+UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # a file that is being written takes less
+
+FOREIGN: Final = "no object of a SlateDB database"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of an object.
+
+    Attributes
+    ----------
+    goes : whether nobody needs it
+    reason : why it goes, or stays
+    """
+
+    meta: ObjectMeta
+    goes: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """A version that stays, and what it needs.
+
+    Attributes
+    ----------
+    why : what keeps it
+    ssts : all that it shows, those of other databases too
+    wal_after, wal_last : it counts on the WAL files (wal_after, wal_last]
+    """
+
+    number: int
+    why: str
+    ssts: frozenset[Ulid]
+    wal_after: int
+    wal_last: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLease:
+    """A job that may still publish whatever was uploaded since it began; `created_ms` None is not known."""
+
+    write_id: str
+    created_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Who needs what, at the moment after which nothing old can become needed again.
+
+    Attributes
+    ----------
+    now_ms, min_age_ms : the instant of the collection, and how old an object is at least that goes
+    replay_after : WAL id after which the newest version replays
+    versions : those that stay, ascending
+    unknown : why it is not known what all of them need; None if it is
+    leases : jobs of ours under way
+    jobs : active compactions
+    client_since_ms : time of the oldest file that a client may be about to flush; None if no client can publish
+    takes_fences : whether WAL fences go as other WAL files do
+    """
+
+    now_ms: int
+    min_age_ms: int
+    replay_after: int
+    versions: tuple[KeptVersion, ...]
+    unknown: str | None = None
+    leases: tuple[LiveLease, ...] = ()
+    jobs: tuple[Compaction, ...] = ()
+    client_since_ms: int | None = None
+    takes_fences: bool = False
+
+    def is_young(self, time_ms: int) -> bool:
+        """Tell whether something of that time is younger than what goes."""
+        return self.now_ms - time_ms < self.min_age_ms
+
+    @property
+    def young(self) -> str:
+        """The reason for which young objects stay."""
+        return f"younger than {duration_to_text(self.min_age_ms)}"
+
+
+# --- versions -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVersions:
+    """Versions that stay.
+
+    Attributes
+    ----------
+    kept : why, by number, ascending
+    recent_from : those from it on were the newest one at some moment since the least age ago; so a read that began
+        then goes on
+    """
+
+    kept: Mapping[int, str]
+    recent_from: int
+
+
+def plan_versions(
+    listed: Mapping[int, int],
+    latest_id: int,
+    pins: Mapping[int, str],
+    *,
+    now_ms: int,
+    min_age_ms: int,
+    proof: int | None = None,
+) -> PlannedVersions:
+    """Decide which versions stay.
+
+    Parameters
+    ----------
+    listed : when each manifest was stored, by number
+    pins : what checkpoints say of the versions they keep
+    proof : from it on manifests tell that other clients dropped nothing of a history table; None if they need not
+    """
+    numbers = sorted(listed)
+    young = [number for number in numbers if now_ms - listed[number] < min_age_ms]
+    # The one before the first young one was replaced by that.
+    recent_from = numbers[max(0, bisect_left(numbers, young[0]) - 1)] if young else latest_id
+    kept: dict[int, str] = {}
+    for number in numbers:
+        if number >= latest_id:
+            kept[number] = "the newest version"
+        elif number in pins:
+            kept[number] = pins[number]
+        elif number >= recent_from:
+            kept[number] = f"the newest version within the last {duration_to_text(min_age_ms)}"
+        elif proof is not None and number >= proof:
+            kept[number] = "it proves that no other client dropped anything of the table's history"
+    return PlannedVersions(kept, min(recent_from, latest_id))
+
+
+# --- SSTs -----------------------------------------------------------------------------------------------------------
+
+
+def judge_ssts(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on each object in `compacted/`."""
+    needed = {ulid: version for version in needs.versions for ulid in version.ssts}  # the newest one counts
+    named = {ulid: job for job in needs.jobs for ulid in outputs_of(job)}
+    for meta in listed:
+        ulid = sst_id(meta.path)
+        if ulid is None:
+            yield Verdict(meta, goes=False, reason=FOREIGN)
+        elif ulid in needed:
+            yield Verdict(meta, goes=False, reason=f"version {needed[ulid].number} needs it: {needed[ulid].why}")
+        elif ulid in named:
+            yield Verdict(meta, goes=False, reason=f"compaction {named[ulid].id} has it among its results")
+        else:
+            reason = _reason_to_spare(max(ulid.timestamp_ms, meta.modified_ms), ulid, needs)
+            yield Verdict(meta, goes=reason is None, reason=reason or "no version that is kept needs it")
+
+
+def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> str | None:
+    """Return why an SST stays that nobody names; None if nothing speaks for it."""
+    if needs.unknown is not None:
+        return needs.unknown
+    for lease in needs.leases:
+        if lease.created_ms is None or made_ms >= lease.created_ms:
+            return f"job {lease.write_id} is under way and may publish it"
+    for job in needs.jobs:
+        if job.status is CompactionStatus.RUNNING and made_ms >= job.id.timestamp_ms:
+            return f"compaction {job.id} is under way and may publish it"
+    may_be_flushed = needs.client_since_ms is not None and ulid.timestamp_ms >= needs.client_since_ms
+    if may_be_flushed and needs.now_ms - made_ms < CLIENT_MIN_AGE_MS:
+        return "a SlateDB client may be about to publish it"
+    return needs.young if needs.is_young(made_ms) else None
+
+
+def outputs_of(job: Compaction) -> Iterator[Ulid]:
+    """Yield the files that a compaction has noted as done."""
+    yield from (handle.id for handle in job.output_ssts)
+    if job.context is not None:
+        yield from (handle.id for part in job.context.subcompactions for handle in part.output_ssts)
+
+
+# --- the WAL --------------------------------------------------------------------------------------------------------
+
+
+def judge_wal(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on each object in `wal/`."""
+    for meta in listed:
+        number = numbered(meta.path, SST_EXTENSION)
+        reason = FOREIGN if number is None else _reason_to_keep_wal(number, meta, needs)
+        yield Verdict(meta, goes=reason is None, reason=reason or "its rows are in SSTs of every version that is kept")
+
+
+def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> str | None:
+    if number > needs.replay_after:
+        return "its rows may be in no SST yet"
+    if number == needs.replay_after:
+        return "replay goes on behind it"
+    for version in reversed(needs.versions):
+        if version.wal_after < number <= version.wal_last:
+            return f"version {version.number} needs it: {version.why}"
+    if needs.unknown is not None:
+        return needs.unknown
+    if needs.is_young(meta.modified_ms):
+        return needs.young
+    if meta.size == 0 and not needs.takes_fences:
+        return "a fence: it stops a writer that was shut out here"
+    return None
+
+
+# --- what is numbered, and what is ours -----------------------------------------------------------------------------
+
+
+def judge_manifests(
+    listed: Mapping[int, ObjectMeta], going: Iterable[int], why: Callable[[int], str]
+) -> Iterator[Verdict]:
+    """Yield a verdict on each manifest.
+
+    Parameters
+    ----------
+    going : those that the boundary declares dead
+    why : why another one stays
+    """
+    dead = set(going)
+    for number, meta in listed.items():
+        if number in dead:
+            yield Verdict(meta, goes=True, reason="no checkpoint keeps it, and newer versions replaced it")
+        else:
+            yield Verdict(meta, goes=False, reason=why(number))
+
+
+def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdict]:
+    """Return a verdict on each object in `compactions/`."""
+    numbers = [number for meta in listed if (number := numbered(meta.path, COMPACTIONS_EXTENSION)) is not None]
+    newest = max(numbers, default=0)
+    verdicts = []
+    for meta in listed:
+        number = numbered(meta.path, COMPACTIONS_EXTENSION)
+        if number is None:
+            reason: str | None = FOREIGN
+        elif number == newest:
+            reason = "the newest state of the compactor"
+        else:
+            reason = needs.young if needs.is_young(meta.modified_ms) else None
+        verdicts.append(Verdict(meta, goes=reason is None, reason=reason or "a newer state replaced it"))
+    return verdicts
+
+
+def judge_unfinished(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on what killed writers left of objects."""
+    for meta in listed:
+        goes = needs.now_ms - meta.modified_ms >= max(needs.min_age_ms, UNFINISHED_MIN_AGE_MS)
+        yield Verdict(meta, goes=goes, reason="its writer is gone" if goes else "it may be still being written")
+
+
+def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[int], needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on each claim: it tells whose a manifest is, and goes with that.
+
+    Parameters
+    ----------
+    listed : number of the manifest and object, by path
+    kept : numbers of the manifests that stay
+    """
+    there = set(kept)
+    newest = max(there)
+    for number, meta in listed.values():
+        if number in there or number > newest:
+            yield Verdict(meta, goes=False, reason=f"it tells whose manifest {number} is")
+        elif needs.is_young(meta.modified_ms):
+            yield Verdict(meta, goes=False, reason=needs.young)
+        else:
+            yield Verdict(meta, goes=True, reason=f"manifest {number} is gone")
+
+
+def judge_commits(
+    listed: Mapping[int, ObjectMeta], batched: Iterable[int], kept: Iterable[int], needs: Needs
+) -> Iterator[Verdict]:
+    """Yield a verdict on each single commit record: it goes when a batch holds the same, so that no history is lost.
+
+    Parameters
+    ----------
+    listed : by number of the version
+    batched : numbers of the records that sound batches hold
+    kept : numbers of the manifests that stay
+    """
+    repeated, there = set(batched), set(kept)
+    for number, meta in listed.items():
+        if number not in repeated:
+            reason: str | None = "it tells what the commit did"
+        elif number in there:
+            reason = f"version {number} is there"
+        else:
+            reason = needs.young if needs.is_young(meta.modified_ms) else None
+        yield Verdict(meta, goes=reason is None, reason=reason or "a batch of records holds it too")
+
+
+def pin_text(name: str, expires_ms: int | None) -> str:
+    """Return what is said of a version that a checkpoint keeps."""
+    return f"checkpoint {name} keeps it, {'for ever' if expires_ms is None else f'until {ms_to_text(expires_ms)}'}"

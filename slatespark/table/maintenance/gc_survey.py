@@ -1,0 +1,208 @@
+"""What a collection finds: the objects of a table, and the jobs that may still publish some of them.
+
+The order of looks makes it sound. SSTs are listed first. Whoever uploaded one before that had left a mark by then: a
+lease, or an entry in `.compactions`. So it is found when these are read afterwards, or its job has ended, and then what
+it published is in the manifests, which are read last. What is uploaded later is not in the listing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, numbered
+from slatespark.storage import ObjectMeta, run_together
+from slatespark.table.definition import DEFINITION_DIR
+from slatespark.table.maintenance.gc_plan import LiveLease, Needs, Verdict
+from slatespark.table.records import (
+    BATCHES_DIR,
+    CLAIMS_DIR,
+    COMMITS_DIR,
+    LEASE_LIFETIME_MS,
+    LEASES_DIR,
+    fetch_commit_object,
+    fetch_lease,
+    worker_path,
+)
+from slatespark.table.stores import TableStores
+from slatespark.table.write.history_hold import HOLDER
+from slatespark.table.write.protocol import (
+    HEARTBEAT_FRESH_MS,
+    compactions_log,
+    fetch_compactions,
+    is_own_job,
+    runs_here,
+)
+
+_JSON: Final = "json"
+_WRITE_ID_CHARS: Final = 16
+_ATTEMPTS: Final = 4
+
+FOLDERS: Final = (  # in which a writer that was killed may leave a file under another name
+    *("", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, "gc/", DEFINITION_DIR),
+    *(LEASES_DIR, CLAIMS_DIR, COMMITS_DIR, BATCHES_DIR),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The leases of a table, and what becomes of each.
+
+    Attributes
+    ----------
+    live : of jobs that may still publish
+    verdicts : on the objects, marks of tasks included
+    """
+
+    live: tuple[LiveLease, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+def survey_leases(stores: TableStores, now_ms: int) -> Marks:
+    """Return which jobs are under way. A lease that cannot be read counts as long as one lasts from when it was put."""
+    listed = stores.main.list(LEASES_DIR)
+    own = [meta for meta in listed if meta.path.endswith(f".{_JSON}")]
+    fetches = [partial(_judge_lease, stores, meta, now_ms) for meta in own]
+    found = [item for item in run_together(fetches, is_remote=stores.main.is_remote) if item is not None]
+    live = tuple(lease for lease, _ in found if lease is not None)
+    ids = {lease.write_id for lease in live}
+    marks = [_judge_mark(meta, ids) for meta in listed if meta not in own]
+    return Marks(live, (*marks, *(verdict for _, verdict in found)))
+
+
+def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[LiveLease | None, Verdict] | None:
+    created_ms: int | None = None
+    name = meta.path.removeprefix(LEASES_DIR).removesuffix(f".{_JSON}")
+    try:
+        lease = fetch_lease(stores.main, meta.path)
+        if lease is None:
+            return None
+        expires_ms, created_ms = lease.expires_ms, lease.created_ms
+    except CorruptDataError:
+        expires_ms = meta.modified_ms + LEASE_LIFETIME_MS
+    if now_ms < expires_ms:
+        return LiveLease(name, created_ms), Verdict(meta, goes=False, reason="its job is under way")
+    return None, Verdict(meta, goes=True, reason="its job took too long, or was killed")
+
+
+def _judge_mark(meta: ObjectMeta, live: set[str]) -> Verdict:
+    name = meta.path.removeprefix(LEASES_DIR)
+    if name[_WRITE_ID_CHARS : _WRITE_ID_CHARS + 1] != "-":
+        return Verdict(meta, goes=False, reason="no mark of a job")
+    if name[:_WRITE_ID_CHARS] in live:
+        return Verdict(meta, goes=False, reason="its job is under way")
+    return Verdict(meta, goes=True, reason="the job that it was put for has ended")
+
+
+# --- compactions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Compactions: those that may still come to something, and those that do not any more."""
+
+    active: tuple[Compaction, ...]
+    dead: tuple[Compaction, ...]
+
+
+def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, Jobs]:
+    """Return the active compactions, with the number of the file that lists them; without holds, which have no results.
+
+    One of ours is dead when nobody works on it, another client's when its worker was not heard of for `min_age_ms`. Its
+    results stay while they wait for their commit, and so does what nobody has begun yet.
+    """
+    number, compactions = fetch_compactions(stores)
+    jobs = [job for job in compactions.active_jobs() if job.worker is None or job.worker.worker_id != HOLDER]
+    dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
+    return number, Jobs(tuple(job for job in jobs if job not in dead), dead)
+
+
+def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int) -> bool:
+    if job.worker is None or job.status is not CompactionStatus.RUNNING:
+        return False
+    if is_own_job(stores, job):
+        return not runs_here(stores, job, now_ms)
+    return now_ms - job.worker.last_heartbeat_ms >= max(HEARTBEAT_FRESH_MS, min_age_ms)
+
+
+def drop_dead_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> Jobs:
+    """Take dead compactions off the list, and return what was found; those that could not be taken off are active.
+
+    A worker that comes back finds its job gone and stops. A coordinator commits what is listed as finished alone, and
+    of that nothing is taken off; so nobody has to be fenced.
+    """
+    for _ in range(_ATTEMPTS):
+        number, jobs = survey_jobs(stores, now_ms, min_age_ms)
+        if not jobs.dead:
+            return jobs
+        listed = fetch_compactions(stores)
+        if listed[0] != number:
+            continue
+        left = tuple(job for job in listed[1].jobs if job not in jobs.dead)
+        with contextlib.suppress(FileExistsError):
+            compactions_log(stores).create(number + 1, encode_compactions(replace(listed[1], jobs=left)))
+            return jobs
+    return Jobs((*jobs.active, *jobs.dead), ())
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
+    """Return the claims by path, with the number of the manifest that each announces."""
+    found = {}
+    for meta in stores.main.list(CLAIMS_DIR):
+        number = numbered(f"{meta.path.removeprefix(CLAIMS_DIR).partition('-')[0]}.{_JSON}", _JSON)
+        if number is not None and meta.path.endswith(f".{_JSON}"):
+            found[meta.path] = number, meta
+    return found
+
+
+def judge_workers(stores: TableStores, jobs: Jobs, marks: Marks, needs: Needs) -> list[Verdict]:
+    """Return a verdict on each record that tells the worker of a compaction to be ours."""
+    listed = {job.worker.worker_id for job in jobs.active if job.worker is not None}
+    known = {worker_path(worker_id) for worker_id in listed}
+    verdicts = []
+    for meta in stores.main.list(CLAIMS_DIR):
+        if not meta.path.startswith(worker_path("").removesuffix(f".{_JSON}")):
+            continue
+        if meta.path in known or any(lease.write_id in meta.path for lease in marks.live):
+            verdicts.append(Verdict(meta, goes=False, reason="its compaction is under way"))
+        elif needs.is_young(meta.modified_ms):
+            verdicts.append(Verdict(meta, goes=False, reason=needs.young))
+        else:
+            verdicts.append(Verdict(meta, goes=True, reason="its compaction is not listed any more"))
+    return verdicts
+
+
+def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
+    """Return the single commit records by version."""
+    return _by_number(stores, COMMITS_DIR)
+
+
+def batched_numbers(stores: TableStores, wanted: Callable[[], Mapping[int, ObjectMeta]]) -> set[int]:
+    """Return which of some commit records are in sound batches too; reads the batches that may hold them."""
+    batches, numbers = _by_number(stores, BATCHES_DIR), sorted(wanted())
+    found: set[int] = set()
+    for high in sorted(batches):
+        if any(number <= high and number not in found for number in numbers):
+            found |= {record.manifest_id for record in fetch_commit_object(stores.main, batches[high])}
+    return found
+
+
+def _by_number(stores: TableStores, folder: str) -> dict[int, ObjectMeta]:
+    found = ((numbered(meta.path, _JSON), meta) for meta in stores.main.list(folder))
+    return {number: meta for number, meta in found if number is not None}
+
+
+def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
+    """Return what killed writers left of objects, each with the root that it lies in."""
+    found = [("", meta) for folder in FOLDERS for meta in stores.main.list_unfinished(folder)]
+    if stores.wal_is_apart:
+        found += [("wal", meta) for meta in stores.wal.list_unfinished(WAL_DIR)]
+    return found
