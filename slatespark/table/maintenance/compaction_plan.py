@@ -6,13 +6,16 @@ above all runs where only L0 views are merged. Source: spec section 6.2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
+from slatespark.errors import OptionError
 from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
+from slatespark.option_values import parse_count
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.maintenance.compaction_merge import MergeRules
@@ -25,6 +28,8 @@ INTERVAL: Final = "interval"
 L0_ONLY: Final = "L0"
 DUE: Final = "due"
 SMALL: Final = "small runs"
+
+MAX_SOURCES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,21 @@ class SizeTiers:
     min_compaction_sources: int = 4
     max_compaction_sources: int = 8
     include_size_threshold: float = 4.0
+
+    @classmethod
+    def parse(cls, min_sources: object, max_sources: object, threshold: object) -> Self:
+        """Return the parameters that a user gave; raises `OptionError` for those of which no merge comes to an end."""
+        least = parse_count(2, MAX_SOURCES)(min_sources, "minCompactionSources")
+        most = parse_count(2, MAX_SOURCES)(max_sources, "maxCompactionSources")
+        if least > most:
+            raise OptionError(
+                f"minCompactionSources: {least} is more than maxCompactionSources, {most}.", todo="Give fewer."
+            )
+        if not isinstance(threshold, int | float) or not 1 <= threshold < math.inf:
+            raise OptionError(
+                f"includeSizeThreshold: {threshold!r} is not acceptable.", todo="Give a number of 1 or more, like 4."
+            )
+        return cls(least, most, float(threshold))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""What a compaction did, or would do, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slatespark.display.text import align_facts, plural
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.units import bytes_to_text, ms_to_text
+
+MAX_NAMED = 8  # layers of a job, and intervals of keys
+
+
+def compaction_text(report: CompactionReport) -> str:
+    """Return a report as facts in two columns, and a paragraph for each job."""
+    return "\n\n".join([align_facts(_facts(report)), *(align_facts(_job_facts(job)) for job in report.jobs)])
+
+
+def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
+    yield "table", report.url
+    yield "version", str(report.version)
+    if report.now_ms is not None:
+        yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
+    if not report.jobs:
+        yield "jobs", "none: there is nothing to merge"
+        return
+    if report.dry_run:
+        yield "jobs", f"{plural(len(report.jobs), 'job')} planned, nothing was done"
+        return
+    yield "jobs", plural(len(report.jobs), "job")
+    yield "rows", f"{report.rows_in:,} read, {report.rows_out:,} left, {report.expired:,} expired or past retention"
+    yield "bytes", f"{bytes_to_text(report.bytes_in)} read, {bytes_to_text(report.bytes_out)} written"
+    if report.elapsed_ms:
+        yield "speed", f"{report.bytes_in / 1000 / report.elapsed_ms:,.1f} MB/s read"
+
+
+def _job_facts(job: CompactionJob) -> Iterator[tuple[str, str]]:
+    yield "kind", job.kind
+    yield "sources", f"{_some(job.sources)} ({plural(job.files_in, 'file')}, {bytes_to_text(job.bytes_in)})"
+    if job.keys != (ALL_KEYS,):
+        yield "keys", _some([_interval(keys) for keys in job.keys])
+    yield (
+        "into",
+        f"run {job.destination}, {'the lowest for these keys' if job.is_lowest else 'with older layers below'}",
+    )
+    if job.filters_waited:
+        yield "filters", "not asked: an open snapshot of a client may need any version"
+    if job.version is None:
+        return
+    yield "version", str(job.version)
+    yield "files", f"{job.files_out or 0:,}, {bytes_to_text(job.bytes_out or 0)}"
+    yield "rows", f"{job.rows_in or 0:,} read, {job.rows_out or 0:,} left"
+    if job.filtered:
+        yield "filtered", f"{job.filtered:,}"
+
+
+def _interval(keys: KeyRange) -> str:
+    return f"[{keys.start.hex() or 'first'}, {'end' if keys.end is None else keys.end.hex()})"
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMED])
+    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED:,} more"
