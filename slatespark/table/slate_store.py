@@ -43,6 +43,7 @@ from slatespark.table.history.sequences import (
 from slatespark.table.history.time_travel import resolve_version
 from slatespark.table.history.timeline import VersionFacts, list_versions
 from slatespark.table.history.trim import trim_history
+from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
@@ -83,6 +84,18 @@ if TYPE_CHECKING:
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
 _VERSION = parse_count(1, 2**63 - 1)
+_COMPACT_ARGUMENTS = (
+    "full",
+    "where",
+    "filters",
+    "now",
+    "l0Only",
+    "due",
+    "dryRun",
+    "minCompactionSources",
+    "maxCompactionSources",
+    "includeSizeThreshold",
+)
 
 
 class SlateStore:
@@ -281,6 +294,7 @@ class SlateStore:
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
+        compact_after_write(self._stores, self._clock, record, parsed)
         return _version(record, latest_id)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
@@ -629,6 +643,70 @@ class SlateStore:
         from slatespark.display.plots import plot_layers
 
         return plot_layers(self._portrait(options), ax)
+
+    def compact(
+        self,
+        full: bool = False,
+        where: str | None = None,
+        filters: Sequence[CompactionFilter] = (),
+        now: int | str | datetime | None = None,
+        *,
+        l0Only: bool = False,
+        due: bool = False,
+        dryRun: bool = False,
+        minCompactionSources: int = 4,
+        maxCompactionSources: int = 8,
+        includeSizeThreshold: float = 4.0,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> CompactionReport:
+        """Merge layers of the table into sorted runs, and return what was done; of what reads show, nothing changes.
+
+        Without anything chosen it merges what the size-tiered scheduler of a SlateDB client would, until that would
+        rest: four or more neighbours of similar size at a time, each merge a commit of its own.
+
+        Parameters
+        ----------
+        full : merge everything into one run
+        where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, `=` or `IN`
+            on all but the last of them; of a raw table give `startKey`, `endKey` or `keyPrefix` instead
+        filters : asked about every version that would be kept, one after the other
+        now : the instant at which expiry and retention are judged; by default a minute before the clock's, or the last
+            clock tick if that is later; with `clock=custom` the tick
+        l0Only : merge all L0 views into a run, and no run
+        due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
+        dryRun : only return what would be merged; of several merges the first one
+        minCompactionSources, maxCompactionSources : how many layers a size-tiered merge has
+        includeSizeThreshold : how many times as large as the smallest newer one a run may be to be merged with it
+        progress : is told how far it is: step, bytes done, bytes in all
+        options : write options: sizes and codec of the new files, `mergeOperator`, `ifClientActive`
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold.
+        CommitConflictError
+            When what was merged was changed meanwhile, or a SlateDB client is at work.
+        """
+        # With all that merges, which most uses of a table do without.
+        from slatespark.table.maintenance.compaction_plan import SizeTiers
+        from slatespark.table.maintenance.compaction_run import compact_table
+
+        refuse_misspelt(options, _COMPACT_ARGUMENTS)
+        return compact_table(
+            self._stores,
+            self._clock,
+            full=full,
+            where=where,
+            l0_only=l0Only,
+            due=due,
+            filters=filters,
+            now_ms=None if now is None else parse_time_ms(now, name="now"),
+            options=WriteOptions.parse({**self._common, **options}),
+            tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
+            progress=progress,
+            dry_run=dryRun,
+        )
 
     def reap(
         self,
