@@ -14,6 +14,7 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.worker import settle_modules
 from slatespark.table.clock import SystemClock
+from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.job import abandon_write
 from slatespark.table.write.load import commit_load, plan_load, run_task
@@ -51,7 +52,8 @@ class SlateWriter(DataSourceArrowWriter):
         arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
         outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
         with spark_errors():
-            commit_load(self._stores(), SystemClock(), self._load, outputs)
+            record = commit_load(self._stores(), SystemClock(), self._load, outputs)
+        compact_after_write(self._stores(), SystemClock(), record, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Give the write up. Files stay for collection: a failed commit may have published them after all."""

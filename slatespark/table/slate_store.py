@@ -43,6 +43,7 @@ from slatespark.table.history.sequences import (
 from slatespark.table.history.time_travel import resolve_version
 from slatespark.table.history.timeline import VersionFacts, list_versions
 from slatespark.table.history.trim import trim_history
+from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.maintenance.expiry_run import report_expiry
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.table.maintenance.findings import VerifyReport
@@ -293,6 +294,7 @@ class SlateStore:
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
         record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
+        compact_after_write(self._stores, self._clock, record, parsed)
         return _version(record, latest_id)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:

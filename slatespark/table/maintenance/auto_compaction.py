@@ -1,0 +1,89 @@
+"""The table property autoCompact: a write that leaves many small runs merges them, in a commit of its own.
+
+Each write adds a run, and each read merges all of them. The merge is bounded, and it is no part of the write: whatever
+goes wrong with it, the rows are written, and the next write tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from slatespark.format.properties import SstProperties
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.describe_files import plan_table_layers
+from slatespark.table.maintenance.compaction_plan import CompactionPlan, Trees, plan_small_runs, trees_of
+from slatespark.table.maintenance.compaction_run import compact_table
+from slatespark.table.read.plan import SstFile
+from slatespark.table.read.properties import file_properties
+from slatespark.table.records import CommitRecord
+from slatespark.table.snapshot import fetch_manifest
+from slatespark.table.stores import TableStores
+
+SMALL_BYTES: Final = 16 << 20  # a run below it is small
+MIN_RUNS: Final = 16  # so many small runs are too many
+MIN_SERIES: Final = 4  # so many have to follow each other
+MAX_RUNS: Final = 64  # are merged at once: 1 GiB at most
+
+
+def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord | None, options: WriteOptions) -> None:
+    """Merge the small runs of a table if a write has left too many; fails never, and may do nothing.
+
+    Parameters
+    ----------
+    record : of the write's commit; None if it made none
+    options : of the write
+    """
+    if record is None:
+        return
+    with contextlib.suppress(Exception):  # the rows are written; `.compactions` lists what was tried
+        manifest = fetch_manifest(stores, record.manifest_id)
+        if len(manifest.compacted) < MIN_RUNS or manifest.segments:
+            return
+        found = fetch_definition(stores, manifest)
+        if found is None or not found[1].auto_compacts:
+            return
+        trees = trees_of(record.manifest_id, manifest, plan_table_layers(stores, manifest))
+        plan = plan_after_write(trees)
+        if plan is not None and folds_operands(found[1], plan.files, file_properties(stores, manifest)):
+            compact_table(stores, clock, pick=plan_after_write, options=_options(options))
+
+
+def plan_after_write(trees: Trees) -> CompactionPlan | None:
+    """Return the plan that merges the small runs of a table; None while there are few."""
+    small = [layer for layer in trees.layers if layer.stored_bytes < SMALL_BYTES]
+    if len(small) < MIN_RUNS:
+        return None
+    return plan_small_runs(trees, below_bytes=SMALL_BYTES, at_least=MIN_SERIES, at_most=MAX_RUNS)
+
+
+def folds_operands(definition: TableDefinition, files: Iterable[SstFile], known: Mapping[Ulid, SstProperties]) -> bool:
+    """Tell whether merge operands in some files can be folded, or there certainly are none.
+
+    Parameters
+    ----------
+    known : what is known of files; others may hold operands
+    """
+    if definition.merge_operator is not None:
+        return True
+    return all(file.id in known and not known[file.id].merges for file in files)
+
+
+def _options(options: WriteOptions) -> WriteOptions:
+    """Return how the merged files are written: as those of the write. A client that came since is left alone."""
+    return WriteOptions(
+        path=options.path,
+        compression=options.compression,
+        block_bytes=options.block_bytes,
+        sst_bytes=options.sst_bytes,
+        bloom_bits_per_key=options.bloom_bits_per_key,
+        write_buffer_bytes=options.write_buffer_bytes,
+        gc_min_age_ms=options.gc_min_age_ms,
+        if_client_active="fail",
+        wal_path=options.wal_path,
+        storage=options.storage,
+    )
