@@ -27,7 +27,9 @@ from slatespark.spark.frames import (
 )
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
+from slatespark.spark.plan_frame import Place
 from slatespark.spark.timeline_frame import timeline_frame
+from slatespark.spark.transaction import SlateTransaction
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition import resolve_codec
@@ -42,8 +44,8 @@ from slatespark.table.slate_store import SlateStore
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.idempotence import is_committed
-from slatespark.table_properties import parse_properties, split_creation
 from slatespark.table.write.read_set import ReadSet
+from slatespark.table_properties import parse_properties, split_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -285,6 +287,24 @@ class SlateTable:
             rows = change.rows if condition is None else change.rows.where(expression(condition))
             keys = rows.select(*[quoted(name) for name in change.key_columns])
             self._write_change(change, keys, **{**writeOptions, "operation": "delete"})
+
+    def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> SlateTransaction:
+        """Begin a transaction: reads at one point, and writes that become visible together when it commits.
+
+        Parameters
+        ----------
+        readTimestamp : read the table as of an instant, as `timestampAsOf`; by default its newest state
+        options : `txnAppId` and `txnVersion`, `ifClientActive`, `pin`, `mergeOperator`, sizes and codec of files
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong, or the instant lies in the future.
+        HistoryTrimmedError
+            When the past that is asked for can no longer be answered exactly.
+        """
+        core, read = self._store.begin(readTimestamp, **options), self._read_options()
+        return SlateTransaction(self._spark, core, Place(read.path, read.wal_path, read.storage), self.name)
 
     def alias(self, name: str) -> Self:
         """Return the table under a name that conditions can use, as in `t.id`."""

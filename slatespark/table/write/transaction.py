@@ -156,6 +156,11 @@ class Transaction:
         return self._read_ms
 
     @property
+    def codec(self) -> RowCodec:
+        """How the rows of the table are stored."""
+        return self._point.definition.codec()
+
+    @property
     def wasCommitted(self) -> bool:
         """Whether it was committed before under its `txnAppId` and `txnVersion`: its commit will do nothing then."""
         return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options) is not None
@@ -229,15 +234,20 @@ class Transaction:
         InvalidRequestError, OptionError
             When that names no keys.
         """
+        plan = self.plan_for_update(keys, where, **options)
+        return pa.RecordBatchReader.from_batches(plan.schema, run_read(self._stores, plan))
+
+    def plan_for_update(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
+        """Return the plan of a read for update, for who runs it elsewhere; parameters as for `getForUpdate`."""
         self._require(State.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
             plan = self.plan_scan(**{**options, "filter": condition})
         else:
-            found, parsed = key_values(wanted, self._codec), self._parse_read(options)
+            found, parsed = key_values(wanted, self.codec), self._parse_read(options)
             plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
         self.lock(plan)
-        return pa.RecordBatchReader.from_batches(plan.schema, run_read(self._stores, plan))
+        return plan
 
     def lock(self, plan: ReadPlan) -> None:
         """Make the commit depend on all keys and ranges that a plan reads."""
@@ -290,9 +300,9 @@ class Transaction:
         where, wanted = one_of(condition, keys, "delete")
         write = {**options, "operation": "delete"}
         if where is None:
-            return self.write(key_table(key_values(wanted, self._codec), self._codec), **write)
+            return self.write(key_table(key_values(wanted, self.codec), self.codec), **write)
         operator = {name: value for name, value in options.items() if name in ("mergeOperator", "merge_operator")}
-        plan = self.plan_scan(filter=where, columns=list(self._codec.key_columns), **operator)
+        plan = self.plan_scan(filter=where, columns=list(self.codec.key_columns), **operator)
         load = self.plan_load(plan.schema, **write)
         deleted = self.take_up(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
         self.lock(plan)
@@ -337,7 +347,7 @@ class Transaction:
         self._keep_files()
         self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
         try:
-            check_unchanged(self._stores, self._read_set(), self._own.outputs, self._codec, self._options)
+            check_unchanged(self._stores, self._read_set(), self._own.outputs, self.codec, self._options)
         except ConflictError:
             self._state = State.FAILED
             raise
@@ -399,10 +409,6 @@ class Transaction:
         self._state = State.ROLLED_BACK
 
     # --- in between ---------------------------------------------------------------------------------------------------
-
-    @property
-    def _codec(self) -> RowCodec:
-        return self._point.definition.codec()
 
     def _require(self, *states: State, call: str) -> None:
         if self._state not in states:

@@ -1,0 +1,104 @@
+"""Transactions with DataFrames: tasks upload and read what nobody else sees, and one commit publishes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark import InvalidRequestError, OptionError, SlateTable, TransactionConflictError
+from slatespark.format.paths import COMPACTED_DIR
+from slatespark.spark.transaction import SlateTransaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "tenant STRING, id BIGINT, amount DECIMAL(9,2), at TIMESTAMP, tags ARRAY<STRING>"
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> SlateTable:
+    table = SlateTable.create(spark, str(tmp_path / "table"), COLUMNS, ["tenant", "id"])
+    table.write(frame(spark, 0, 100))
+    return table
+
+
+def frame(spark: SparkSession, start: int, end: int, extra: int = 0) -> DataFrame:
+    return spark.range(start, end, 1, 3).selectExpr(
+        "if(id % 2 = 0, 'a', 'b') AS tenant",
+        "id",
+        f"CAST(id + {extra} AS DECIMAL(9,2)) AS amount",
+        "timestamp_seconds(id) AS at",
+        "array('x', CAST(id AS STRING)) AS tags",
+    )
+
+
+def ids(rows: DataFrame) -> list[int]:
+    return sorted(row.id for row in rows.select("id").collect())
+
+
+def files(table: SlateTable) -> set[str]:
+    return {path.name for path in (Path(table._path) / COMPACTED_DIR).iterdir()}
+
+
+def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession, table: SlateTable) -> None:
+    before = files(table)
+    txn = table.begin()
+    assert isinstance(txn, SlateTransaction)
+    assert txn.write(frame(spark, 90, 110, extra=1000)) == 20
+    early = txn.read(where="id >= 88")
+    assert txn.delete("tenant = 'a' AND amount % 4 = 0") == 28  # of 0 to 88 each fourth; 1092, 1096, ...
+    assert txn.delete(keys=[("b", 1)]) == 1
+    assert ids(early) == list(range(88, 110))
+    expected = [i for i in range(110) if i != 1 and not (i % 2 == 0 and (i + (1000 if i >= 90 else 0)) % 4 == 0)]
+    seen = txn.read()
+    assert ids(seen) == expected
+    assert seen.schema == table.toDF().schema
+    assert txn.read(columns="id, amount", where=F.col("id") == 109).collect() == [(109, 1109)]
+    assert txn.get("b", 109)["tags"] == ["x", "109"]  # type: ignore[index]
+    assert ids(table.toDF()) == list(range(100))
+    rows = seen.orderBy("tenant", "id").collect()
+    version = txn.commit()
+    assert table.toDF().orderBy("tenant", "id").collect() == rows
+    assert table.history(1).collect()[0].version == version
+    assert len(files(table) - before) <= 4, "what was uploaded before the commit moved it is gone"
+    with pytest.raises(InvalidRequestError, match="read: the transaction was committed"):
+        txn.read()
+
+
+def test_what_was_locked_is_validated(spark: SparkSession, table: SlateTable) -> None:
+    for locked, conflicts in (
+        ({"where": "tenant = 'b'"}, False),
+        ({"where": F.col("amount") > 95}, True),  # Spark's own: the whole table
+    ):
+        txn = table.begin()
+        given: dict[str, Any] = locked
+        assert txn.getForUpdate(**given).count() > 0
+        txn.write(frame(spark, 500, 501))
+        table.write(frame(spark, 2, 3))
+        if conflicts:
+            with pytest.raises(TransactionConflictError, match="tenant='a', id=2"):
+                txn.commit()
+            txn.rollback()
+        else:
+            txn.commit()
+
+
+def test_errors_keep_their_class(spark: SparkSession, table: SlateTable) -> None:
+    before = files(table)
+    with pytest.raises(OptionError, match="commit"), table.begin() as txn:
+        txn.write(frame(spark, 0, 3), timestamp=1)
+    assert txn.state == "rolled back"
+    txn = table.begin()
+    with pytest.raises(InvalidRequestError, match="None in some row"):
+        txn.write(frame(spark, 0, 3).selectExpr("*", "CAST(NULL AS STRING) AS op"), opColumn="op")
+    with pytest.raises(OptionError, match="give a condition or keys"):
+        txn.delete()
+    with pytest.raises(OptionError, match="where and filter are both given"):
+        txn.read(where="id = 1", filter="id = 1")
+    txn.write(frame(spark, 0, 3, extra=5))
+    txn.rollback()
+    assert ids(table.toDF()) == list(range(100))
+    assert len(files(table) - before) <= 3
