@@ -13,6 +13,7 @@ from slatespark.cli import (
     reaping,
     sequences,
     showing,
+    vacuuming,
 )
 from slatespark.cli.app import app
 
@@ -29,6 +30,7 @@ __all__ = [
     "reaping",
     "sequences",
     "showing",
+    "vacuuming",
 ]
 
 ORDER = (  # in which --help lists the commands
@@ -50,6 +52,7 @@ ORDER = (  # in which --help lists the commands
     "clone",
     "compact",
     "reap",
+    "vacuum",
     "verify",
     "demo",
 )

@@ -1,0 +1,42 @@
+"""What a vacuum did, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slatespark.display.text import align_facts, align_table, plural
+from slatespark.table.maintenance.gc_report import VacuumReport
+from slatespark.units import bytes_to_text, duration_to_text
+
+_MANY = {"compactions": "compactions files", "wal": "WAL files", "sst": "SSTs", "unfinished": "unfinished files"}
+
+
+def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
+    """Return a report as facts in two columns; of a dry run, or if the kept objects are wanted too, object by object.
+
+    Parameters
+    ----------
+    with_kept : name what stays, and why
+    """
+    parts = [align_facts(_facts(report))]
+    shown = report.files if with_kept else report.collected if report.dry_run else ()
+    if shown:
+        rows = [(file.action, file.path, str(file.size), file.reason) for file in shown]
+        parts.append(align_table(("action", "object", "bytes", "why"), rows, right=("bytes",)))
+    return "\n\n".join(parts)
+
+
+def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
+    yield "table", report.url
+    yield "version", "none: no table stands here" if report.version is None else str(report.version)
+    yield "least age", duration_to_text(report.min_age_ms)
+    counted = ", ".join(f"{number:,} {_MANY.get(kind, f'{kind}s')}" for kind, number in sorted(report.counts.items()))
+    yield "would go" if report.dry_run else "gone", f"{counted or 'nothing'}, {bytes_to_text(report.bytes)}"
+    yield "kept", f"{plural(len(report.kept), 'object')}, {bytes_to_text(sum(file.size for file in report.kept))}"
+    if report.checkpoints_released:
+        names = [f"{point.name or point.id} of version {point.version}" for point in report.checkpoints_released]
+        yield "checkpoints over", "\n".join(names)
+    if report.jobs_dropped:
+        yield "compactions dropped", "\n".join(report.jobs_dropped)
+    if report.unknown is not None:
+        yield "warning", f"SSTs and WAL files that nothing names were kept: {report.unknown}"
