@@ -46,9 +46,12 @@ class NumberedLog:
 
         Of the former, a collector left what something pins; the others are of writers that lost a race long ago.
         """
-        listed = self.store.list(self.folder)
-        found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
-        place = bisect_right(found, self.dead_up_to()) if found else 0
+        for _ in range(_LIST_ATTEMPTS):
+            listed = self.store.list(self.folder)
+            found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
+            place = bisect_right(found, self.dead_up_to()) if found else 0
+            if place < len(found) or not found:
+                break  # else the listing is older than the boundary: a collector never passes the newest one
         return found[:place], found[place:]
 
     def latest(self) -> tuple[int, Buffer] | None:

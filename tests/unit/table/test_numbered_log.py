@@ -65,6 +65,19 @@ def test_the_boundary_is_dead(log: NumberedLog, store: FailingStore) -> None:
     assert log.latest() == (8, b"8")
 
 
+def test_a_listing_that_a_collector_has_outrun(log: NumberedLog, store: FailingStore) -> None:
+    """All that was listed is dead by the time the boundary is read; a newer version exists then."""
+    log.create(1, b"1")
+
+    def collect() -> None:
+        log.create(2, b"2")
+        store.put(BOUNDARY, [b"1"])
+        store.delete(manifest_path(1))
+
+    store.run(collect, "list", moment="after")
+    assert log.latest() == (2, b"2")
+
+
 @pytest.mark.parametrize("content", [b"", b"x", b"-1", b"1.5", b"9" * 30])
 def test_a_boundary_that_is_no_number(log: NumberedLog, store: FailingStore, content: bytes) -> None:
     log.create(1, b"1")
