@@ -23,6 +23,7 @@ from tests.support.client import Client, Delete, Location, Merge, Put, read_rows
 from tests.support.fake_clock import FakeClock
 
 HOUR_MS: Final = 3_600_000
+MINUTE_MS: Final = 60_000
 RETIRED: Final = (b"old1", b"old2")  # past retention: reads hide them, the reaper takes them away
 
 Rows: TypeAlias = Mapping[bytes, bytes]
@@ -81,6 +82,7 @@ def make_table(folder: Path) -> Objects:
     clock.advance(15 * HOUR_MS)
     table.write(table_of([(b"k%02d" % number, b"a") for number in range(10)]), sstSize=60)
     assert table.write(table_of([(b"k03", b"b"), (b"k06", b"b")])) == EARLY
+    table.createCheckpoint("early", version=EARLY)
     table.write(table_of([(b"k01", b"+")]), operation="merge")
     with Client.open(Location.local(folder)) as client:
         client.write([Put(b"k05", b"b"), Delete(b"k02")])
@@ -207,6 +209,12 @@ def ingest(name: str, **rows: str) -> Action:
     return Action(name, act, lambda rows: {**rows, **changes})
 
 
+def vacuum(table: SlateStore) -> None:
+    """Collect a minute from now whatever nobody needs by then, so that only leases and jobs spare what is under way."""
+    clock = FakeClock(table._clock.now_ms() + MINUTE_MS, seed=99)
+    store_on(table._stores.main, clock).vacuum(minAge=0)
+
+
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +311,13 @@ ACTIONS: Final = {
         gather("transaction over the other range", b"k06", b"k09", b"k04"),
         delete_some("transaction that deletes", b"k04", b"k08", b"b"),
         Action("reap", lambda table, **options: table.reap(maxBatchRows=1, **options)),
+        Action("compact", lambda table, **options: table.compact(full=True, sstSize=60, **options), is_blind=False),
+        Action(
+            "compact a range",
+            lambda table, **options: table.compact(startKey=b"k03", endKey=b"k07", **options),
+            is_blind=False,
+        ),
+        Action("vacuum", lambda table: vacuum(table)),
         Action("checkpoint", lambda table: table.createCheckpoint(lifetime="1d")),
         Action("set properties", lambda table: table.setProperties(versionRetention="1d")),
     )

@@ -24,7 +24,7 @@ from tests.support.failing_store import FailingStore
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 NEVER: Final = 1 << 20
-NO_COMMIT: Final = ("checkpoint", "set properties")  # they shut nobody out
+NO_COMMIT: Final = ("checkpoint", "set properties", "vacuum")  # they shut nobody out
 NAMES = [name for name in ACTIONS if name not in NO_COMMIT]
 BATCH: Final[list[Write]] = [Put(b"k05", b"c"), Delete(b"k07"), Merge(b"k03", b"!"), Put(b"old2", b"c")]
 
