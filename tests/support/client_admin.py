@@ -96,6 +96,12 @@ def clone_database(source: Location, path: str) -> None:
     run_once(build(uniffi.AdminBuilder(path, source.object_store()).build()))
 
 
+def list_compactions(location: Location) -> list[Any]:
+    """The jobs that `.compactions` names, as the client decodes them."""
+    versioned = _admin(location, lambda admin: admin.read_compactions(None))
+    return [] if versioned is None else list(versioned.recent_compactions)
+
+
 def seq_for_time(location: Location, time_s: int, *, round_up: bool = False) -> int | None:
     """Look a time up in the client's sequence tracker."""
     seq: int | None = _admin(location, lambda admin: admin.get_sequence_for_timestamp(time_s, round_up))

@@ -79,8 +79,8 @@ class SourceLayer:
 
     @property
     def stored_bytes(self) -> int:
-        """Of its files, but for their footers; a file counts as a whole, as the client counts it."""
-        return sum(file.info.sections_end for file in {part.file for part in self.layer.slices})
+        """As the client counts them: data and filters, of a file as a whole for each view of it."""
+        return sum(part.file.info.filter_offset + part.file.info.filter_len for part in self.layer.slices)
 
     def cut(self, keys: Sequence[KeyRange]) -> SourceLayer:
         """Return the part that shows any of the keys: the slices cut to them, and their views as they are."""
