@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from benchmarks import (
     as_of,
     bulk_write,
+    compaction,
     expiry_scan,
     memory,
     plan,
@@ -45,6 +46,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "plan": (plan.TITLE, 300_000, plan.make),
     "reap": (reap.TITLE, 4_000_000, reap.make),
     "replace": (replace.TITLE, 10_000_000, replace.make),
+    "compact": (compaction.TITLE, 2_000_000, compaction.make),
     "tracker": (tracker.TITLE, tracker.POINTS, tracker.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }

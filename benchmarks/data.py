@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -104,16 +105,22 @@ class DataFolder:
             unfinished.rename(found)
         return found
 
-    def client_layers(self, rows: int, layers: int) -> Path:
-        """Return a database of the real client: an L0 file per layer, uncompressed, 4 KiB blocks, never compacted."""
+    def client_layers(self, rows: int, layers: int, *, codec: str | None = None) -> Path:
+        """Return a database of the real client: an L0 file per layer, 4 KiB blocks, never compacted.
+
+        Parameters
+        ----------
+        codec : as the client calls it; None for uncompressed files
+        """
 
         def make(path: Path) -> None:
             parts = [make_table(rows // layers, part) for part in range(layers)]
-            asyncio.run(put_batches(Location.local(path), ONE_FILE_PER_FLUSH, parts))
+            asyncio.run(put_batches(Location.local(path), replace(ONE_FILE_PER_FLUSH, codec=codec), parts))
             _, manifest = fetch_latest_manifest(open_stores(str(path), storage={}))
             assert (len(manifest.l0), len(manifest.compacted)) == (layers, 0), "the client made another layout"
 
-        return self.made(f"client-{rows}-{layers}", make)
+        kind = "" if codec is None else f"-{codec.lower()}"
+        return self.made(f"client-{rows}-{layers}{kind}", make)
 
     def slate_layers(self, rows: int, layers: int, *, compression: str = "none", sst_size: str = "4g") -> Path:
         """Return a database of `SlateStore` with the same rows: one commit per layer, so one sorted run each."""

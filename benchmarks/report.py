@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from benchmarks.harness import Result, Target
 
-_MEASURES: Final = {"seconds": "the time", "peak_bytes": "the peak memory", "written_bytes": "the bytes written"}
+_MEASURES: Final = {
+    "seconds": "the time",
+    "cpu_seconds": "the processor time",
+    "peak_bytes": "the peak memory",
+    "written_bytes": "the bytes written",
+}
 
 
 def print_machine(machine: Mapping[str, Any], *, busy: bool) -> None:
