@@ -28,6 +28,7 @@ from slatespark.spark.frames import (
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place
+from slatespark.spark.range_merges import SparkRunner
 from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.spark.type_mapping import arrow_schema, struct_type
@@ -36,6 +37,8 @@ from slatespark.table.definition import resolve_codec
 from slatespark.table.history.checkpoints import CheckpointFacts
 from slatespark.table.history.resolution import Resolution
 from slatespark.table.history.sequences import SequenceMatch
+from slatespark.table.maintenance.compaction_filter import CompactionFilter
+from slatespark.table.maintenance.compaction_report import CompactionReport
 from slatespark.table.maintenance.findings import VerifyReport
 from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.table.maintenance.reap_report import ReapReport
@@ -425,6 +428,33 @@ class SlateTable:
     def runs(self) -> DataFrame:
         """Return the layers of the newest version, L0 views and sorted runs, newest first."""
         return runs_frame(self._spark, self._store.runs())
+
+    def compact(
+        self,
+        full: bool = False,
+        where: str | None = None,
+        filters: Sequence[CompactionFilter] = (),
+        now: int | str | datetime | None = None,
+        **options: Any,
+    ) -> CompactionReport:
+        """Merge layers of the table into sorted runs by a Spark job, a range of keys a task; see `SlateStore.compact`.
+
+        Parameters
+        ----------
+        full : merge everything into one run
+        where : merge everything in intervals of keys
+        filters : asked about every version that would be kept; they travel to the executors
+        now : the instant at which expiry and retention are judged
+        options : further arguments of `SlateStore.compact`, and write options
+
+        Raises
+        ------
+        InvalidRequestError
+            When a filter fails, or answers with something else than decisions; nothing was changed.
+        CommitConflictError
+            When what was merged was changed meanwhile, or a SlateDB client is at work.
+        """
+        return self._store.compact(full, where, filters, now, runner=SparkRunner(self._spark), **options)
 
     def reap(
         self,

@@ -79,7 +79,7 @@ from slatespark.units import parse_duration_ms, parse_time_ms
 if TYPE_CHECKING:
     from slatespark.table.maintenance.compaction_filter import CompactionFilter
     from slatespark.table.maintenance.compaction_report import CompactionReport
-    from slatespark.table.maintenance.compaction_run import Progress
+    from slatespark.table.maintenance.compaction_run import Progress, Runner
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
@@ -658,6 +658,7 @@ class SlateStore:
         maxCompactionSources: int = 8,
         includeSizeThreshold: float = 4.0,
         progress: Progress | None = None,
+        runner: Runner | None = None,
         **options: Any,
     ) -> CompactionReport:
         """Merge layers of the table into sorted runs, and return what was done; of what reads show, nothing changes.
@@ -679,12 +680,15 @@ class SlateStore:
         minCompactionSources, maxCompactionSources : how many layers a size-tiered merge has
         includeSizeThreshold : how many times as large as the smallest newer one a run may be to be merged with it
         progress : is told how far it is: step, bytes done, bytes in all
+        runner : merges ranges of keys, and returns what became of them; by default on threads of this process
         options : write options: sizes and codec of the new files, `mergeOperator`, `ifClientActive`
 
         Raises
         ------
         OptionError
             When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold.
+        InvalidRequestError
+            When a filter fails, or answers with something else than decisions; nothing was changed.
         CommitConflictError
             When what was merged was changed meanwhile, or a SlateDB client is at work.
         """
@@ -704,6 +708,7 @@ class SlateStore:
             now_ms=None if now is None else parse_time_ms(now, name="now"),
             options=WriteOptions.parse({**self._common, **options}),
             tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
+            runner=runner,
             progress=progress,
             dry_run=dryRun,
         )
