@@ -330,16 +330,17 @@ class _Compaction:
             timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
         )
         merged: list[MergedRange] = []
-        is_held = definition.holds_history
+        is_held, may_have_landed = definition.holds_history, False
         try:
             with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
                 job = replace(job, compaction=listed.entry, goes_by_lifetimes=stage.rules.retired_ms is not None)
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
+                may_have_landed = True
                 record = self._commit(plan, stage, job, [file for part in merged for file in part.files])
                 listed.complete([file.handle for part in merged for file in part.files])
         except BaseException as exc:
             abandon_write(self.stores, job)
-            if not isinstance(exc, UnavailableError):  # else the commit may have landed
+            if not (may_have_landed and isinstance(exc, UnavailableError)):
                 self._discard([file for part in merged for file in part.files])
             raise
         return _facts(plan, stage, record, merged)
