@@ -7,7 +7,7 @@ from before records had checksums.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -69,7 +69,15 @@ def file_properties(
     limit : of these requests, newest commits first; by default no more than asking the files would cost
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
-    handles = {str(sst_id): handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign}
+    own = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign]
+    return recorded_properties(stores, own, limit=limit)
+
+
+def recorded_properties(
+    stores: TableStores, files: Iterable[SstHandle], *, limit: int | None = None
+) -> Mapping[Ulid, SstProperties]:
+    """Return what our commit records say of some files of this table, of any version; `limit` as there."""
+    handles = {str(handle.id): handle for handle in files}
     if limit is None:
         limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
     found = find_recorded(stores, set(handles), limit=limit)

@@ -1,16 +1,16 @@
 """Whether what a commit depends on is still as it was read. Source: design section 10.
 
 Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
-changed if there is a row of it with a higher number: in a file that the version read did not show, or in the WAL. Files
-that merely were rewritten since hold none. What was taken away without leaving a row, `removals` finds.
+changed if there is, or was, a row of it with a higher number: in a file that came with a later version, or in the WAL.
+Files that were there, or were merely rewritten since, hold none. What was taken away without leaving a row counts too.
 """
 
 from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import SnapshotExpiredError, TransactionConflictError
-from slatespark.format.manifest import Manifest
+from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
@@ -30,12 +31,12 @@ from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers, cut_to_ranges
 from slatespark.table.read.points import point_cursors
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.scan import window_size
 from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, fetch_newest_state
 from slatespark.table.stores import TableStores
+from slatespark.table.write.later_commits import LaterCommit, find_later_commits
 from slatespark.table.write.read_set import ReadSet as ReadSet
-from slatespark.table.write.removals import Removal, find_removals
 from slatespark.table.write.sst_upload import NewFile
 
 MAX_NAMED: Final = 5  # keys in a message
@@ -115,17 +116,12 @@ class ReadCheck:
         return self.reads.read_ts_ms is None
 
     def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
-        if latest_id == self.reads.manifest_id and self._goes_by_numbers:
-            return
-        since = self._fetch_version_read(latest_id)
         try:
-            for removal in find_removals(self.stores, self.reads.manifest_id, since, latest_id, latest):
-                self._refuse_removed(removal, files)
+            layers = self._later_layers(latest_id, latest, files)
+            in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
+            self._refuse(itertools.chain(*in_trees))
         except SnapshotExpiredError as exc:
             raise self._unknown() from exc
-        layers = self._later_layers(since, latest, files)
-        in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
-        self._refuse(itertools.chain(*in_trees))
         self.examined |= {(part.file.id, part.keys) for layer in layers for part in layer.slices}
 
     def _fetch_version_read(self, latest_id: int) -> Manifest:
@@ -133,42 +129,39 @@ class ReadCheck:
             return Manifest()
         if latest_id < self.reads.manifest_id:  # another table stands here by now
             raise self._unknown()
-        try:
-            return fetch_manifest(self.stores, self.reads.manifest_id)
-        except SnapshotExpiredError as exc:
-            raise self._unknown() from exc
+        return fetch_manifest(self.stores, self.reads.manifest_id)
 
     # --- what is later ------------------------------------------------------------------------------------------------
 
-    def _later_layers(self, since: Manifest, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
-        """Return what of the layers may hold later versions of keys of the read set."""
-        shown: dict[Ulid, list[KeyRange]] = {}
-        for view in since.views():
-            shown.setdefault(view.sst_id, []).append(view.key_range(since.ssts[view.sst_id]))
+    def _later_layers(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
+        """Return the files that may hold later versions of keys of the read set."""
+        parts: list[FileSlice] = []
+        if latest_id != self.reads.manifest_id:
+            since = self._fetch_version_read(latest_id)
+            for commit in find_later_commits(self.stores, self.reads.manifest_id, since, latest_id, latest):
+                self._refuse_removed(commit, files)
+                parts += commit.added
+        if not self._goes_by_numbers:  # versions that were there, but are of a later time
+            parts += (part for layer in plan_table_layers(self.stores, latest) for part in layer.slices)
+        wanted = [part for part in parts if self._is_wanted(part, files)]
+        handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
+        known = recorded_properties(self.stores, handles) if wanted else {}
+        return [Layer("later", (part,)) for part in wanted if self._may_be_later(known.get(part.file.id))]
+
+    def _is_wanted(self, part: FileSlice, files: Sequence[NewFile]) -> bool:
+        """Tell whether a part of a file may have keys of the read set, and was not examined yet."""
+        if (part.file.id, part.keys) in self.examined:
+            return False
         written = [file.keys for file in files] if self.reads.covers_written else []
+        at = bisect_left(self.reads.keys, part.keys.start)
+        has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
+        return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
 
-        def is_new(part: FileSlice) -> bool:
-            known = shown.get(part.file.id, ()) if self._goes_by_numbers else ()
-            return not any(keys.intersect(part.keys) == part.keys for keys in known)
-
-        def is_wanted(part: FileSlice) -> bool:
-            if (part.file.id, part.keys) in self.examined:
-                return False
-            at = bisect_left(self.reads.keys, part.keys.start)
-            has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
-            return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
-
-        layers = _only(plan_table_layers(self.stores, latest), lambda part: is_new(part) and is_wanted(part))
-        known = file_properties(self.stores, latest) if layers else {}
-
-        def may_be_later(part: FileSlice) -> bool:
-            properties = known.get(part.file.id)
-            if properties is None or properties.max_seq > self.reads.read_seq:
-                return True
-            newest_ms, read_ms = properties.max_create_ts, self.reads.read_ts_ms
-            return newest_ms is not None and read_ms is not None and newest_ms >= read_ms
-
-        return _only(layers, may_be_later)
+    def _may_be_later(self, properties: SstProperties | None) -> bool:
+        if properties is None or properties.max_seq > self.reads.read_seq:
+            return True
+        newest_ms, read_ms = properties.max_create_ts, self.reads.read_ts_ms
+        return newest_ms is not None and read_ms is not None and newest_ms >= read_ms
 
     def _later_keys(self, rows: RowColumns, low: int, high: int) -> Iterator[bytes]:
         """Yield the keys of rows [low, high) that were committed after the read, once for each such row."""
@@ -260,15 +253,16 @@ class ReadCheck:
             more = " and others" if len(found) > MAX_NAMED else ""
             raise self._conflict(f"{'; '.join(named)}{more} changed after sequence number {self.reads.read_seq}")
 
-    def _refuse_removed(self, removal: Removal, files: Sequence[NewFile]) -> None:
+    def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
         """Raise the conflict, if keys of the read set may be gone."""
-        fact = f"removed by version {removal.manifest_id}"
-        locked = filter(removal.keys.contains, self.reads.keys)
-        found = itertools.islice(itertools.chain(locked, self._written_within(removal.keys, files)), MAX_NAMED)
-        if named := [name_key(self.codec, key) for key in dict.fromkeys(found)]:
-            raise self._conflict(f"{'; '.join(named)} may have been {fact}")
-        if any(map(removal.keys.overlaps, self.reads.ranges)):
-            raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
+        fact = f"removed by version {commit.manifest_id}"
+        for gone in commit.removed:
+            locked = filter(gone.contains, self.reads.keys)
+            found = itertools.islice(itertools.chain(locked, self._written_within(gone, files)), MAX_NAMED)
+            if named := [name_key(self.codec, key) for key in dict.fromkeys(found)]:
+                raise self._conflict(f"{'; '.join(named)} may have been {fact}")
+            if any(map(gone.overlaps, self.reads.ranges)):
+                raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
 
     def _unknown(self) -> TransactionConflictError:
         return self._conflict(f"what was committed after version {self.reads.manifest_id} cannot be told any more")
@@ -279,12 +273,6 @@ class ReadCheck:
             why="This commit depends on what was read before that.",
             todo="Read and write again.",
         )
-
-
-def _only(layers: Iterable[Layer], wanted: Callable[[FileSlice], bool]) -> list[Layer]:
-    """Return of the layers the parts that are wanted."""
-    cut = (replace(layer, slices=tuple(filter(wanted, layer.slices))) for layer in layers)
-    return [layer for layer in cut if layer.slices]
 
 
 def _key_windows(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[tuple[bytes, ...]]:
