@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ TIMES: Final = 10
 FIRST_ROWS: Final = 20_000  # read or written before, so that compiled kernels are there
 ONE_SPLIT: Final = "1000g"
 TOLERANCE: Final = 1.1
+COMPACTED_BYTES: Final = 16 << 20  # so that there is more than one range to merge
 PART_ROWS: Final = 500_000
 
 
@@ -31,6 +33,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         "scan": lambda size: ("scan", {"path": tables[size]}, "process"),
         "write": lambda size: ("write", {"rows": size}, "process"),
         "typed write": lambda size: ("write_typed", {"rows": size}, "process"),
+        "compaction": lambda size: ("compact", {"path": tables[size]}, "process"),
         "spark scan": lambda size: ("scan_with_spark", {"path": tables[size]}, "python-workers"),
         "spark write": lambda size: ("write_with_spark", {"rows": size}, "python-workers"),
     }
@@ -46,6 +49,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         notes=[
             "Anonymous resident memory (RssAnon, file-backed pages not counted) every 5 ms; the highest of all rounds.",
             f"scan: one split of {LAYERS} overlapping runs, files of 64 MiB. write: a stream of batches, defaults.",
+            "compaction: full, of the same runs into files of 16 MiB; on two cores two ranges at a time.",
             "spark: the Python worker of one task. A new process for each row and round; idle: before the work.",
         ],
         same=(),
@@ -77,6 +81,16 @@ def scan(path: str) -> Sample:
     """Drain a scan of one split."""
     with Stopwatch() as watch:
         rows = sum(len(batch) for batch in SlateStore.open(path).scan(splitSize=ONE_SPLIT))
+    return watch.sample(rows=rows)
+
+
+def compact(path: str) -> Sample:
+    """Merge everything in a copy of a table, which is made of links."""
+    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+    store = SlateStore.open(str(shutil.copytree(path, folder / "copy", copy_function=os.link)))
+    with Stopwatch() as watch:
+        rows = store.compact(full=True, sstSize=COMPACTED_BYTES).rows_out
+    shutil.rmtree(folder)
     return watch.sample(rows=rows)
 
 
