@@ -56,7 +56,7 @@ class CompactionReport:
     now_ms : the instant at which expiry was judged; None if nothing counted as expired
     dry_run : nothing was done: the jobs are plans
     jobs : in order, each a commit of its own; none if there was nothing to merge
-    rows_in, rows_out, expired, dropped, bytes_in, bytes_out : sums over the jobs
+    rows_in, rows_out, expired, dropped, filtered, bytes_in, bytes_out : sums over the jobs
     elapsed_ms : from the first plan to the last commit
     has_own_time : whether `now_ms` is of a clock of the table's own
     """
@@ -70,7 +70,13 @@ class CompactionReport:
     rows_out: int = 0
     expired: int = 0
     dropped: int = 0
+    filtered: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     elapsed_ms: int = 0
     has_own_time: bool = False
+
+    @property
+    def filters_waited(self) -> bool:
+        """Whether filters were not asked in some job, for an open snapshot of a client may need any version."""
+        return any(job.filters_waited for job in self.jobs)

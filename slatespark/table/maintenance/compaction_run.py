@@ -424,6 +424,7 @@ class _Compaction:
             rows_out=sum(job.rows_out or 0 for job in self.jobs),
             expired=sum(job.expired or 0 for job in self.jobs),
             dropped=sum(job.dropped or 0 for job in self.jobs),
+            filtered=sum(job.filtered or 0 for job in self.jobs),
             bytes_in=sum(job.bytes_in for job in self.jobs),
             bytes_out=sum(job.bytes_out or 0 for job in self.jobs),
             elapsed_ms=elapsed_ms,
