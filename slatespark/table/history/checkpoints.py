@@ -131,7 +131,8 @@ def add_checkpoint(
             is_kept = manifest_id == new_id - 1 or manifest_id in pinned
         return _with_checkpoint(stores, manifest, point)
 
-    _publish(stores, clock, change, look=_fetch_whole_state if manifest_id is None else fetch_latest_manifest)
+    look = _fetch_whole_state if manifest_id is None else fetch_latest_manifest
+    _publish(stores, clock, change, look=look, is_done=lambda manifest: _has(manifest, point.id))
     if manifest_id is not None:
         _take_back_if_collected(stores, clock, point, is_kept=is_kept)
     return checkpoint_facts(point)
@@ -147,7 +148,7 @@ def repeat_checkpoint(
         source = _find_one(stores, manifest, str(source_id))
         return _with_checkpoint(stores, manifest, Checkpoint(checkpoint_id, source.manifest_id, 0, now_s, name))
 
-    _publish(stores, clock, change)
+    _publish(stores, clock, change, is_done=lambda manifest: _has(manifest, checkpoint_id))
 
 
 def refresh_checkpoint(
@@ -179,12 +180,13 @@ def refresh_checkpoint(
 
 def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> None:
     """Release a checkpoint: what it alone kept may be collected from now on. Raises as `refresh_checkpoint`."""
+    deleted: list[UUID] = []
 
     def change(_: int, manifest: Manifest) -> Manifest:
-        found = _find_one(stores, manifest, id_or_name)
-        return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != found.id))
+        deleted[:] = [_find_one(stores, manifest, id_or_name).id]
+        return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != deleted[0]))
 
-    _publish(stores, clock, change)
+    _publish(stores, clock, change, is_done=lambda manifest: not _has(manifest, deleted[0]))
 
 
 def release_checkpoints(
@@ -232,8 +234,14 @@ def _publish(
     change: Callable[[int, Manifest], Manifest],
     *,
     look: Callable[[TableStores], tuple[int, Manifest]] = fetch_latest_manifest,
+    is_done: Callable[[Manifest], bool] | None = None,
 ) -> None:
     """Publish what `change` makes of (id of the new manifest, the newest one), again and again until nobody is faster.
+
+    Parameters
+    ----------
+    is_done : tells whether a manifest has the change. A version counts as lost, too, if a collector has passed it by
+        the time when that is looked for, although the next one was built on it (spec 5)
 
     Raises
     ------
@@ -242,6 +250,8 @@ def _publish(
     """
     for attempt in range(MAX_ATTEMPTS):
         latest_id, latest = look(stores)
+        if attempt and is_done is not None and is_done(latest):
+            return
         changed = replace(change(latest_id + 1, latest), nonce=clock.random_bits(NONCE_BITS))
         try:
             publish_manifest(stores, latest_id + 1, changed, latest, clock)
@@ -250,6 +260,10 @@ def _publish(
             continue
         return
     raise too_slow(stores)
+
+
+def _has(manifest: Manifest, checkpoint_id: UUID) -> bool:
+    return any(point.id == checkpoint_id for point in manifest.checkpoints)
 
 
 def _fetch_whole_state(stores: TableStores) -> tuple[int, Manifest]:

@@ -19,6 +19,7 @@ from slatespark.units import duration_to_text, ms_to_text
 
 # A client's own collector spares what is younger by default: it may be about to publish it.
 CLIENT_MIN_AGE_MS: Final = 300_000
+_SKEW_MS: Final = 60_000  # between the clock of a job and that of the store
 UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # a file that is being written takes less
 
 FOREIGN: Final = "no object of a SlateDB database"
@@ -126,20 +127,27 @@ def plan_versions(
     *,
     now_ms: int,
     min_age_ms: int,
+    busy_ms: int | None = None,
     proof: int | None = None,
 ) -> PlannedVersions:
     """Decide which versions stay.
+
+    A writer that finds its version behind the boundary takes it for lost, and commits once more (spec 5). So the
+    boundary must not pass what a job under way may just have committed.
 
     Parameters
     ----------
     listed : when each manifest was stored, by number
     pins : what checkpoints say of the versions they keep
+    busy_ms : when the oldest job of ours under way began; None if there is none
     proof : from it on manifests tell that other clients dropped nothing of a history table; None if they need not
     """
     numbers = sorted(listed)
     young = [number for number in numbers if now_ms - listed[number] < min_age_ms]
     # The one before the first young one was replaced by that.
     recent_from = numbers[max(0, bisect_left(numbers, young[0]) - 1)] if young else latest_id
+    busy = [number for number in numbers if busy_ms is not None and listed[number] >= busy_ms - _SKEW_MS]
+    busy_from = busy[0] if busy else latest_id
     kept: dict[int, str] = {}
     for number in numbers:
         if number >= latest_id:
@@ -148,6 +156,8 @@ def plan_versions(
             kept[number] = pins[number]
         elif number >= recent_from:
             kept[number] = f"the newest version within the last {duration_to_text(min_age_ms)}"
+        elif number >= busy_from:
+            kept[number] = "a job under way may just have committed it"
         elif proof is not None and number >= proof:
             kept[number] = "it proves that no other client dropped anything of the table's history"
     return PlannedVersions(kept, min(recent_from, latest_id))

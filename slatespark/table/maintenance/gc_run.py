@@ -113,7 +113,7 @@ def vacuum_table(
     if found is None:
         return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
     refuse_unfinished(stores, found[1])
-    return _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress).run()
+    return _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
 
 
 def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
@@ -171,6 +171,7 @@ class _Collection:
     dry_run: bool
     fences: bool
     progress: ProgressListener | None
+    found_id: int  # the newest version when the collection began
 
     def run(self) -> VacuumReport:
         stores = self.stores
@@ -179,7 +180,7 @@ class _Collection:
         marks = survey_leases(stores, self.now_ms)
         jobs = self._settle_jobs()
         released = self._release_checkpoints()
-        versions = self._settle_versions()
+        versions = self._settle_versions(marks)
         needs = self._needs(versions, marks, jobs)
         compactions = self._settle_compactions(needs)
         claims, commits = list_claims(stores), list_commits(stores)
@@ -248,20 +249,24 @@ class _Collection:
     def _is_over(self, point: Checkpoint) -> bool:
         return is_outcome(point) or 0 < s_to_ms(point.expire_time_s) <= self.now_ms
 
-    def _settle_versions(self) -> _Versions:
-        """Decide which versions go, and declare them dead where the store can do that."""
-        versions = self._plan_versions()
+    def _settle_versions(self, marks: Marks) -> _Versions:
+        """Decide which versions go, and declare them dead where the store can do that.
+
+        Of those that came after the leases were read, none goes: whoever made it may have begun since.
+        """
+        versions = self._plan_versions(marks)
         going = {number for number in versions.listed if number not in versions.planned.kept}
+        going = {number for number in going if number <= self.found_id}
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
         try:
             manifest_log(self.stores).raise_boundary(max(going))
         except InvalidRequestError as exc:
             return replace(versions, stuck=f"the store cannot declare it dead: {exc.args[0]}")
-        again = self._plan_versions()
+        again = self._plan_versions(marks)
         return replace(again, going=tuple(going & again.listed.keys() - again.planned.kept.keys()))
 
-    def _plan_versions(self) -> _Versions:
+    def _plan_versions(self, marks: Marks) -> _Versions:
         """Look at the manifests; the newest one is read after they are listed, so that it names every checkpoint."""
         found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
         listed = {number: meta for number, meta in found if number is not None}
@@ -272,6 +277,7 @@ class _Collection:
             self._pins(latest),
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
+            busy_ms=marks.since_ms,
             proof=self._proof(latest),
         )
         return _Versions(latest_id, latest, listed, planned)

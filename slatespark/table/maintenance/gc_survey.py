@@ -62,6 +62,11 @@ class Marks:
     live: tuple[LiveLease, ...]
     verdicts: tuple[Verdict, ...]
 
+    @property
+    def since_ms(self) -> int | None:
+        """When the oldest job under way began; None if there is none."""
+        return min((0 if lease.created_ms is None else lease.created_ms for lease in self.live), default=None)
+
 
 def survey_leases(stores: TableStores, now_ms: int) -> Marks:
     """Return which jobs are under way. A lease that cannot be read counts as long as one lasts from when it was put."""
