@@ -1,0 +1,210 @@
+"""The entry of a compaction in `.compactions`: who sees it, who takes it away, and what becomes of it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from slatespark import CommitConflictError, UnavailableError
+from slatespark.format.compactions import (
+    Compaction,
+    Compactions,
+    CompactionStatus,
+    TieredSpec,
+    WorkerSpec,
+    encode_compactions,
+)
+from slatespark.format.paths import compactions_path
+from slatespark.format.ulid import make_ulid
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.maintenance import compaction_job
+from slatespark.table.maintenance.compaction_job import ListedJob, listed_job
+from slatespark.table.records import delete_lease, find_worker, publish_lease
+from slatespark.table.stores import TableStores
+from slatespark.table.write.history_hold import HELD_MS, HOLDER
+from slatespark.table.write.protocol import (
+    Claim,
+    clear_active_jobs,
+    fetch_compactions,
+    is_own_job,
+    refuse_foreign_job,
+    runs_here,
+)
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+NOW_MS = 1_700_000_000_000
+SPEC = TieredSpec((), (2, 1), 1)
+OTHER = TieredSpec((), (5, 4), 4)
+CLAIM = Claim(8, 4, 3, fence=5)
+RUNNING, COMPLETED, FAILED = CompactionStatus.RUNNING, CompactionStatus.COMPLETED, CompactionStatus.FAILED
+_names = itertools.count(1)
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"listed/{next(_names)}"))
+
+
+@pytest.fixture
+def stores(store: FailingStore) -> TableStores:
+    return TableStores(main=store, wal=store)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW_MS)
+
+
+def write_id(number: int) -> str:
+    return f"{number:016x}"
+
+
+def put_list(stores: TableStores, *jobs: Compaction, number: int = 3, epoch: int = 2) -> None:
+    stores.main.put(compactions_path(number), [encode_compactions(Compactions(epoch, jobs))])
+
+
+def listed(stores: TableStores) -> list[Compaction]:
+    return list(fetch_compactions(stores)[1].jobs)
+
+
+def foreign(number: int, status: CompactionStatus = RUNNING, heartbeat_ms: int | None = NOW_MS) -> Compaction:
+    worker = None if heartbeat_ms is None else WorkerSpec(f"01WORKER{number}", heartbeat_ms)
+    return Compaction(make_ulid(NOW_MS - 100 + number, number), OTHER, status, worker=worker)
+
+
+def die(job: ListedJob) -> None:
+    """No heartbeat follows, and nothing is listed at the end."""
+    job._ended.set()
+
+
+def test_a_job_that_goes_well(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        (entry,) = listed(stores)
+        assert (entry.status, entry.spec, entry.output_ssts) == (RUNNING, SPEC, ())
+        assert entry.worker == WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS)
+        assert entry.id.timestamp_ms == NOW_MS
+        assert is_own_job(stores, entry)
+        assert runs_here(stores, entry, NOW_MS + 29_999)
+        assert not runs_here(stores, entry, NOW_MS + 30_000)
+        refuse_foreign_job(stores, now_ms=NOW_MS)
+        clock.advance(5)
+        job.complete([])
+    (ended,) = listed(stores)
+    assert (ended.id, ended.status, ended.worker) == (
+        entry.id,
+        COMPLETED,
+        WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS + 5),
+    )
+    assert find_worker(stores.main, f"slatespark-{write_id(1)}") is None, "no more than it needs"
+
+
+def test_a_job_that_fails(stores: TableStores, clock: FakeClock) -> None:
+    with pytest.raises(ZeroDivisionError), listed_job(stores, clock, SPEC, write_id(1), is_held=False):
+        raise ZeroDivisionError
+    assert [job.status for job in listed(stores)] == [FAILED]
+
+
+def test_ids_ascend_and_the_epoch_stays(stores: TableStores, clock: FakeClock) -> None:
+    later = replace(foreign(1, COMPLETED), id=make_ulid(NOW_MS + 500, 1))
+    put_list(stores, later, epoch=6)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        assert job.entry.id.timestamp_ms == NOW_MS + 500
+        assert fetch_compactions(stores)[1] == Compactions(6, (later, job.entry))
+        job.complete([])
+    assert [each.status for each in listed(stores)] == [COMPLETED], "the client keeps the last one alone"
+
+
+def test_who_else_stays_on_the_list(stores: TableStores, clock: FakeClock) -> None:
+    hold = Compaction(make_ulid(NOW_MS, 9), SPEC, RUNNING, worker=WorkerSpec(HOLDER, HELD_MS))
+    fresh, stale, waiting = foreign(1), foreign(2, heartbeat_ms=NOW_MS - 30_000), foreign(3, heartbeat_ms=None)
+    put_list(stores, hold, fresh, stale, waiting)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as mine:
+        assert listed(stores) == [hold, fresh, mine.entry]
+        with listed_job(stores, clock, replace(SPEC, sorted_runs=(7,)), write_id(2), is_held=False) as apart:
+            assert listed(stores) == [hold, fresh, mine.entry, apart.entry], "two of ours on other runs"
+            apart.complete([])
+        with listed_job(stores, clock, SPEC, write_id(3), is_held=False) as same:
+            assert listed(stores)[2:] == [*[job for job in listed(stores) if job.status is COMPLETED], same.entry]
+
+
+def test_an_entry_that_was_taken_off(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        put_list(stores, number=9)
+        clock.advance(10_000)
+        job.report()
+        assert listed(stores) == [job.entry]
+        assert job.entry.worker is not None
+        assert job.entry.worker.last_heartbeat_ms == NOW_MS + 10_000
+        put_list(stores, replace(foreign(1), spec=SPEC), number=20)
+        job.report()
+        assert [each.id for each in listed(stores)] == [foreign(1).id], "another job has its runs"
+
+
+def test_heartbeats_come_by_themselves(
+    stores: TableStores, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, store: FailingStore
+) -> None:
+    monkeypatch.setattr(compaction_job, "HEARTBEAT_S", 0.001)
+    store.fail("create", "compactions/*", nth=2, times=2, error=UnavailableError("Not now."))
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clock.advance(77)
+        for _ in range(10_000):
+            if job.entry.worker is not None and job.entry.worker.last_heartbeat_ms == NOW_MS + 77:
+                break
+            job._ended.wait(0.001)
+        else:
+            raise AssertionError("no heartbeat")
+
+
+def test_commits_of_others_leave_a_job_that_runs(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+        assert listed(stores) == [job.entry]
+        put_list(stores, foreign(1), job.entry, number=9)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+        assert fetch_compactions(stores)[1] == Compactions(CLAIM.compactor_epoch, (job.entry,))
+        die(job)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 30_000)
+        assert listed(stores) == []
+
+
+def test_its_own_commit_finds_it_listed(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        number = fetch_compactions(stores)[0]
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 60_000, own=job.entry)
+        assert fetch_compactions(stores)[0] == number, "nothing to write"
+        put_list(stores, number=9)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, own=job.entry)
+        assert listed(stores) == [job.entry]
+
+
+def test_a_job_that_holds_history_is_told_by_its_lease(stores: TableStores, clock: FakeClock) -> None:
+    publish_lease(stores.main, write_id(1), NOW_MS)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=True) as job:
+        assert job.entry.worker == WorkerSpec(f"slatespark-{write_id(1)}", HELD_MS)
+        assert runs_here(stores, job.entry, NOW_MS + 60_000)
+        delete_lease(stores.main, write_id(1))
+        assert not runs_here(stores, job.entry, NOW_MS)
+
+
+def test_a_foreign_job_with_a_fresh_heartbeat(stores: TableStores) -> None:
+    put_list(stores, replace(foreign(1), worker=WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS)))
+    with pytest.raises(CommitConflictError, match="a compaction under compactor epoch 2 is running"):
+        refuse_foreign_job(stores, now_ms=NOW_MS)  # nobody noted that worker
+    refuse_foreign_job(stores, now_ms=NOW_MS + 30_000)
+
+
+@pytest.mark.parametrize("worker_id", ["", "slatespark-", "slatespark-../../x", "slatespark-XYZ", "01J0000000"])
+def test_workers_that_are_not_ours(stores: TableStores, worker_id: str) -> None:
+    assert find_worker(stores.main, worker_id) is None
+
+
+def test_a_list_that_keeps_changing(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+    store.fail("create", "compactions/*", times=100, error=FileExistsError())
+    with (
+        pytest.raises(UnavailableError, match="changes faster"),
+        listed_job(stores, clock, SPEC, write_id(1), is_held=False),
+    ):
+        raise AssertionError("nothing was listed")
