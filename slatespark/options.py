@@ -457,9 +457,9 @@ class WriteOptions:
         "clock", doc="`system`, or `custom`: every write gives its `timestamp`, and reads judge expiry at the last one."
     )
     periodic_compaction_interval: str | None = _property(
-        "periodicCompactionInterval", doc="age at which files with expiring rows are compacted."
+        "periodicCompactionInterval", doc="age at which `compact --due` rewrites files that may hold expired rows."
     )
-    auto_compact: str | None = _property("autoCompact", doc="whether commits compact small runs.")
+    auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs merge them.")
     merge_operator: MergeOperator | None = option(
         "mergeOperator", doc=_MERGE_OPERATOR_DOC, parse=parse_operator, default=None
     )
