@@ -18,6 +18,10 @@ _RAISE_ATTEMPTS = 20
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
 
 
+class OutrunError(FileExistsError):
+    """A version was created, but a collector has passed its number: it was used before, or others have gone on."""
+
+
 @dataclass(frozen=True, slots=True)
 class NumberedLog:
     """The versions of one object, such as the manifest.
@@ -88,11 +92,12 @@ class NumberedLog:
     def create(self, number: int, data: Buffer) -> None:
         """Create version `number`; raises `FileExistsError` when the race for it is lost.
 
-        The id counts as used up, too, if the collector has moved the boundary past it meanwhile.
+        It is an `OutrunError` if the collector has moved the boundary past it meanwhile. Mostly the id was used and
+        collected before, which counts as a lost race; but it may have been the newest one for a while.
         """
         self.store.create(self.path(number), data)
         if number <= self.dead_up_to():
-            raise FileExistsError(self.path(number))
+            raise OutrunError(self.path(number))
 
     def raise_boundary(self, number: int) -> None:
         """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.

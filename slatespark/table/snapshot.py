@@ -228,7 +228,8 @@ def fetch_newest_state(stores: TableStores, number: int, manifest: Manifest) -> 
         try:
             tail = fetch_wal_tail(stores, manifest, None)
         except (InvalidRequestError, SnapshotExpiredError):
-            if not log.has(number + 1):
+            newest_id, _ = fetch_latest_manifest(stores)  # the one above may have been collected, too
+            if newest_id == number:
                 raise
         else:
             if not log.has(number + 1):

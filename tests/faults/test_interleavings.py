@@ -7,21 +7,39 @@ it read never fails, and neither does what runs from beginning to end while the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import permutations
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from slatespark import ConflictError
+from slatespark import ConflictError, HistoryTrimmedError, UnavailableError
+from slatespark.format.compactions import TieredSpec
 from slatespark.storage.memory_store import MemoryStore
-from tests.faults.actions import ACTIONS, ROWS, Action, Objects, client_rows, copied, make_table, open_table, rows_of
+from slatespark.table.maintenance.compaction_job import listed_job
+from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
+from tests.faults.actions import (
+    ACTIONS,
+    ROWS,
+    Action,
+    Objects,
+    Rows,
+    client_rows,
+    copied,
+    make_table,
+    open_table,
+    rows_of,
+    vacuum,
+)
+from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, Outcome, alternating, interleave, preempted
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-POINTS = 1 << 60 if THOROUGH else 1  # where an action is interrupted, for each pair
+POINTS: Final = 12 if THOROUGH else 1  # where an action is interrupted, for each pair
 
 
 NAMES = list(ACTIONS)
@@ -60,6 +78,13 @@ def run_pair(inner: MemoryStore, pair: tuple[Action, Action], schedule: Iterable
     return outcomes
 
 
+def partners(first: str) -> Iterator[tuple[int, str]]:
+    """Yield what an action is paired with, and its number: every action, or of each five one."""
+    for number, second in enumerate(NAMES):
+        if THOROUGH or (number + NAMES.index(first)) % 5 == 0:
+            yield number, second
+
+
 def some_of(count: int, shift: int) -> Iterable[int]:
     """Return some of the numbers 1 to `count`, others for another `shift`."""
     stride = max(1, count // POINTS)
@@ -71,7 +96,7 @@ def some_of(count: int, shift: int) -> Iterable[int]:
 def test_one_runs_whole_at_a_storage_call_of_the_other(
     base: Objects, calls: dict[str, int], first: str, tmp_path: Path
 ) -> None:
-    for number, second in enumerate(NAMES):
+    for number, second in partners(first):
         for nth in some_of(calls[first], NAMES.index(first) + 3 * number):
             with copied(base) as inner:
                 outcomes = run_pair(inner, (ACTIONS[first], ACTIONS[second]), preempted(nth, ALWAYS))
@@ -83,9 +108,71 @@ def test_one_runs_whole_at_a_storage_call_of_the_other(
 @pytest.mark.slow
 @pytest.mark.parametrize("first", NAMES)
 def test_both_call_in_turns(base: Objects, first: str, tmp_path: Path) -> None:
-    for number, second in enumerate(NAMES[NAMES.index(first) :]):
+    for number, second in partners(first):
+        if number < NAMES.index(first):
+            continue  # that pair was
         with copied(base) as inner:
             outcomes = run_pair(inner, (ACTIONS[first], ACTIONS[second]), alternating())
             assert not all(isinstance(outcome, BaseException) for outcome in outcomes), "one of two gets through"
             if number % 5 == 0:
                 assert client_rows(inner, tmp_path / str(number)) == rows_of(inner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [name for name in NAMES if name not in ("vacuum", "set properties")])
+def test_another_commits_and_a_collector_takes_all_that_was_before(
+    base: Objects, calls: dict[str, int], first: str
+) -> None:
+    """As to a process that stands still for longer than collectors wait: it may have to give up, and never errs."""
+    others = ["upsert", "operands", "delete a range", "compact"]
+    for number, second in enumerate(others if THOROUGH else others[NAMES.index(first) % 4 :][:1]):
+        for nth in some_of(calls[first], 5 * NAMES.index(first) + 11 * number):
+            with copied(base) as inner:
+                after = check_standing_still(inner, ACTIONS[first], ACTIONS[second], nth)
+                assert rows_of(inner) in after, f"{second}, at call {nth} of {first}"
+                assert not open_table(inner).verify().findings
+
+
+def check_standing_still(inner: MemoryStore, first: Action, second: Action, nth: int) -> list[Rows]:
+    """Run the second one and a collector at a call of the first one; return what may be there then."""
+
+    def commit_and_collect() -> None:
+        second.on(2)(inner)
+        vacuum(open_table(inner, 3))
+
+    store = FailingStore(inner).run(commit_and_collect, "*", nth=nth)
+    without, both = second.model(ROWS), [first.model(second.model(ROWS)), second.model(first.model(ROWS))]
+    try:
+        first.on(1)(store)
+    except UnavailableError:  # whether it was published is not known
+        return [without, *both]
+    except (ConflictError, HistoryTrimmedError):
+        return [without]
+    return both
+
+
+@pytest.mark.parametrize("if_client_active", ["fail", "fence"])
+def test_a_commit_that_a_collector_has_passed_is_not_made_again(base: Objects, if_client_active: str) -> None:
+    """Others have gone on from it, so its operands would count twice."""
+    with copied(base) as inner:
+
+        def go_on_and_collect() -> None:
+            ACTIONS["upsert"].on(2)(inner)
+            stores = stores_of(inner)  # a client's collector, which knows no leases
+            manifest_log(stores).raise_boundary(fetch_latest_manifest(stores)[0] - 1)
+
+        store = FailingStore(inner).run(go_on_and_collect, "create", "manifest/*", nth=2, moment="after")
+        with pytest.raises(UnavailableError, match="whether this commit was published is not known"):
+            ACTIONS["operands"].act(open_table(store, 1), ifClientActive=if_client_active)
+        assert rows_of(inner) == ACTIONS["upsert"].model(ACTIONS["operands"].model(ROWS))
+
+
+def test_a_compaction_of_ours_that_ends_while_it_is_looked_at_is_nobody_elses(base: Objects) -> None:
+    with copied(base) as inner:
+        stores, clock = stores_of(inner), FakeClock(seed=1)
+        runs = fetch_latest_manifest(stores)[1].run_ids()
+        with listed_job(stores, clock, TieredSpec((), runs, min(runs)), "ab" * 8, is_held=False) as listed:
+            store = FailingStore(inner).run(lambda: listed.complete(()), "head", "slatespark/claims/worker-*")
+            ACTIONS["upsert"].on(2)(store)
+        assert store.count("head", "slatespark/claims/worker-*") == 1
+        assert rows_of(inner) == ACTIONS["upsert"].model(ROWS)

@@ -14,8 +14,10 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
     CommitConflictError,
     SlateError,
+    SnapshotExpiredError,
     TableExistsError,
     TableNotFoundError,
+    UnavailableError,
 )
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
@@ -50,6 +52,7 @@ from slatespark.table.write.kept_history import KeptHistory, find_kept_history, 
 from slatespark.table.write.protocol import (
     NONCE_BITS,
     Claim,
+    PassedByCollectorError,
     Prepare,
     RaceLostError,
     claim_epochs,
@@ -131,6 +134,12 @@ def commit_write(
     for attempt in range(MAX_ATTEMPTS):
         try:
             record = commit.attempt(attempt)
+        except PassedByCollectorError as exc:
+            raise UnavailableError(
+                f"{stores.url}: whether this commit was published is not known.",
+                why="This process stood still for so long that a collector has passed its version.",
+                todo="Look whether the change is there, and make it again if it is not.",
+            ) from exc
         except RaceLostError:
             back_off(clock, attempt)
             continue
@@ -400,7 +409,11 @@ class _Commit:
         base_id, base = self._fetch_owned(claim)
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
-        drained, drained_seq, tick_ms = self._drain(base, claim)
+        try:
+            drained, drained_seq, tick_ms = self._drain(base, claim)
+        except SnapshotExpiredError:
+            self._fetch_owned(claim)  # whoever took over has drained it, and a collector came after them
+            raise
         check_tick(self.stores, tick_ms or 0, self._present_ms)
         reached_seq = max(drained_seq, base.last_l0_seq)
         self._check_last_seq(reached_seq)
@@ -422,6 +435,8 @@ class _Commit:
             manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
+            except PassedByCollectorError:
+                raise
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
                 continue

@@ -28,7 +28,7 @@ from slatespark.format.paths import (
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.located import reading
-from slatespark.table.numbered_log import NumberedLog
+from slatespark.table.numbered_log import NumberedLog, OutrunError
 from slatespark.table.records import fetch_claimed_digests, find_worker, has_lease, manifest_digest, publish_claim
 from slatespark.table.snapshot import fetch_latest_manifest, manifest_log, wal_sizes
 from slatespark.table.stores import TableStores
@@ -41,6 +41,13 @@ MAX_AHEAD_MS = 10_000  # the real client waits this long for its clock to pass t
 
 class RaceLostError(Exception):
     """Somebody was faster at one step; nothing was published, and the commit may start over."""
+
+
+class PassedByCollectorError(RaceLostError):
+    """A version was created, and may have been the newest one for a while, before a collector passed its number.
+
+    Others may have gone on from it: to publish its rows once more could count operands twice.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +103,15 @@ def publish_manifest(
         When the version exists.
     InternalError
         When an invariant does not hold; nothing was published.
+    PassedByCollectorError
+        When a collector passed the version before it could be known whether it was published.
     """
     now_ms = clock.now_ms() + MAX_AHEAD_MS
     check_manifest(manifest, current, new_id=manifest_id, now_ms=now_ms, own_time=own_time)
-    _create(stores, manifest_id, encode_manifest(manifest))
-
-
-def _create(stores: TableStores, manifest_id: int, data: bytes) -> None:
     try:
-        manifest_log(stores).create(manifest_id, data)
+        manifest_log(stores).create(manifest_id, encode_manifest(manifest))
+    except OutrunError as exc:
+        raise PassedByCollectorError(manifest_id) from exc
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
 
@@ -151,7 +158,10 @@ def claim_epochs(
     check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
     publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes)
-    _create(stores, manifest_id, data)
+    try:
+        manifest_log(stores).create(manifest_id, data)
+    except FileExistsError as exc:
+        raise RaceLostError(f"manifest {manifest_id} exists") from exc
     claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, first_free)
     while not _fence_wal(stores, claim):
         _check_held(stores, claim)
@@ -236,7 +246,10 @@ def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
     """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
     compactions = fetch_compactions(stores)[1]
     for job in compactions.active_jobs():
-        if has_fresh_heartbeat(job, now_ms) and not is_own_job(stores, job):
+        if not has_fresh_heartbeat(job, now_ms) or is_own_job(stores, job):
+            continue
+        # What tells that it is ours goes once it has ended, and is off the list by then.
+        if job.id in {active.id for active in fetch_compactions(stores)[1].active_jobs()}:
             raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
 
 
