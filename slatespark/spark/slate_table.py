@@ -53,6 +53,8 @@ from slatespark.table_properties import parse_properties, split_creation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from slatespark.table.maintenance.absence import AbsenceReport
+
 _WAL_PATH = "walPath"
 
 
@@ -516,6 +518,13 @@ class SlateTable:
         fences : WAL fences go too; see `SlateStore.vacuum`
         """
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences)
+
+    def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
+        """Return where rows of a key, or of an interval of keys, are still stored, or that they are gone.
+
+        Every object that holds rows is looked through, without a Spark job; see `SlateStore.proveAbsent`.
+        """
+        return self._store.proveAbsent(*key, where=where, **options)
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""

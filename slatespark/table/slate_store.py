@@ -77,6 +77,7 @@ from slatespark.table_properties import split_creation
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:
+    from slatespark.table.maintenance.absence import AbsenceReport
     from slatespark.table.maintenance.compaction_filter import CompactionFilter
     from slatespark.table.maintenance.compaction_report import CompactionReport
     from slatespark.table.maintenance.compaction_run import Progress, Runner
@@ -775,6 +776,32 @@ class SlateStore:
         """
         min_age_ms = parse_duration_ms(minAge, name="minAge")
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
+
+    def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
+        """Return where rows of a key, or of an interval of keys, are still stored, or that they are gone.
+
+        Every object that holds rows is looked through: what no version shows, what views hide and what deletions hide,
+        too. Rows of the keys that are deletions count as well, since they name the key.
+
+        Parameters
+        ----------
+        key : a value for each key column; of a raw table the key as bytes
+        where : instead of a key, comparisons on leading key columns, as for `deleteRange`
+        options : `startKey`, `endKey` or `keyPrefix` of a raw table
+
+        Raises
+        ------
+        OptionError
+            When not exactly one of these is given.
+        CorruptDataError
+            When an object cannot be read; nothing is proven then.
+        ConflictError
+            When the table changed faster than it could be looked through.
+        """
+        from slatespark.table.maintenance.absence import keys_to_prove, prove_absent
+
+        given = WriteOptions.parse({**self._common, **options})
+        return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
 
     def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
         """Return, along the keys, which files are visible in which interval, which are overshadowed, and since when.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from slatespark.errors import InvalidRequestError, OptionError, UnsupportedFormatError
+from slatespark.errors import InvalidRequestError, OptionError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest import Checkpoint
 from slatespark.table.clock import Clock, back_off, new_uuid, read_clock
 from slatespark.table.history.checkpoints import (
@@ -46,6 +46,11 @@ def resolve_pinned(
                 raise _unpinned(stores, number, "it has WAL files that no version counts on.") from exc
             lost = number
             back_off(clock, attempt)
+            continue
+        except SnapshotExpiredError:  # it was the newest one, and a collector took it when it was replaced
+            if number == lost:
+                raise
+            lost = number
             continue
         except OptionError:
             raise

@@ -19,7 +19,7 @@ from slatespark.units import duration_to_text, ms_to_text
 
 # A client's own collector spares what is younger by default: it may be about to publish it.
 CLIENT_MIN_AGE_MS: Final = 300_000
-_SKEW_MS: Final = 60_000  # between the clock of a job and that of the store
+_SKEW_MS: Final = 600_000  # between the clock of a job and that of the store
 UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # a file that is being written takes less
 
 FOREIGN: Final = "no object of a SlateDB database"

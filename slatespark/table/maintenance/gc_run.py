@@ -252,11 +252,13 @@ class _Collection:
     def _settle_versions(self, marks: Marks) -> _Versions:
         """Decide which versions go, and declare them dead where the store can do that.
 
-        Of those that came after the leases were read, none goes: whoever made it may have begun since.
+        Of those that came after the leases were read, none goes: whoever made it may have begun since. Nor does the one
+        before if a job is under way, which may just have committed it; so that what this collection publishes itself
+        does not put it behind the boundary.
         """
         versions = self._plan_versions(marks)
         going = {number for number in versions.listed if number not in versions.planned.kept}
-        going = {number for number in going if number <= self.found_id}
+        going = {number for number in going if number < self.found_id or (number == self.found_id and not marks.live)}
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
         try:
