@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.format.row import Row, rows_to_columns
 from slatespark.kernels import gather_fields, merge_all
-from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention
+from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention, RowColumns
 from slatespark.kernels.results import Fields
 from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
@@ -25,7 +24,7 @@ from slatespark.table.maintenance.filter_rows import FilterStage, FilterTally
 from slatespark.table.maintenance.retained_rows import RowKeeper
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.fold import resolve_operator, row_at
+from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.plan import Layer, cut_layers
 from slatespark.table.read.scan import check_descending, nearest_bound, window_size
 from slatespark.table.stores import TableStores
@@ -212,7 +211,7 @@ class LayerMerge:
     def _key_pieces(self, key: bytes, marks: NDArray[np.uint8]) -> Iterator[SortedRows]:
         """Yield what stays of a key, which is read once more."""
         seen = 0
-        open_group: Row | None = None  # what the operands of a group that goes on have folded to so far
+        open_group: RowColumns | None = None  # what the operands of a group that goes on have folded to so far
         for layer in cut_layers(self.layers, KeyRange(key, key_after(key))):
             for window in layer_windows(self.stores, layer, self.window_bytes):
                 rows = np.arange(window.low, window.high, dtype=np.int64)
@@ -220,11 +219,11 @@ class LayerMerge:
                 seen += len(rows)
                 if open_group is not None:
                     rows = np.append(np.int64(1 << ROW_BITS), rows)
-                    sources, own = [*sources, rows_to_columns([open_group])], np.append(np.uint8(GROUP_HEAD), own)
+                    sources, own = [*sources, open_group], np.append(np.uint8(GROUP_HEAD), own)
                     open_group = None
                 if seen < len(marks) and marks[seen] == GROUP_REST:
                     head = int(np.flatnonzero(own != GROUP_REST)[-1])
-                    open_group = self.keeper.folded([row_at(sources, int(row)) for row in rows[head:]])
+                    open_group = self.keeper.folded(sources, rows[head:])
                     rows, own = rows[:head], own[:head]
                 sources, rows = self.keeper.apply(sources, rows, own)
                 yield SortedRows(sources, rows)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from slatespark.kernels import lower_bound
-from slatespark.kernels.columns import HAS_CREATE, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.maintenance.expiry_files import read_blocks
 from slatespark.table.maintenance.expiry_plan import FileOutline
+from slatespark.table.maintenance.retained_rows import bury_rows
 from slatespark.table.maintenance.retention_plan import DueView
 from slatespark.table.maintenance.retired_rows import surviving_rows
 from slatespark.table.read.cursor import LayerCursor, layer_windows
@@ -149,8 +150,7 @@ class _Rest:
             if start == high:
                 continue
             left = surviving_rows(rows, start, high, self.older, self.retired_ms)
-            buried = left.positions[left.buried]
-            rows.flags[buried] = (rows.flags[buried] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
+            bury_rows(rows, left.positions[left.buried])
             self.gone += left.gone
             if len(left.positions):
                 yield SortedRows([rows], left.positions)

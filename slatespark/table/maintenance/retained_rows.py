@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.errors import OptionError
-from slatespark.format.row import Row, RowKind
-from slatespark.kernels import gather_fields, new_key_mask, retain_versions
+from slatespark.kernels import gather_fields, new_key_mask, retain_versions, take_rows
 from slatespark.kernels.columns import (
     BURIED,
     GONE,
@@ -26,7 +24,8 @@ from slatespark.kernels.columns import (
     Selection,
 )
 from slatespark.kernels.results import Fields
-from slatespark.table.read.fold import Fold, fold_rows, replace_groups, row_at
+from slatespark.table.read.fold import Fold, no_operator, row_at
+from slatespark.table.read.fold_groups import fold_groups, fold_selection
 from slatespark.table.write.sorted_rows import SortedRows
 
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
@@ -81,33 +80,28 @@ class RowKeeper:
         if not (marks == GROUP_HEAD).any():
             return sources, rows
         marks[marks == BURIED] = PLAIN
-        sources, selection = replace_groups(sources, Selection(rows, marks), self.folded)
+        sources, selection = fold_selection(sources, Selection(rows, marks), self.fold, keeps_operands=True)
         return sources, selection.rows
 
-    def folded(self, group: Sequence[Row]) -> Row:
-        """Return one row for operands that expire alike, newest first, and their base, if that is the last row.
-
-        Over a tombstone it is a put, too: nothing below counts any more.
-        """
-        if len(group) == 1:  # of a group that goes on
-            return group[0]
-        base = group[-1]
-        result = fold_rows(group[:-1] if base.kind is RowKind.DELETE else group, self.fold)
-        return replace(result, kind=RowKind.MERGE) if base.kind is RowKind.MERGE else result
+    def folded(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
+        """Return the row for operands that expire alike, newest first, and their base, if that is the last row."""
+        if len(rows) == 1:  # of a group that goes on
+            return take_rows(sources, rows)
+        return fold_groups(sources, rows, np.arange(len(rows)) == 0, self.fold, keeps_operands=True)
 
     def refuse_operands(self, fields: Fields, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
         """Raise `OptionError` if there are operands and no operator, as the client does."""
         if self.fold is None and (found := np.flatnonzero(fields.flags & MERGE)).size:
-            key = row_at(sources, int(rows[found[0]])).key
-            raise OptionError(
-                f"Key {key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
-            )
+            raise no_operator(row_at(sources, int(rows[found[0]])).key)
 
 
 def _bury(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-    """Make tombstones of packed rows: they keep their sequence numbers and creation times."""
     numbers = rows >> ROW_BITS
     for number in np.unique(numbers).tolist():
-        source, positions = sources[number], rows[numbers == number] & _POSITION_MASK
-        source.flags[positions] = (source.flags[positions] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
-        source.expire_ts[positions] = 0
+        bury_rows(sources[number], rows[numbers == number] & _POSITION_MASK)
+
+
+def bury_rows(rows: RowColumns, positions: NDArray[np.int64]) -> None:
+    """Make tombstones of rows: they keep their sequence numbers and creation times."""
+    rows.flags[positions] = (rows.flags[positions] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
+    rows.expire_ts[positions], rows.value_lengths[positions] = 0, 0

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from slatespark.errors import OptionError, SchemaError
-from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, HAS_EXPIRE, PLAIN, ROW_BITS, RowColumns, Selection
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
 from slatespark.option_values import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
 Fold: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]
 
-_INT_BYTES: Final = 8
+INT_BYTES: Final = 8
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
@@ -65,9 +62,7 @@ def fold_rows(group: Sequence[Row], fold: Fold | None) -> Row:
         Without an operator.
     """
     if fold is None:
-        raise OptionError(
-            f"Key {group[0].key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
-        )
+        raise no_operator(group[0].key)
     base = group[-1] if group[-1].kind is RowKind.PUT else None
     operands = [row.value for row in reversed(group) if row is not base]
     created = [row.create_ts_ms for row in group if row.create_ts_ms is not None]
@@ -82,43 +77,11 @@ def fold_rows(group: Sequence[Row], fold: Fold | None) -> Row:
     )
 
 
-def fold_selection(
-    sources: list[RowColumns], selection: Selection, fold: Fold | None
-) -> tuple[list[RowColumns], Selection]:
-    """Replace each group of operands in a selection by the row it folds to; see `replace_groups`."""
-    return replace_groups(sources, selection, partial(fold_rows, fold=fold))
-
-
-def replace_groups(
-    sources: list[RowColumns], selection: Selection, folded_row: Callable[[Sequence[Row]], Row]
-) -> tuple[list[RowColumns], Selection]:
-    """Replace each group in a selection by one row.
-
-    Parameters
-    ----------
-    folded_row : takes the rows of a group, newest to oldest
-
-    Returns
-    -------
-    The sources with the folded rows as a further one, and a selection of plain rows only.
-    """
-    heads = np.flatnonzero(selection.marks > PLAIN)
-    if not len(heads):
-        return sources, selection
-    kept = selection.marks != GROUP_REST
-    folded: list[Row] = []
-    group: list[Row] = []
-    for at in heads:
-        if selection.marks[at] != GROUP_REST and group:
-            folded.append(folded_row(group))
-            group = []
-        group.append(row_at(sources, int(selection.rows[at])))
-    folded.append(folded_row(group))
-    rows = selection.rows.copy()
-    places = np.flatnonzero((selection.marks > PLAIN) & kept)
-    rows[places] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
-    rows = rows[kept]
-    return [*sources, rows_to_columns(folded)], Selection(rows, np.zeros(len(rows), np.uint8))
+def no_operator(key: bytes) -> OptionError:
+    """Return the error for operands that nobody says how to fold."""
+    return OptionError(
+        f"Key {key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
+    )
 
 
 def row_at(sources: Sequence[RowColumns], packed: int) -> Row:
@@ -138,32 +101,36 @@ def row_at(sources: Sequence[RowColumns], packed: int) -> Row:
 # --- built-in operators ---------------------------------------------------------------------------------------------
 
 
-def _concat(existing: bytes | None, operands: list[bytes]) -> bytes:
+def fold_concat(existing: bytes | None, operands: list[bytes]) -> bytes:
+    """Return the value with all operands behind it."""
     return (existing or b"") + b"".join(operands)
 
 
-def _sum(existing: bytes | None, operands: list[bytes]) -> bytes:
+def fold_sum(existing: bytes | None, operands: list[bytes]) -> bytes:
+    """Return the sum of 64-bit integers; it wraps, so it serves u64 and i64 alike."""
     total = sum(_integers(existing, operands, signed=False))
-    return (total & (2**64 - 1)).to_bytes(_INT_BYTES, "little")  # wraps, so it serves u64 and i64 alike
+    return (total & (2**64 - 1)).to_bytes(INT_BYTES, "little")
 
 
-def _max(existing: bytes | None, operands: list[bytes]) -> bytes:
-    return max(_integers(existing, operands, signed=True)).to_bytes(_INT_BYTES, "little", signed=True)
+def fold_max(existing: bytes | None, operands: list[bytes]) -> bytes:
+    """Return the largest of signed 64-bit integers."""
+    return max(_integers(existing, operands, signed=True)).to_bytes(INT_BYTES, "little", signed=True)
 
 
-def _min(existing: bytes | None, operands: list[bytes]) -> bytes:
-    return min(_integers(existing, operands, signed=True)).to_bytes(_INT_BYTES, "little", signed=True)
+def fold_min(existing: bytes | None, operands: list[bytes]) -> bytes:
+    """Return the smallest of signed 64-bit integers."""
+    return min(_integers(existing, operands, signed=True)).to_bytes(INT_BYTES, "little", signed=True)
 
 
 def _integers(existing: bytes | None, operands: list[bytes], *, signed: bool) -> list[int]:
     parts = operands if existing is None else [existing, *operands]
     for part in parts:
-        if len(part) != _INT_BYTES:
+        if len(part) != INT_BYTES:
             raise SchemaError(
-                f"A value or operand has {len(part)} bytes; sum, max and min need {_INT_BYTES} (little-endian).",
+                f"A value or operand has {len(part)} bytes; sum, max and min need {INT_BYTES} (little-endian).",
                 todo="Use another mergeOperator.",
             )
     return [int.from_bytes(part, "little", signed=signed) for part in parts]
 
 
-_BUILT_IN: Final[dict[str, Fold]] = {"concat": _concat, "sum": _sum, "max": _max, "min": _min}
+_BUILT_IN: Final[dict[str, Fold]] = {"concat": fold_concat, "sum": fold_sum, "max": fold_max, "min": fold_min}

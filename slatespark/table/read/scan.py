@@ -18,7 +18,8 @@ from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.cursor import Bound, LayerCursor, open_cursors
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.fold import Fold, fold_rows, fold_selection, row_at
+from slatespark.table.read.fold import Fold, fold_rows, row_at
+from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import point_cursors

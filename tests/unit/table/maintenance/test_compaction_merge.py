@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -152,6 +153,15 @@ def test_files_end_near_their_size_and_do_not_overlap() -> None:
     assert uploaded(stores, result) == rows
     assert len(result.files) > 5
     assert all(file.size < 128 << 10 for file in result.files)
+
+
+def test_files_may_end_with_a_row_that_has_expired() -> None:
+    stores = new_stores()
+    rows = [Row(b"%06d" % number, number, value=b"v" * 50, expire_ts_ms=100) for number in range(4000)]
+    rules = replace(PLAIN, drops_tombstones=False)
+    result = run(stores, [Layer("run 1", (put_file(stores, rows),))], rules, sstSize="16k", compression="none")
+    assert len(result.files) > 2
+    assert uploaded(stores, result) == [Row(row.key, row.seq, RowKind.DELETE) for row in rows]
 
 
 def test_a_version_that_two_layers_have_stays_once() -> None:

@@ -67,6 +67,16 @@ def test_only_what_a_view_shows_is_rewritten() -> None:
     assert rows_in(stores, rewrite(stores, due_view(part), 1 << 20)) == [ROWS[1]]
 
 
+def test_files_may_end_with_a_tombstone_in_place_of_a_due_row() -> None:
+    stores = new_stores()
+    rows = [Row(b"%06d" % number, number, value=b"v" * 50, create_ts_ms=10) for number in range(4000)]
+    options = WriteOptions.parse({"path": stores.url, "sstSize": "16k", "compression": "none"})
+    view = due_view(put_file(stores, rows), KeyRange(b"", None))
+    found = rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), window_bytes=1 << 20)
+    assert len(found.files) > 2
+    assert rows_in(stores, found) == [Row(row.key, row.seq, RowKind.DELETE, create_ts_ms=10) for row in rows]
+
+
 def test_nothing_may_be_left() -> None:
     stores = new_stores()
     found = rewrite(stores, due_view(put_file(stores, ROWS[:1])), 1 << 20)
