@@ -16,7 +16,6 @@ from slatespark.errors import (
     InvalidRequestError,
     OptionError,
     SnapshotExpiredError,
-    UnavailableError,
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
@@ -244,8 +243,8 @@ def _publish(
 
     Parameters
     ----------
-    is_done : tells whether a manifest has the change, where it is not known whether that was published: a collector may
-        have passed a version by the time when this is looked for, although the next one was built on it (spec 5)
+    is_done : tells whether a manifest has the change. A version counts as lost, too, if a collector has passed it by
+        the time when that is looked for, although the next one was built on it (spec 5)
 
     Raises
     ------
@@ -254,15 +253,14 @@ def _publish(
     """
     for attempt in range(MAX_ATTEMPTS):
         latest_id, latest = look(stores)
+        if attempt and is_done is not None and is_done(latest):
+            return
         changed = replace(change(latest_id + 1, latest), nonce=clock.random_bits(NONCE_BITS))
         try:
             publish_manifest(stores, latest_id + 1, changed, latest, clock)
         except RaceLostError:
             back_off(clock, attempt)
             continue
-        except UnavailableError:
-            if is_done is None or not is_done(look(stores)[1]):
-                raise
         return
     raise too_slow(stores)
 
