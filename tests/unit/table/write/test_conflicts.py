@@ -18,6 +18,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.fetch import filter_sets, indexes
+from slatespark.table.read.properties import recorded_files
 from slatespark.table.records import CLAIMS_DIR
 from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores
@@ -37,7 +38,7 @@ def rows_of(rows: Mapping[bytes, bytes]) -> pa.Table:
 
 @pytest.fixture
 def store() -> SlateStore:
-    store = SlateStore.create(f"memory://conflicts-{next(_numbers)}")
+    store = SlateStore.create(f"memory://conflicts-{next(_numbers)}", clock=FakeClock())
     store.write(rows_of(START))
     return store
 
@@ -63,12 +64,30 @@ def hexed(start: bytes, end: bytes) -> dict[str, str]:
 
 # --- what counts as a change of key b -------------------------------------------------------------------------------
 
+
+def delete_and_compact(store: SlateStore) -> None:
+    """Of the key nothing is left, not even the deletion."""
+    store.write(rows_of({b"b": b""}), operation="delete")
+    store.compact(full=True)
+
+
+def write_and_let_expire(store: SlateStore) -> None:
+    """Nor of a row that came, expired and was purged."""
+    store.write(rows_of({b"b": b"1"}), ttl=1)
+    clock = store._clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(120_000)
+    store.compact(full=True)
+
+
 CHANGES: dict[str, Callable[[SlateStore], object]] = {
     "upsert": lambda store: store.write(rows_of({b"b": b"1"})),
     "the value it had": lambda store: store.write(rows_of({b"b": b"0"})),
     "delete": lambda store: store.write(rows_of({b"b": b""}), operation="delete"),
     "operand": lambda store: store.write(rows_of({b"b": b"1"}), operation="merge"),
     "in a large file": lambda store: store.write(rows_of({b"b%d" % n: b"1" for n in range(5000)} | {b"b": b"1"})),
+    "deletion that was compacted away": delete_and_compact,
+    "row that expired and was purged": write_and_let_expire,
     "delete by condition": lambda store: store.delete("key = X'62'"),
     "delete range": lambda store: store.deleteRange(**hexed(b"aa", b"bb")),
     "replaced range": lambda store: store.write(rows_of({b"bx": b""}), mode="overwrite", **hexed(b"aa", b"bz")),
@@ -110,6 +129,7 @@ APART: dict[str, Callable[[SlateStore], object]] = {
     "delete of nothing": lambda store: store.delete("key = X'63' AND value = X'99'"),
     "checkpoint": lambda store: store.createCheckpoint("kept"),
     "compaction": lambda store: store.compact(full=True),
+    "upsert and compaction": lambda store: (store.write(rows_of({b"c": b"1"})), store.compact(full=True)),
     "reap": lambda store: store.reap(),
 }
 
@@ -235,6 +255,27 @@ def test_versions_that_were_collected_may_have_removed_anything(tmp_path: Path, 
     store.write(rows_of({b"a": b"1"}))
     (tmp_path / f"manifest/{gone:020d}.manifest").unlink()
     with pytest.raises(TransactionConflictError, match="what was committed after version 3 cannot be told any more"):
+        commit(store, reads, {b"z": b"2"})
+
+
+@pytest.mark.parametrize("key", [b"b", b"d"])
+def test_a_file_that_came_and_was_collected_may_have_held_anything(tmp_path: Path, key: bytes) -> None:
+    """What came in it, a compaction may have dropped; keys that lie outside of it are no matter."""
+    store = SlateStore.create(str(tmp_path))
+    store.write(rows_of(START))
+    reads = read(store, keys=[key], covers_written=False)
+    known = set((tmp_path / "compacted").iterdir())
+    delete_and_compact(store)
+    shown = {tmp_path / f"compacted/{sst_id}.sst" for sst_id in fetch_latest_manifest(store._stores)[1].ssts}
+    records = set((tmp_path / "slatespark/commits").glob("*.json"))  # nor does one of them say what was in it
+    for path in (set((tmp_path / "compacted").iterdir()) - known - shown) | records:
+        path.unlink()
+    for cache in (indexes, filter_sets, recorded_files):
+        cache.clear()
+    if key == b"b":
+        with pytest.raises(TransactionConflictError, match="cannot be told any more"):
+            commit(store, reads, {b"z": b"2"})
+    else:
         commit(store, reads, {b"z": b"2"})
 
 
