@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.spark.failures import own_errors
-from slatespark.spark.merge_needs import find_unmatched_nulls, needed_columns
+from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns
 from slatespark.spark.merge_rows import (
     BY_SOURCE,
     MATCHED,
@@ -94,7 +94,9 @@ class SlateMergeBuilder:
         SchemaError
             When a clause names a column that the table does not have, or the source lacks one.
         TransactionConflictError
-            When anything was committed to the table after the merge read it.
+            When anything was committed, after the merge read the table, to the keys that it looked through: all of
+            them; or, of a merge that only changes rows that match, those that comparisons of `t`, the alias of the
+            table, with literals leave in a condition such as `t.tenant = 'a' AND t.id = s.id`.
         """
         if not self._clauses:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
@@ -102,12 +104,15 @@ class SlateMergeBuilder:
         with own_errors():
             if table._is_committed(writeOptions):
                 return
-            change = table._begin_change()
+            schema = table._codec().schema
+            narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)
+            change = table._begin_change({} if narrowed is None else {"filter": narrowed})
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
-            sides = replace(sides, target=table.toDF(columns=needed_columns(sides, self._condition, clauses)))
+            needed = needed_columns(sides, self._condition, clauses)
+            sides = replace(sides, target=table.toDF(columns=needed, where=narrowed))
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
             table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, IntegralType
 
-from slatespark.spark.merge_rows import NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
+from slatespark.spark.conditions import is_filter
+from slatespark.spark.merge_rows import MATCHED, NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _STAR: Final = re.compile(r"(?:^|[\s.(,])\*")
 _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+_NOT_JOINED: Final = re.compile(r"\b(?:or|not|case|between|exists|select)\b|--|/\*|[!|]", re.IGNORECASE)
 _EQUAL: Final = re.compile(r"\s*([\w.]+)\s*(=|==|<=>)\s*([\w.]+)\s*", re.ASCII)
 
 
@@ -46,6 +52,31 @@ def _expressions(condition: Expression, clauses: Clauses) -> Iterator[Expression
         if clause.condition is not None:
             yield clause.condition
         yield from (clause.assigned or {}).values()
+
+
+def find_target_filter(
+    condition: Expression, clauses: Clauses, source: DataFrame, alias: str | None, schema: pa.Schema
+) -> str | None:
+    """Return what a condition says of the target alone, as the option `filter`; None where no row may be left out.
+
+    Only rows that match are needed where no clause is about others. Left out of the answer is whatever cannot be told
+    from the text.
+
+    Parameters
+    ----------
+    alias : of the target
+    schema : of the table
+    """
+    if alias is None or not isinstance(condition, str) or any(clause.kind != MATCHED for clause in clauses):
+        return None
+    if _NOT_JOINED.search(condition) or alias.lower() in map(str.lower, source.columns):
+        return None
+    parts = _AND.split(condition)
+    if any(part.count("'") % 2 or part.count("(") != part.count(")") for part in parts):
+        return None
+    own = re.compile(rf"\s*{re.escape(alias)}\.(.*)", re.IGNORECASE | re.DOTALL)
+    texts = [found[1] for part in parts if (found := own.fullmatch(part))]
+    return " AND ".join(text for text in texts if is_filter(text, schema, source.sparkSession)) or None
 
 
 def find_unmatched_nulls(sides: MergeSides, condition: Expression, clauses: Clauses) -> tuple[str, ...] | None:

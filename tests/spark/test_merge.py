@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.merge import SlateMergeBuilder
+from slatespark.spark.merge_needs import find_target_filter
+from slatespark.spark.merge_rows import MergeClause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -183,17 +186,51 @@ def test_options_of_the_write(spark: SparkSession, table: SlateTable) -> None:
 
 
 def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable, monkeypatch: Any) -> None:
-    begin: Callable[[SlateTable], Any] = SlateTable._begin_change
+    begin: Callable[..., Any] = SlateTable._begin_change
+    store = SlateStore.open(only(table.detail())["url"])
 
-    def begin_late(self: SlateTable) -> Any:
-        change = begin(self)
-        table.write(rows_of(spark, ("z", 1, 1, "late")))
+    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+        change = begin(self, *narrowed)
+        store.write(pa.table({"tenant": ["z"], "id": [1], "n": pa.array([1], pa.int32()), "note": ["late"]}))
         return change
 
     monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
     with pytest.raises(TransactionConflictError, match="changed after"):
         merge(table, rows_of(spark, ("a", 1, 11, "x"))).whenMatchedUpdateAll().execute()
     assert stored(table) == [*START, ("z", 1, 1, "late")]
+    source = rows_of(spark, ("a", 1, 11, "x"), ("b", 1, 11, "x"))
+    merge(table, source, f"t.tenant = 'a' AND {ON}").whenMatchedUpdateAll().execute()  # looks at nothing of tenant z
+    assert stored(table)[:3] == [("a", 1, 11, "x"), *START[1:3]]
+
+
+def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
+    """Never more than the condition says: what is left out of the read would be left as it is."""
+    matched, inserted = MergeClause("matched", "delete"), MergeClause("notMatched", "insert")
+    schema = pa.schema([("tenant", pa.string()), ("id", pa.int64())])
+    source = spark.range(1).select(F.lit("a").alias("tenant"), "id")
+
+    def found(condition: Any, *clauses: MergeClause, alias: str | None = "t") -> str | None:
+        return find_target_filter(condition, clauses or (matched,), source, alias, schema)
+
+    assert found(f"t.tenant = 'a' AND {ON} and T.id IN (1, 2)") == "tenant = 'a' AND id IN (1, 2)"
+    assert found("t.id < 5 AND t.nothing = 1 AND t.id = s.id AND 3 > t.id AND s.id > 1") == "id < 5"
+    assert found("t.tenant = 'x' AND s.tenant = t.tenant", matched, matched) == "tenant = 'x'"
+    for nothing in (
+        ON,
+        "t.id = 1 OR t.tenant = s.tenant AND t.id = 2",
+        "NOT (t.id = 1) AND t.id = 2",
+        "(t.id = s.id AND t.id = 2)",
+        "coalesce(t.id = 1 AND t.id = 2, true)",
+        "s.tenant = 'b AND t.id = 2 AND c'",
+        "CASE WHEN t.tenant = 'a' AND t.id = 1 THEN true END",
+        "t.id = s.id -- AND t.id = 1",
+        "t.id BETWEEN 1 AND 2",
+        F.expr("t.id = 1"),
+    ):
+        assert found(nothing) is None, nothing
+    assert found("t.id = 1", matched, inserted) is None
+    assert found("t.id = 1", MergeClause("notMatchedBySource", "delete")) is None
+    assert found("t.id = 1", alias=None) is found("id.id = 1", alias="id") is None
 
 
 # --- what the builder refuses, without a job ------------------------------------------------------------------------
