@@ -184,8 +184,8 @@ class _Collection:
         needs = self._needs(versions, marks, jobs)
         compactions = self._settle_compactions(needs)
         claims, commits = list_claims(stores), list_commits(stores)
-        batched = batched_numbers(stores, lambda: {n: meta for n, meta in commits.items() if n not in versions.listed})
         stay = versions.staying
+        batched = batched_numbers(stores, commits.keys() - set(stay))
         phases: list[tuple[str, ObjectStore, Iterable[Verdict]]] = [
             ("manifest", stores.main, judge_manifests(versions.listed, versions.going, versions.why)),
             ("compactions", stores.main, compactions),

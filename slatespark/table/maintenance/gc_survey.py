@@ -8,7 +8,7 @@ it published is in the manifests, which are read last. What is uploaded later is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -190,12 +190,12 @@ def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
     return _by_number(stores, COMMITS_DIR)
 
 
-def batched_numbers(stores: TableStores, wanted: Callable[[], Mapping[int, ObjectMeta]]) -> set[int]:
-    """Return which of some commit records are in sound batches too; reads the batches that may hold them."""
-    batches, numbers = _by_number(stores, BATCHES_DIR), sorted(wanted())
+def batched_numbers(stores: TableStores, wanted: Collection[int]) -> set[int]:
+    """Return the numbers of commit records in the batches that may hold some wanted ones, as far as they are sound."""
+    batches = _by_number(stores, BATCHES_DIR)
     found: set[int] = set()
     for high in sorted(batches):
-        if any(number <= high and number not in found for number in numbers):
+        if any(number <= high and number not in found for number in wanted):
             found |= {record.manifest_id for record in fetch_commit_object(stores.main, batches[high])}
     return found
 
