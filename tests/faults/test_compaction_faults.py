@@ -64,7 +64,7 @@ def test_a_compaction_that_goes_well(scene: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "moment", "step"), [("fails once", "before", 5), ("lost answer", "after", 5), ("killed", "after", 3)]
+    ("fault", "moment", "step"), [("fails once", "before", 9), ("lost answer", "after", 9), ("killed", "after", 4)]
 )
 def test_a_fault_at_any_call(scene: Path, fault: str, moment: Moment, step: int) -> None:
     clean = FailingStore(copy_of(scene))

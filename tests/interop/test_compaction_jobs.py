@@ -25,7 +25,7 @@ from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.protocol import fetch_compactions
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, read_rows
-from tests.support.client_admin import collect_garbage, compact_full, list_compactions
+from tests.support.client_admin import clone_database, collect_garbage, compact_full, list_compactions
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
 
@@ -197,6 +197,46 @@ def wait_for_one_run(client: Client) -> None:
     raise TimeoutError("nobody took the job over")
 
 
+def test_a_client_leaves_a_job_alone_that_holds_history(tmp_path: Path) -> None:
+    """Whoever took it over would keep one version of each key."""
+    location = Location.local(tmp_path / "db")
+    store = SlateStore.create(str(location.folder), history=True, holdHistory=True)
+    for number in range(4):
+        store.write(pa.table({"key": [b"a"], "value": [b"%d" % number]}))
+    stores, clock = open_stores(str(location.folder), storage={}), FakeClock()
+    clock.advance(-HOUR_MS)
+    entered = listed_job(stores, clock, TieredSpec((), (3, 2, 1, 0), 0), f"{7:016x}", is_held=True).__enter__()
+    entered._ended.set()  # as if killed
+    with Client.open(location, SCHEDULED) as client:
+        client.put(b"z", b"z")
+        client.flush_memtable()
+        wait_until_it_rests(location)
+        assert [row.value for row in client.scan()] == [b"3", b"z"]
+    stored = store.scan(readVersions="all").read_all()["value"].to_pylist()
+    assert stored == [b"3", b"2", b"1", b"0", b"z"]
+    compact_during(location, lambda: None, full=True)
+    assert store.scan(readVersions="all").read_all()["value"].to_pylist() == stored
+    (hold,) = fetch_compactions(stores)[1].active_jobs()
+    assert hold.worker is not None
+    assert hold.worker.worker_id == "slatespark-hold", "the job of the dead process has gone"
+
+
+def test_a_clone_of_the_client(tmp_path: Path) -> None:
+    """Files of the database that it was made from are merged into files of its own; that one stays as it is."""
+    parent, clone = Location.local(tmp_path / "db"), Location.local(tmp_path / "clone")
+    client_table(parent)
+    with Client.open(parent) as client:
+        client.flush_memtable()
+    expected, files = read_rows(parent), set((parent.folder / "compacted").iterdir())
+    clone_database(parent, clone.path)
+    report = compact_during(clone, lambda: None, full=True)
+    assert (report.jobs[0].files_out, len(SlateStore.open(str(clone.folder)).runs())) == (1, 1)
+    assert read_rows(clone) == expected == read_rows(parent)
+    assert set((parent.folder / "compacted").iterdir()) == files
+    collect_garbage(clone)
+    assert read_rows(clone) == expected
+
+
 # --- the scheduler ----------------------------------------------------------------------------------------------------
 
 TIERS = [
@@ -204,8 +244,6 @@ TIERS = [
     ([1] * 20, 0),
     ([60, 60, 60, 60, 2, 2, 2, 2, 1], 5),
     ([3, 50, 1, 40, 2, 30, 1, 20], 11),
-    ([8, 7, 6, 5, 4, 3, 2, 1], 4),
-    ([1] * 9, 6),
 ]
 
 

@@ -21,6 +21,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.storage import run_together
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition
 from slatespark.table.describe_files import distinct_files, fetch_stats, plan_table_layers
@@ -176,16 +177,16 @@ def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping
     ----------
     known : properties of files, which spare a request each
     """
+    asked = []
     total = 0
     for file in files:
-        if (properties := known.get(file.id)) is not None:
-            total += properties.merges
-            continue
-        stats = fetch_stats(stores, file)
-        if stats is None:
-            return None
-        total += stats.num_merges
-    return total
+        if file.id in known:
+            total += known[file.id].merges
+        else:
+            asked.append(partial(fetch_stats, stores, file))
+    answers = run_together(asked, is_remote=stores.main.is_remote)
+    told = [stats.num_merges for stats in answers if stats is not None]
+    return total + sum(told) if len(told) == len(answers) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,7 +266,8 @@ class _Compaction:
     def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
         """Do one job after the other, and return what was done."""
         began_ms = self.clock.now_ms()
-        while (plan := pick(state.trees)) is not None:
+        most = len(state.trees.layers)  # enough for what is there; what others add meanwhile may wait
+        while len(self.jobs) < most and (plan := pick(state.trees)) is not None:
             stage = self._plan_filters(state, plan)
             self._check_operands(state, plan, stage.rules)
             if dry_run:
@@ -417,7 +419,7 @@ class _Compaction:
         return CompactionReport(
             url=self.stores.url,
             version=versions[-1] if versions else state.snapshot.manifest_id,
-            now_ms=state.now_ms,
+            now_ms=state.expired_ms,
             dry_run=dry_run,
             jobs=tuple(self.jobs),
             rows_in=sum(job.rows_in or 0 for job in self.jobs),

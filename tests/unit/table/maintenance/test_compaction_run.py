@@ -12,6 +12,7 @@ import pytest
 
 from slatespark import (
     CommitConflictError,
+    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
     SlateStore,
@@ -374,6 +375,41 @@ def test_a_history_table_keeps_what_reads_of_its_past_need() -> None:
     assert [value for _, _, value in table.versions()] == [b"3", b"2"]
     as_of = table.store.scan(timestampAsOf=START_MS + 2 * HOUR_MS).read_all()
     assert as_of["value"].to_pylist() == [b"2"]
+
+
+def test_what_of_the_past_is_still_exact(layered: Table) -> None:
+    """Versions of a key are gone: nobody can say what a number below showed, unless the version before is kept."""
+    version, rows = layered.store.resolve(), our_rows(layered.store)
+    layered.compact(full=True)
+    assert our_rows(layered.store, versionAsOf=version.version) == rows
+    assert our_rows(layered.store, seqAsOf=version.seq) == rows
+    for path in sorted(layered.objects_in("manifest/"))[:-1]:
+        layered.objects.delete(path)
+    with pytest.raises(HistoryTrimmedError, match="are not all there any more"):
+        layered.store.scan(seqAsOf=version.seq)
+
+
+def test_what_is_said_of_the_instant(layered: Table) -> None:
+    assert layered.compact(dry_run=True).now_ms == layered.clock.now_ms() - 60_000
+    table = Table(history=True)
+    table.put([1])
+    assert table.compact(full=True).now_ms is None
+    table.store.setHistoryFloor(START_MS)
+    assert table.compact(full=True).now_ms == START_MS
+
+
+def test_others_that_keep_adding_runs() -> None:
+    """Each pass adds as much as it merges; so it has to end at some time."""
+    table = Table()
+    for number in range(4):
+        table.put([number])
+
+    def add() -> None:
+        for number in range(10, 14):
+            table.put([number])
+
+    report = table.compact(add)
+    assert len(report.jobs) == 4
 
 
 def test_a_hold_of_history_comes_back() -> None:
