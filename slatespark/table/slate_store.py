@@ -336,7 +336,9 @@ class SlateStore:
         parsed = parse_ingest(self._common, options)
         given = [paths] if isinstance(paths, str) else list(paths)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        return _version(ingest_files(self._stores, self._clock, given, parsed), latest_id)
+        record = ingest_files(self._stores, self._clock, given, parsed)
+        compact_after_write(self._stores, self._clock, record, parsed)
+        return _version(record, latest_id)
 
     def delete(self, condition: str, **options: Any) -> int:
         """Delete the rows for which a condition holds, and return the version that shows it.

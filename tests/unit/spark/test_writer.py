@@ -1,0 +1,32 @@
+"""What Spark's writer does on the driver; no session is needed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from slatespark import SlateStore
+from slatespark.options import WriteOptions
+from slatespark.spark.partitions import SlateCommitMessage
+from slatespark.spark.writer import SlateWriter
+from slatespark.table.clock import SystemClock
+from slatespark.table.write.load import run_task
+
+
+def write(path: Path, table: pa.Table) -> None:
+    writer = SlateWriter(WriteOptions.parse({"path": str(path)}), table.schema, overwrite=False)
+    load = writer._load
+    assert load is not None
+    files = run_task(writer._stores(), SystemClock(), load, 0, table.to_batches())
+    writer.commit([SlateCommitMessage(0, files)])
+
+
+def test_commits_that_leave_many_small_runs_merge_them(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), keyColumns="id")
+    for number in range(15):
+        write(tmp_path / "t", pa.table({"id": [number]}))
+    assert len(store.runs()) == 15
+    write(tmp_path / "t", pa.table({"id": [15]}))
+    assert len(store.runs()) == 1
+    assert store.scan().read_all()["id"].to_pylist() == list(range(16))
