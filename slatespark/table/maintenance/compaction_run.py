@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,16 +16,13 @@ from typing import Final, TypeAlias
 
 from slatespark.errors import CommitConflictError, InternalError, OptionError, SlateError, UnavailableError
 from slatespark.format.paths import sst_path
-from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
-from slatespark.storage import run_together
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
-from slatespark.table.describe_files import distinct_files, fetch_stats, plan_table_layers
-from slatespark.table.maintenance.compaction_filter import CompactionFilter
+from slatespark.table.definition import TableDefinition
+from slatespark.table.maintenance.compaction_filter import CompactionFilter, RetentionFilter
 from slatespark.table.maintenance.compaction_job import listed_job
 from slatespark.table.maintenance.compaction_merge import MergedRange, MergeRules, merge_range
 from slatespark.table.maintenance.compaction_plan import (
@@ -40,9 +37,9 @@ from slatespark.table.maintenance.compaction_plan import (
     plan_interval,
     plan_l0,
     plan_size_tiered,
-    trees_of,
 )
 from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.table.maintenance.compaction_state import State, count_operands, fetch_state, hold_no_operands
 from slatespark.table.maintenance.filter_plan import (
     FilterPlan,
     check_filters,
@@ -50,21 +47,19 @@ from slatespark.table.maintenance.filter_plan import (
     requested_floor,
     resolve_filter_now,
 )
-from slatespark.table.maintenance.periodic_plan import find_due_files
-from slatespark.table.maintenance.reap_run import resolve_destructive_now
 from slatespark.table.read.fetch import fetch_wal_rows, sample_index
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.read.plan import SstFile, plan_splits
+from slatespark.table.read.plan import plan_splits
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import Snapshot, fetch_latest_manifest, resolve_snapshot
+from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.commit import commit_write
 from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.job import COMPACT, WriteJob, abandon_write, plan_write
-from slatespark.table.write.protocol import refuse_foreign_job, refuse_unwritable
+from slatespark.table.write.protocol import refuse_foreign_job
 from slatespark.table.write.range_replace import named_ranges
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import MergeRuns
@@ -146,9 +141,10 @@ def compact_table(
         asked_ms=now_ms,
         progress=progress,
     )
-    state = compaction.begin(filters, dry_run=dry_run)
+    definition = compaction.look().definition
+    keys = named_ranges(where, given, definition.codec())
+    state = compaction.take_filters(filters, definition, dry_run=dry_run)
     if pick is None:
-        keys = named_ranges(where, given, state.definition.codec())
         tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
         ranges = None if keys is None else partial(plan_interval, keys=keys)
         ages = partial(plan_due, due=state.due_files(clock)) if due else None
@@ -170,62 +166,6 @@ def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
     return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters)
 
 
-def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping[Ulid, SstProperties]) -> int | None:
-    """Return how many merge operands files hold; None where one of them does not tell.
-
-    Parameters
-    ----------
-    known : properties of files, which spare a request each
-    """
-    asked = []
-    total = 0
-    for file in files:
-        if file.id in known:
-            total += known[file.id].merges
-        else:
-            asked.append(partial(fetch_stats, stores, file))
-    answers = run_together(asked, is_remote=stores.main.is_remote)
-    told = [stats.num_merges for stats in answers if stats is not None]
-    return total + sum(told) if len(told) == len(answers) else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """What a job of a compaction is planned on.
-
-    Attributes
-    ----------
-    number, definition : of the table; the number is None for a raw table without one, and 0 for a clone that goes by
-        its parent's
-    known : what commit records say of its files
-    """
-
-    snapshot: Snapshot
-    number: int | None
-    definition: TableDefinition
-    now_ms: int
-    trees: Trees
-    known: Mapping[Ulid, SstProperties]
-
-    @property
-    def expired_ms(self) -> int | None:
-        """What expired at or before it may go; None if nothing may, for as-of reads are to be answered exactly."""
-        if not self.definition.has_history:
-            return self.now_ms
-        floor_ms = self.definition.full_history_ts_low_ms
-        return None if floor_ms is None else min(self.now_ms, floor_ms)
-
-    def due_files(self, clock: Clock) -> frozenset[Ulid]:
-        """Return the files that are due by the table's `periodicCompactionInterval`."""
-        return find_due_files(
-            distinct_files(source.layer for source in self.trees.layers),
-            self.known,
-            self.definition.periodic_compaction_ms,
-            present_ms=clock.now_ms(),
-            expired_ms=self.expired_ms,
-        )
-
-
 @dataclass(slots=True)
 class _Compaction:
     """A compaction under way; `now_ms` is what the first job made of `asked_ms` for all of them."""
@@ -241,9 +181,14 @@ class _Compaction:
     now_ms: int | None = None
     jobs: list[CompactionJob] = field(default_factory=list)
 
-    def begin(self, filters: Sequence[CompactionFilter], *, dry_run: bool) -> State:
-        """Return what the first job is planned on, with the filters checked and the floor raised that they ask for."""
-        definition = self.look().definition
+    def look(self) -> State:
+        """Return what the next job is planned on."""
+        state = fetch_state(self.stores, self.clock, self.asked_ms if self.now_ms is None else self.now_ms)
+        self.now_ms = state.now_ms
+        return state
+
+    def take_filters(self, filters: Sequence[CompactionFilter], definition: TableDefinition, *, dry_run: bool) -> State:
+        """Check the filters, raise the floor that they ask for, and return what the first job is planned on."""
         self.filters = check_filters(filters, definition, self.stores.url)
         self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
         floor_ms = requested_floor(self.filters, definition)
@@ -251,17 +196,6 @@ class _Compaction:
             raise_history_floor(self.stores, self.clock, floor_ms)
         self.now_ms = None  # the filters may have named one
         return self.look()
-
-    def look(self) -> State:
-        """Return what the next job is planned on."""
-        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
-        manifest = snapshot.manifest
-        refuse_unwritable(self.stores.url, manifest)
-        number, definition = fetch_definition(self.stores, manifest) or (None, TableDefinition())
-        if self.now_ms is None:
-            self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
-        trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(self.stores, manifest))
-        return State(snapshot, number, definition, self.now_ms, trees, file_properties(self.stores, manifest))
 
     def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
         """Do one job after the other, and return what was done."""
@@ -299,11 +233,13 @@ class _Compaction:
         planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
         if planned.rules.retired_ms is None or self._may_retire(state, plan):
             return planned
-        return replace(planned, rules=replace(planned.rules, retired_ms=None))
+        # Who asked for it by a filter is told; the table's own retention waits for the next compaction.
+        waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in self.filters)
+        return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
 
     def _may_retire(self, state: State, plan: CompactionPlan) -> bool:
         """Tell whether rows past retention may go: an operand above the sources would make them young again."""
-        if not _hold_no_operands(plan.above, state.known):
+        if not hold_no_operands(plan.above, state.known):
             return False
         snapshot = state.snapshot
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
@@ -404,7 +340,7 @@ class _Compaction:
         """Return the files of the newest version that are known to hold no operands."""
         manifest = fetch_latest_manifest(self.stores)[1]
         known = file_properties(self.stores, manifest)
-        return frozenset(sst_id for sst_id in manifest.ssts if _hold_no_operands([sst_id], known))
+        return frozenset(sst_id for sst_id in manifest.ssts if hold_no_operands([sst_id], known))
 
     def _discard(self, files: Sequence[NewFile]) -> None:
         """Delete what was uploaded in vain, as far as it is known; vacuum finds the rest."""
@@ -432,10 +368,6 @@ class _Compaction:
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,
         )
-
-
-def _hold_no_operands(sst_ids: Iterable[Ulid], known: Mapping[Ulid, SstProperties]) -> bool:
-    return all(sst_id in known and not known[sst_id].merges for sst_id in sst_ids)
 
 
 def _facts(
