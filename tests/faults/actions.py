@@ -71,8 +71,13 @@ ROWS: Final[Rows] = {
 }
 
 
-def make_table(folder: Path) -> Objects:
-    """Make the table by slatespark and the real client, and return its objects by path."""
+def make_table(folder: Path, beyond: Rows | None = None) -> Objects:
+    """Make the table by slatespark and the real client, and return its objects by path.
+
+    Parameters
+    ----------
+    beyond : more rows, after all the others, in files of their own
+    """
     clock = FakeClock()
     clock.advance(-20 * HOUR_MS)
     table = SlateStore.create(
@@ -84,12 +89,14 @@ def make_table(folder: Path) -> Objects:
     assert table.write(table_of([(b"k03", b"b"), (b"k06", b"b")])) == EARLY
     table.createCheckpoint("early", version=EARLY)
     table.write(table_of([(b"k01", b"+")]), operation="merge")
+    for key, value in (beyond or {}).items():
+        table.write(table_of([(key, value)]))
     with Client.open(Location.local(folder)) as client:
         client.write([Put(b"k05", b"b"), Delete(b"k02")])
         client.flush_memtable()
         client.write([Put(b"k07", b"b"), Put(b"n1", b"a"), Delete(b"k08"), Merge(b"k09", b"+")])
         client.flush_wal()
-    assert rows_of(LocalStore(folder)) == ROWS
+    assert rows_of(LocalStore(folder)) == {**ROWS, **(beyond or {})}
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
