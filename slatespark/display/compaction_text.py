@@ -45,7 +45,7 @@ def _job_facts(job: CompactionJob) -> Iterator[tuple[str, str]]:
         f"run {job.destination}, {'the lowest for these keys' if job.is_lowest else 'with older layers below'}",
     )
     if job.filters_waited:
-        yield "filters", "not asked: an open snapshot of a client may need any version"
+        yield "filters", "wait: an open snapshot, or operands above, may need what they would take"
     if job.version is None:
         return
     yield "version", str(job.version)

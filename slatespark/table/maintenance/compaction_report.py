@@ -25,7 +25,8 @@ class CompactionJob:
     expired : versions that had expired or were past retention
     dropped : versions that are in no file any more
     filtered : versions that filters dropped, made tombstones of, or changed
-    filters_waited : filters were not asked, for an open snapshot of a client may need any version
+    filters_waited : filters were not asked, for an open snapshot of a client may need any version; or rows past the
+        retention of a filter stayed, for merge operands may lie above them
     """
 
     kind: str
@@ -78,5 +79,5 @@ class CompactionReport:
 
     @property
     def filters_waited(self) -> bool:
-        """Whether filters were not asked in some job, for an open snapshot of a client may need any version."""
+        """Whether filters had to wait in some job."""
         return any(job.filters_waited for job in self.jobs)

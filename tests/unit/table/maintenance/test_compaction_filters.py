@@ -242,3 +242,18 @@ def test_a_filter_that_fails_leaves_the_table_as_it_was(tmp_path: Path, rule: Ru
         store.compact(full=True, filters=[rule], sstSize="4k", blockSize="1k")
     assert store.resolve().version == before
     assert len(rows(store)) == 1000
+
+
+def test_retention_waits_where_operands_may_make_rows_young_again(tmp_path: Path) -> None:
+    clock = FakeClock(START)
+    store = SlateStore.create(str(tmp_path / "t"), clock=clock, mergeOperator="concat")
+    for key in (b"a", b"b", b"c", b"d"):
+        store.write(pa.table({"key": [key], "value": [b"old"]}))
+    clock.advance(10 * DAY)
+    store.write(pa.table({"key": [b"a"], "value": [b"+"]}), operation="merge")
+    clock.advance(DAY)
+    chosen = [RetentionFilter("5d")]
+    assert store.compact(filters=chosen, maxCompactionSources=4).filters_waited  # the operand is above these four
+    assert len(store.scan().read_all()) == 4
+    assert not store.compact(full=True, filters=chosen).filters_waited
+    assert store.scan().read_all().to_pylist() == [{"key": b"a", "value": b"old+"}]
