@@ -308,15 +308,36 @@ def publish_claim(
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:
     """Return the digests announced for one manifest id."""
-    return frozenset(str(claim.get("sha256")) for claim in _fetch_claims(store, manifest_id))
+    digests = []
+    for path in _list_claims(store, manifest_id, manifest_id):
+        with contextlib.suppress(FileNotFoundError):
+            digests.append(str(_decode(path, bytes(store.get(path))).get("sha256")))
+    return frozenset(digests)
 
 
-def fetch_claimed_removals(store: ObjectStore, manifest_id: int, digest: str) -> tuple[KeyRange, ...] | None:
-    """Return the keys of which the commit that announced a manifest may have taken rows away; None if unknown."""
-    for claim in _fetch_claims(store, manifest_id):
-        if claim.get("sha256") == digest:
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                return tuple(_range_of(*bounds) for bounds in claim["removes"])
+def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> dict[str, tuple[KeyRange, ...]]:
+    """Return what commits said, when they announced manifests, of the keys that they were about to take rows away of.
+
+    Parameters
+    ----------
+    first_id, last_id : of the manifests, both included
+
+    Returns
+    -------
+    By digest of the manifest; without claims that are damaged, or say nothing of it.
+    """
+    paths = _list_claims(store, first_id, last_id)
+    found: dict[str, tuple[KeyRange, ...]] = {}
+    for at in range(0, len(paths), _TOGETHER):
+        fetches = [partial(_fetch_removals, store, path) for path in paths[at : at + _TOGETHER]]
+        found.update(each for each in run_together(fetches, is_remote=store.is_remote) if each is not None)
+    return found
+
+
+def _fetch_removals(store: ObjectStore, path: str) -> tuple[str, tuple[KeyRange, ...]] | None:
+    with contextlib.suppress(FileNotFoundError, CorruptDataError, KeyError, TypeError, ValueError):
+        claim = _decode(path, bytes(store.get(path)))
+        return str(claim["sha256"]), tuple(_range_of(*bounds) for bounds in claim["removes"])
     return None
 
 
@@ -324,14 +345,10 @@ def _range_of(start: str, end: str | None) -> KeyRange:
     return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))
 
 
-def _fetch_claims(store: ObjectStore, manifest_id: int) -> Iterator[dict[str, Any]]:
-    """Yield the claims to one manifest id."""
-    stem = f"{CLAIMS_DIR}{manifest_id:020d}-"
-    for meta in store.list(CLAIMS_DIR, f"{CLAIMS_DIR}{manifest_id:020d}"):
-        if not meta.path.startswith(stem):
-            break
-        with contextlib.suppress(FileNotFoundError):
-            yield _decode(meta.path, bytes(store.get(meta.path)))
+def _list_claims(store: ObjectStore, first_id: int, last_id: int) -> list[str]:
+    """Return the paths of the claims to manifests [first_id, last_id]."""
+    listed = (meta.path for meta in store.list(CLAIMS_DIR, f"{CLAIMS_DIR}{first_id:020d}"))
+    return list(itertools.takewhile(lambda path: path < f"{CLAIMS_DIR}{last_id + 1:020d}", listed))
 
 
 # --- workers --------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ note before they claim the epochs announces the keys. A version of ours is known
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Manifest, decode_manifest
@@ -30,6 +30,8 @@ from slatespark.table.snapshot import manifest_log
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 _TOGETHER: Final = 32  # requests
+
+_Removals: TypeAlias = Mapping[str, tuple[KeyRange, ...]]  # by digest of the manifest that announced them
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +75,16 @@ def find_later_commits(
     if since.last_l0_seq == latest.last_l0_seq:
         return
     versions = [_known(since_id, since)]
+    removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
     for number, data in _fetch_between(stores, since_id, latest_id):
         version = _outlined(stores, number, data)
         if version.last_seq > versions[-1].last_seq:
             with reading(stores.main, manifest_log(stores).path(number)):
                 manifest = decode_manifest(data)
-            yield _commit(stores, versions, version, manifest)
+            yield _commit(stores, versions, version, manifest, removals)
         versions.append(version)
     if latest.last_l0_seq > versions[-1].last_seq:
-        yield _commit(stores, versions, _known(latest_id, latest), latest)
+        yield _commit(stores, versions, _known(latest_id, latest), latest, removals)
 
 
 def _known(number: int, manifest: Manifest) -> _Version:
@@ -104,7 +107,9 @@ def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterat
         yield from zip(numbers, map(bytes, found), strict=True)
 
 
-def _commit(stores: TableStores, before: Sequence[_Version], version: _Version, manifest: Manifest) -> LaterCommit:
+def _commit(
+    stores: TableStores, before: Sequence[_Version], version: _Version, manifest: Manifest, removals: _Removals
+) -> LaterCommit:
     """Return what a version changed from the last of those before it."""
     known = before[-1].sst_ids
     fresh = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in known]
@@ -116,16 +121,18 @@ def _commit(stores: TableStores, before: Sequence[_Version], version: _Version, 
         for handle in fresh
     )
     takes_away = version.has_nonce and version.number > 1  # the first version has nothing to take away
-    return LaterCommit(version.number, added, _removed_by(stores, before, version) if takes_away else ())
+    return LaterCommit(version.number, added, _removed_by(stores, before, version, removals) if takes_away else ())
 
 
-def _removed_by(stores: TableStores, before: Sequence[_Version], version: _Version) -> tuple[KeyRange, ...]:
+def _removed_by(
+    stores: TableStores, before: Sequence[_Version], version: _Version, removals: _Removals
+) -> tuple[KeyRange, ...]:
     """Return the keys that a commit of ours may have taken away; all keys where what it noted is gone."""
     claim = next((known for known in before if known.epochs == version.epochs), version)
     if claim is before[0]:  # the read came between claim and commit, so the claim is that version, or lies before it
         claim = _fetch_first(stores, claim)
-    removed = fetch_claimed_removals(stores.main, claim.number, claim.digest)
-    return (ALL_KEYS,) if removed is None else removed
+        removals = fetch_claimed_removals(stores.main, claim.number, claim.number)
+    return removals.get(claim.digest, (ALL_KEYS,))
 
 
 def _fetch_first(stores: TableStores, version: _Version) -> _Version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -236,13 +237,20 @@ def test_a_read_between_claim_and_commit_notices_the_commit(tmp_path: Path, is_p
     commit(other, read(other, keys=[b"b"]), {b"z": b"2"})
 
 
-def test_a_claim_that_is_gone_may_have_removed_anything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left", [None, b"", b"{", b"[]", b"{}", b'{"sha256":%s}', b'{"sha256":%s,"removes":[["x",null]]}']
+)
+def test_a_claim_that_tells_nothing_may_have_removed_anything(tmp_path: Path, left: bytes | None) -> None:
+    """Gone, damaged, or of an old release."""
     store = SlateStore.create(str(tmp_path))
     store.write(rows_of(START))
     reads = read(store, keys=[b"b"])
     store.write(rows_of({b"a": b"1"}))
     for path in (tmp_path / CLAIMS_DIR).iterdir():
+        known = path.read_bytes()
         path.unlink()
+        if left is not None:
+            path.write_bytes(left.replace(b"%s", json.dumps(json.loads(known)["sha256"]).encode()))
     with pytest.raises(TransactionConflictError, match="key 62; key 7a may have been removed by version 5"):
         commit(store, reads, {b"z": b"2"})
 
