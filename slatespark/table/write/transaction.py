@@ -24,6 +24,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.read_point import ReadPoint
@@ -344,13 +345,8 @@ class Transaction:
             Naming keys that the transaction locked or wrote and that have changed since its read point.
         """
         self._require(State.OPEN, call="prepare")
-        self._keep_files()
-        self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
-        try:
-            check_unchanged(self._stores, self._read_set(), self._own.outputs, self.codec, self._options)
-        except ConflictError:
-            self._state = State.FAILED
-            raise
+        self._settle_files()
+        self._validate()
         self._state = State.PREPARED
 
     def commit(self, timestamp: int | str | datetime | None = None) -> int:
@@ -380,7 +376,9 @@ class Transaction:
         reached = _Reached.of(self._stores)
         time_ms = self._choose_time(given_ms, reached)
         if self._state is State.OPEN:
-            self.prepare()
+            self._settle_files()
+        if not self._own.files:  # there will be no commit that validates
+            self._validate()
         self._state = State.UNKNOWN
         try:
             self._keep_files()
@@ -398,6 +396,7 @@ class Transaction:
             raise
         self._state = State.COMMITTED
         self._remove_unpublished(record)
+        compact_after_write(self._stores, self._clock, record, self._options)
         return self.readVersion if record is None else record.manifest_id
 
     def rollback(self) -> None:
@@ -430,6 +429,17 @@ class Transaction:
     def _hold(self, own: OwnWrites) -> None:
         self._own = own
         self._uploaded |= {file.handle.id for file in own.files}
+
+    def _settle_files(self) -> None:
+        self._keep_files()
+        self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
+
+    def _validate(self) -> None:
+        try:
+            check_unchanged(self._stores, self._read_set(), self._own.outputs, self.codec, self._options)
+        except ConflictError:
+            self._state = State.FAILED
+            raise
 
     def _keep_files(self) -> None:
         """Keep collectors from what the transaction has written: in time for a lease, and for the ids of its files."""
