@@ -85,18 +85,6 @@ if TYPE_CHECKING:
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
 _VERSION = parse_count(1, 2**63 - 1)
-_COMPACT_ARGUMENTS = (
-    "full",
-    "where",
-    "filters",
-    "now",
-    "l0Only",
-    "due",
-    "dryRun",
-    "minCompactionSources",
-    "maxCompactionSources",
-    "includeSizeThreshold",
-)
 
 
 class SlateStore:
@@ -684,7 +672,8 @@ class SlateStore:
         includeSizeThreshold : how many times as large as the smallest newer one a run may be to be merged with it
         progress : is told how far it is: step, bytes done, bytes in all
         runner : merges ranges of keys, and returns what became of them; by default on threads of this process
-        options : write options: sizes and codec of the new files, `mergeOperator`, `ifClientActive`
+        options : of the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
+            `mergeOperator`, `ifClientActive`, and those that name keys
 
         Raises
         ------
@@ -696,10 +685,10 @@ class SlateStore:
             When what was merged was changed meanwhile, or a SlateDB client is at work.
         """
         # With all that merges, which most uses of a table do without.
+        from slatespark.table.maintenance.compaction_options import parse_compaction
         from slatespark.table.maintenance.compaction_plan import SizeTiers
         from slatespark.table.maintenance.compaction_run import compact_table
 
-        refuse_misspelt(options, _COMPACT_ARGUMENTS)
         return compact_table(
             self._stores,
             self._clock,
@@ -709,7 +698,7 @@ class SlateStore:
             due=due,
             filters=filters,
             now_ms=None if now is None else parse_time_ms(now, name="now"),
-            options=WriteOptions.parse({**self._common, **options}),
+            options=parse_compaction(self._common, options),
             tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
             runner=runner,
             progress=progress,
