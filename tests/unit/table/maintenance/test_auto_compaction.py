@@ -29,7 +29,7 @@ def trees(*sizes_mib: float) -> Trees:
     stores, layers = new_stores(), []
     part = put_file(stores, [Row(b"a", 1)])
     for number, mib in enumerate(sizes_mib):
-        info = replace(part.file.info, index_offset=int(mib * MIB), filter_len=0, stats_len=0)
+        info = replace(part.file.info, filter_offset=int(mib * MIB), filter_len=0)
         file = replace(part.file, info=info)
         layer = Layer(f"run {number}", (FileSlice(file, part.keys),))
         layers.append(SourceLayer(layer, (SstView(file.id, file.id),), len(sizes_mib) - number))
