@@ -1,0 +1,123 @@
+"""Transactions that stop at any call: all of one is there afterwards, or nothing, and it may be committed again."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from slatespark import InvalidRequestError, SlateStore, UnavailableError
+from slatespark.storage import open_store
+from slatespark.table.records import LEASES_DIR
+from slatespark.table.write.transaction import Transaction
+from tests.faults.jobs import Pair, store_on, table_of
+from tests.support.failing_store import FailingStore, Moment
+from tests.support.fake_clock import FakeClock
+
+OLD: list[Pair] = [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
+NEW: list[Pair] = [(b"a", b"2"), (b"c", b"1"), (b"d", b"4")]
+PAIR: dict[str, Any] = {"txnAppId": "ledger", "txnVersion": 1}
+
+_numbers = count()
+
+
+class KilledError(BaseException):
+    """The process ends here; nothing handles it, and nothing is cleaned up."""
+
+
+def new_table(clock: FakeClock) -> FailingStore:
+    inner = open_store(f"memory://broken-transactions-{next(_numbers)}", {})
+    store = FailingStore(inner)
+    SlateStore.create(inner.url, clock=clock)
+    store_on(store, clock).write(table_of(OLD))
+    store.clear()
+    return store
+
+
+def work(store: FailingStore, clock: FakeClock) -> None:
+    txn = store_on(store, clock).begin()
+    txn.getForUpdate([b"a"]).read_all()
+    txn.write(table_of([(b"a", b"0"), (b"d", b"4")]))
+    txn.delete("key = X'62'")
+    clock.advance(1000)
+    txn.write(table_of([(b"a", b"2")]))
+    txn.prepare()
+    clock.advance(1000)
+    txn.commit()
+
+
+def rows_of(source: SlateStore | Transaction) -> list[Pair]:
+    reader = source.scan() if isinstance(source, SlateStore) else source.read()
+    return [(row["key"], row["value"]) for row in reader.read_all().to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("moment", "error"), [("before", KilledError()), ("after", UnavailableError("The store is away."))]
+)
+def test_a_stop_at_any_call_leaves_all_or_nothing(moment: Moment, error: BaseException) -> None:
+    outcomes = set()
+    for nth in count(1):
+        clock = FakeClock()
+        store = new_table(clock)
+        store.fail("*", nth=nth, moment=moment, error=error)
+        try:
+            work(store, clock)
+            finished = True
+        except (KilledError, UnavailableError):
+            finished = False
+        calls = store.count()
+        store.clear()
+        table = store_on(store, clock)
+        found = rows_of(table)
+        assert found in ([NEW] if finished else [OLD, NEW]), nth
+        outcomes.add((finished, found == NEW))
+        table.write(table_of([(b"z", b"9")]))
+        assert rows_of(table) == [*found, (b"z", b"9")]
+        if calls < nth:
+            break
+    assert outcomes >= {(False, False), (True, True)}
+    assert not table.verify().has_damage
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_commit_without_an_answer_may_be_repeated_under_its_pair(moment: Moment) -> None:
+    clock = FakeClock()
+    store = new_table(clock)
+    txn = store_on(store, clock).begin(**PAIR, mergeOperator="concat")
+    assert not txn.wasCommitted
+    txn.write(table_of([(b"a", b"x")]), operation="merge")
+    store.fail("create", "manifest/*", nth=2, moment=moment)  # the first one is the claim
+    with pytest.raises(UnavailableError):
+        txn.commit()
+    assert txn.state == "unknown"
+    with pytest.raises(InvalidRequestError, match="may have been committed"):
+        txn.write(table_of([(b"b", b"x")]))
+    store.clear()
+    version = txn.commit()
+    table = store_on(store, clock)
+    assert table.get(b"a", mergeOperator="concat") == {"key": b"a", "value": b"1x"}
+    again = table.begin(**PAIR, mergeOperator="concat")
+    assert again.wasCommitted
+    again.write(table_of([(b"a", b"x")]), operation="merge")
+    assert again.commit() == version
+    assert table.get(b"a", mergeOperator="concat") == {"key": b"a", "value": b"1x"}
+    assert store.inner.list(LEASES_DIR) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_commit_without_an_answer_is_not_repeated_otherwise(moment: Moment) -> None:
+    clock = FakeClock()
+    store = new_table(clock)
+    txn = store_on(store, clock).begin()
+    txn.write(table_of([(b"a", b"2")]))
+    store.fail("create", "manifest/*", nth=2, moment=moment)
+    with pytest.raises(UnavailableError), txn:
+        pass  # it commits here
+    store.clear()
+    with pytest.raises(InvalidRequestError, match="commit: the transaction may have been committed"):
+        txn.commit()
+    txn.rollback()
+    table = store_on(store, clock)
+    assert table.get(b"a") == {"key": b"a", "value": b"1" if moment == "before" else b"2"}
+    assert not table.verify().has_damage
