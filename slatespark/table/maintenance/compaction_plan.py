@@ -301,40 +301,39 @@ def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
     """
     l0 = [layer for layer in trees.layers if layer.run_id is None]
     runs = [layer for layer in trees.layers if layer.run_id is not None]
-    oldest = l0[-tiers.max_compaction_sources :]
-    if len(l0) >= tiers.min_compaction_sources and not _is_held_back(oldest, runs, tiers):
+    sizes, most = [run.stored_bytes for run in runs], tiers.max_compaction_sources
+    oldest = l0[-most:]
+    size = sum(layer.stored_bytes for layer in oldest)
+    if len(l0) >= tiers.min_compaction_sources and not _is_held_back(size, sizes, 0, tiers):
         return plan_merge(trees, SIZE_TIERED, oldest)
     for start in range(len(runs)):
-        chosen = _similar_runs(runs, start, tiers)
-        if len(chosen) >= tiers.min_compaction_sources:
-            return plan_merge(trees, SIZE_TIERED, chosen[-tiers.max_compaction_sources :])
+        end = _find_end(sizes, start, tiers)
+        if end - start >= tiers.min_compaction_sources:
+            return plan_merge(trees, SIZE_TIERED, runs[max(start, end - most) : end])
     return None
 
 
-def _similar_runs(runs: Sequence[SourceLayer], start: int, tiers: SizeTiers) -> list[SourceLayer]:
-    """Return the runs from `start` on that are similar in size, up to one that would have to wait."""
-    chosen: list[SourceLayer] = []
-    for at, run in enumerate(runs[start:], start):
-        smallest = min((each.stored_bytes for each in chosen), default=run.stored_bytes)
-        if run.stored_bytes > smallest * tiers.include_size_threshold:
-            break
-        chosen.append(run)
-        if _is_held_back(chosen, runs[at + 1 :], tiers):
-            chosen.pop()
-            break
-    return chosen
+def _find_end(sizes: Sequence[int], start: int, tiers: SizeTiers) -> int:
+    """Return where the series of similar runs from `start` on ends, or where it would have to wait."""
+    smallest, total = sizes[start], 0
+    for at in range(start, len(sizes)):
+        if sizes[at] > smallest * tiers.include_size_threshold:
+            return at
+        smallest, total = min(smallest, sizes[at]), total + sizes[at]
+        if _is_held_back(total, sizes, at + 1, tiers):
+            return at
+    return len(sizes)
 
 
-def _is_held_back(chosen: Sequence[SourceLayer], below: Sequence[SourceLayer], tiers: SizeTiers) -> bool:
-    """Tell whether as many runs as one compaction takes are waiting right below what these would become."""
-    size = sum(layer.stored_bytes for layer in chosen)
-    if not below or below[0].stored_bytes > size * tiers.include_size_threshold:
+def _is_held_back(total: int, sizes: Sequence[int], below: int, tiers: SizeTiers) -> bool:
+    """Tell whether as many runs as one compaction takes are waiting right below what `total` bytes would become."""
+    if below == len(sizes) or sizes[below] > total * tiers.include_size_threshold:
         return False
-    waiting = 0
-    smallest = below[0].stored_bytes
-    for run in below:
-        if run.stored_bytes > smallest * tiers.include_size_threshold:
-            break
-        smallest = min(smallest, run.stored_bytes)
-        waiting += 1
-    return waiting >= tiers.max_compaction_sources
+    smallest = sizes[below]
+    for at in range(below, len(sizes)):
+        if sizes[at] > smallest * tiers.include_size_threshold:
+            return False
+        smallest = min(smallest, sizes[at])
+        if at - below + 1 == tiers.max_compaction_sources:
+            return True
+    return False
