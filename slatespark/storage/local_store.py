@@ -95,8 +95,12 @@ class LocalStore:
         return [*self._scan(prefix, lambda name: prefix + name > start_after and not is_temporary(name))]
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
-        """Return the temporary files in the folder `prefix`."""
-        return self._scan(prefix, is_temporary)
+        """Return the temporary files below the folder `prefix`."""
+        found = [*self._scan(prefix, is_temporary)]
+        for folder, _, _ in os.walk(self._root / check_folder(prefix)):
+            below = Path(folder).relative_to(self._root).as_posix() + "/"
+            found += self._scan(below, is_temporary) if below != prefix else []
+        return sorted(found, key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically and durably, or raise `FileExistsError`."""

@@ -58,7 +58,7 @@ class ObjectStore(Protocol):
         """
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
-        """Return what writers that were killed left in the folder `prefix`; `delete` takes it away.
+        """Return what writers that were killed left below the folder `prefix`; `delete` takes it away.
 
         Writers that are still at work leave the same. No listing shows it, and no object has such a name. Stores that
         clean up by themselves have none.

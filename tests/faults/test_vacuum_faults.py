@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from slatespark import SlateError, SlateStore
 from slatespark.errors import HistoryTrimmedError
 from slatespark.format.paths import sst_path
+from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.maintenance.gc_report import VacuumReport
@@ -26,7 +30,9 @@ from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, interleave, preempted
 
 HOUR_MS: Final = 3_600_000
+REPOSITORY: Final = Path(__file__).parents[2]
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+KILLS = 100 if THOROUGH else 6
 STRIDE = 1 if THOROUGH else 7  # between the calls at which somebody else comes in
 _names = itertools.count()
 
@@ -166,6 +172,32 @@ def test_a_vacuum_that_dies_at_any_call(scene: Scene, fault: str, moment: Moment
         scene.check(inner)
         assert objects_of(inner).keys() == left
     assert calls > 50
+
+
+@pytest.mark.slow
+def test_a_vacuum_that_is_killed(scene: Scene, tmp_path: Path) -> None:
+    """By SIGKILL at a call, or at any moment: what it leaves on a disk is sound, and the next vacuum leaves nothing."""
+    clean = scene.lend()
+    counted = FailingStore(clean)
+    scene.vacuum(counted)
+    moments = [str(1 + nth * counted.count() // KILLS) for nth in range(KILLS // 2)]
+    moments += [f"+{2000 + nth * 60_000 // KILLS}" for nth in range(KILLS // 2)]
+    folders = [tmp_path / str(number) for number in range(len(moments))]
+    for folder in folders:
+        for path, data in scene.objects.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
+    cues = [f"{folder}:{moment}" for folder, moment in zip(folders, moments, strict=True)]
+    command = [sys.executable, "-m", "tests.faults.dying_vacuum", str(scene.now_ms), *cues]
+    subprocess.run(command, check=True, timeout=300, cwd=REPOSITORY)
+    for folder in folders:
+        store = LocalStore(folder)
+        scene.check(store)
+        scene.open(store, 51).vacuum(minAge=0)
+        store_on(store, FakeClock(scene.now_ms + HOUR_MS, seed=52)).vacuum(minAge=0)  # temporary files are an hour old
+        scene.check(store)
+        left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        assert left == objects_of(clean).keys()
 
 
 # --- others ---------------------------------------------------------------------------------------------------------

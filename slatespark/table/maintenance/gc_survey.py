@@ -15,9 +15,8 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, numbered
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
 from slatespark.storage import ObjectMeta, run_together
-from slatespark.table.definition import DEFINITION_DIR
 from slatespark.table.maintenance.gc_plan import LiveLease, Needs, Verdict
 from slatespark.table.records import (
     BATCHES_DIR,
@@ -25,6 +24,7 @@ from slatespark.table.records import (
     COMMITS_DIR,
     LEASE_LIFETIME_MS,
     LEASES_DIR,
+    ROOT,
     fetch_commit_object,
     fetch_lease,
     worker_path,
@@ -43,10 +43,8 @@ _JSON: Final = "json"
 _WRITE_ID_CHARS: Final = 16
 _ATTEMPTS: Final = 4
 
-FOLDERS: Final = (  # in which a writer that was killed may leave a file under another name
-    *("", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, "gc/", DEFINITION_DIR),
-    *(LEASES_DIR, CLAIMS_DIR, COMMITS_DIR, BATCHES_DIR),
-)
+# In which, or below which, a writer that was killed may leave a file under another name.
+FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,11 @@ def test_what_a_killed_writer_left(tmp_path: Path) -> None:
     left = tmp_path / "a" / ".slatespark-123-4.tmp"
     left.write_bytes(b"half")
     assert [meta.path for meta in store.list("a/")] == ["a/x"]
-    (found,) = store.list_unfinished("a/")
+    store.put("a/b/y", [b"1"])
+    (tmp_path / "a" / "b" / ".slatespark-123-5.tmp").write_bytes(b"")
+    found, below = store.list_unfinished("a/")
     assert (found.path, found.size) == ("a/.slatespark-123-4.tmp", 4)
+    assert below.path == "a/b/.slatespark-123-5.tmp"
+    assert [*store.list_unfinished("a/b/")] == [below]
     store.delete(found.path)
     assert not left.exists()
