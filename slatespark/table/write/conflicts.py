@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import SnapshotExpiredError, TransactionConflictError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import SstProperties
-from slatespark.format.ulid import Ulid
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
@@ -69,20 +68,20 @@ def check_unchanged(
 
 @dataclass(slots=True)
 class ReadCheck:
-    """The check of what a commit depends on. What it looked through is not looked through again.
+    """The check of what a commit depends on. Versions that it found to be harmless are not looked through again.
 
     Attributes
     ----------
     codec : of the table, to name keys
     buffer_bytes : memory for stored bytes in flight
-    examined : parts of files in which nothing was found
+    checked : the newest version found to be harmless; None before the first check
     """
 
     stores: TableStores
     reads: ReadSet
     codec: RowCodec
     buffer_bytes: int
-    examined: set[tuple[Ulid, KeyRange]] = field(default_factory=set)
+    checked: tuple[int, Manifest] | None = None
 
     def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
         """Refuse if anything was committed to keys of the read set, up to the newest version and the WAL behind it.
@@ -122,14 +121,16 @@ class ReadCheck:
             self._refuse(itertools.chain(*in_trees))
         except SnapshotExpiredError as exc:
             raise self._unknown() from exc
-        self.examined |= {(part.file.id, part.keys) for layer in layers for part in layer.slices}
+        self.checked = latest_id, latest
 
-    def _fetch_version_read(self, latest_id: int) -> Manifest:
-        if self.reads.manifest_id == 0:  # there was no table
-            return Manifest()
-        if latest_id < self.reads.manifest_id:  # another table stands here by now
+    def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
+        """Return the version up to which nothing needs a look: at first the one that was read."""
+        if self.checked is not None:
+            return self.checked
+        number = self.reads.manifest_id
+        if latest_id < number:  # another table stands here by now
             raise self._unknown()
-        return fetch_manifest(self.stores, self.reads.manifest_id)
+        return number, fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
 
     # --- what is later ------------------------------------------------------------------------------------------------
 
@@ -137,8 +138,7 @@ class ReadCheck:
         """Return the files that may hold later versions of keys of the read set."""
         parts: list[FileSlice] = []
         if latest_id != self.reads.manifest_id:
-            since = self._fetch_version_read(latest_id)
-            for commit in find_later_commits(self.stores, self.reads.manifest_id, since, latest_id, latest):
+            for commit in find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest):
                 self._refuse_removed(commit, files)
                 parts += commit.added
         if not self._goes_by_numbers:  # versions that were there, but are of a later time
@@ -149,9 +149,7 @@ class ReadCheck:
         return [Layer("later", (part,)) for part in wanted if self._may_be_later(known.get(part.file.id))]
 
     def _is_wanted(self, part: FileSlice, files: Sequence[NewFile]) -> bool:
-        """Tell whether a part of a file may have keys of the read set, and was not examined yet."""
-        if (part.file.id, part.keys) in self.examined:
-            return False
+        """Tell whether a part of a file may have keys of the read set."""
         written = [file.keys for file in files] if self.reads.covers_written else []
         at = bisect_left(self.reads.keys, part.keys.start)
         has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
