@@ -102,6 +102,16 @@ def test_a_full_disk_leaves_nothing_but_what_was_there(scene: Path) -> None:
     assert [job.status for job in fetch_compactions(stores_of(clean))[1].jobs] == [CompactionStatus.FAILED]
 
 
+def test_files_stay_when_an_interrupted_commit_may_still_land(scene: Path) -> None:
+    """The request that publishes them may be under way when its process is told to stop."""
+    store = FailingStore(copy_of(scene))
+    objects = names(store, "compacted/")
+    store.fail("create", "manifest/*", nth=2, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        compact(store)
+    assert len(names(store, "compacted/") - objects) > 2
+
+
 def names(store: ObjectStore, folder: str) -> set[str]:
     return {meta.path for meta in store.list(folder)}
 

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from slatespark.errors import CommitConflictError, InternalError, OptionError, SlateError, UnavailableError
+from slatespark.errors import (
+    CommitConflictError,
+    ConflictError,
+    InternalError,
+    InvalidRequestError,
+    OptionError,
+    SlateError,
+)
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
@@ -72,6 +79,7 @@ Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
 Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
+_DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, nor will be
 _REPEATED: Final = (SIZE_TIERED, DUE)  # planned anew after each commit, until there is nothing left to do
 _ANY_SEQ: Final = (1 << 64) - 1
 _SEED_BITS: Final = 64
@@ -278,7 +286,7 @@ class _Compaction:
                 listed.complete([file.handle for part in merged for file in part.files])
         except BaseException as exc:
             abandon_write(self.stores, job)
-            if not (may_have_landed and isinstance(exc, UnavailableError)):
+            if not may_have_landed or isinstance(exc, _DEFINITE):
                 self._discard([file for part in merged for file in part.files])
             raise
         return _facts(plan, stage, record, merged)
