@@ -1,4 +1,4 @@
-"""A plain table that is written, cut, restored, cloned and collected: its past is what it was, or is refused.
+"""A plain table that is written, cut, restored, compacted, cloned and collected: its past is what it was, or refused.
 
 Ours and the real client take turns. After each step the client sees the newest rows, every checkpoint and
 every point of the sequence tracker as we do.
@@ -75,6 +75,7 @@ class TravelMachine(RuleBasedStateMachine):
         self.rows: Rows = {}
         self.seen: list[Seen] = []
         self.named: dict[str, Rows] = {}  # what checkpoints hold, by name
+        self.clones: dict[str, Rows] = {}  # by path
         self.number = 0
 
     def teardown(self) -> None:
@@ -175,6 +176,23 @@ class TravelMachine(RuleBasedStateMachine):
         self.close_client()
         collect_garbage(self.location)
 
+    @rule(
+        bounds=st.none() | st.lists(st.sampled_from([*KEYS, b"\xff"]), min_size=2, max_size=2, unique=True).map(sorted)
+    )
+    def compact(self, bounds: list[bytes] | None) -> None:
+        """Compact everything, or an interval of keys, which shuts a client out if there was anything to do."""
+        what: dict[str, Any] = {"full": True} if bounds is None else {"startKey": bounds[0], "endKey": bounds[1]}
+        self.act(lambda: self.store.compact(ifClientActive="fence", **what))
+
+    @rule(fences=st.booleans())
+    def vacuum(self, fences: bool) -> None:
+        """Collect ourselves what nothing keeps, however young; a client that is open works on."""
+        self.store.vacuum(minAge=0, fences=fences and self.client is None)
+        if self.client is not None:
+            self.client.put(b"c", b"after vacuum")
+            self.client.flush_wal()
+            self.rows = {**self.rows, b"c": b"after vacuum"}
+
     @rule(data=st.data(), drawn=changes, newest=st.booleans())
     def clone(self, data: st.DataObject, drawn: dict[bytes, str], newest: bool) -> None:
         """Make a clone, and write to it: the parent does not change."""
@@ -190,7 +208,7 @@ class TravelMachine(RuleBasedStateMachine):
         assert {row.key: row.value for row in read_rows(target)} == rows
         table = self.table_of(drawn)
         clone.write(table, opColumn="op")
-        assert {row.key: row.value for row in read_rows(target)} == applied(rows, table)
+        self.clones[target.path] = applied(rows, table)
 
     # --- in between ---------------------------------------------------------------------------------------------------
 
@@ -253,6 +271,12 @@ class TravelMachine(RuleBasedStateMachine):
                 theirs = read_rows(self.location, checkpoint=handle.id)
                 assert {row.key: row.value for row in theirs} == self.named[name]
         assert set(self.named) <= set(ours.values())
+
+    @invariant()
+    def clones_show_what_they_did(self) -> None:
+        """They need files of the parent, whatever is collected there."""
+        for path, rows in self.clones.items():
+            assert {row.key: row.value for row in read_rows(Location(path, directory=self.folder))} == rows
 
     @invariant()
     def the_past_is_what_it_was_or_is_refused(self) -> None:
