@@ -32,6 +32,7 @@ from slatespark.errors import (
 if TYPE_CHECKING:
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
+    from slatespark.spark.transaction import SlateTransaction
     from slatespark.table.clock import Clock
     from slatespark.table.maintenance.compaction_filter import (
         CompactionFilter,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from slatespark.table.maintenance.reaper import Reaper
     from slatespark.table.slate_store import SlateStore
     from slatespark.table.write.sst_writer import SstWriter
+    from slatespark.table.write.transaction import Transaction
 
 __version__ = "0.1.0"
 
@@ -56,7 +58,9 @@ _LAZY: Final = {
     "RetentionFilter": "slatespark.table.maintenance.compaction_filter",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
+    "SlateTransaction": "slatespark.spark.transaction",
     "SstWriter": "slatespark.table.write.sst_writer",
+    "Transaction": "slatespark.table.write.transaction",
     "register": "slatespark.spark.session",
     "storageOptions": "slatespark.spark.session",
 }
@@ -82,10 +86,12 @@ __all__ = [
     "SlateError",
     "SlateStore",
     "SlateTable",
+    "SlateTransaction",
     "SnapshotExpiredError",
     "SstWriter",
     "TableExistsError",
     "TableNotFoundError",
+    "Transaction",
     "TransactionConflictError",
     "UnavailableError",
     "UnsupportedFormatError",

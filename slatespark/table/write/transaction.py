@@ -65,6 +65,8 @@ from slatespark.units import MIN_MS, ms_to_text, parse_time_ms
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending read holds one split at a time
 
+MAX_LAYERS = 16  # of own writes that a read has to merge
+
 _RENEWALS = 4  # of a lease in its lifetime
 
 
@@ -175,14 +177,16 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless that was done; roll back after an exception."""
+        """Commit, unless that was done; roll back after an exception, also one of the commit."""
         if self._state not in _LIVE:
             return
-        if kind is None:
-            self.commit()
-        else:
-            with contextlib.suppress(SlateError):  # what failed first is what counts
-                self.rollback()
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            if self._state not in (State.COMMITTED, State.UNKNOWN):
+                with contextlib.suppress(SlateError):  # what failed first is what counts
+                    self.rollback()
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
@@ -330,6 +334,8 @@ class Transaction:
         self._require(State.OPEN, call="write")
         instants = has_instants(load.options, self._job.definition or TableDefinition())
         self._hold(self._own.adding(outputs, has_instants=instants))
+        if len(self._own.layers()) > MAX_LAYERS:
+            self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
         return sum(file.properties.num_rows for files in outputs for file in files)
 
     # --- its end ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from slatespark import (
 from slatespark.format.paths import COMPACTED_DIR, manifest_path
 from slatespark.storage import open_store
 from slatespark.table.records import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.write.transaction import MAX_LAYERS, Transaction
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
@@ -595,6 +595,32 @@ def test_a_transaction_that_is_given_up_leaves_nothing() -> None:
     assert (txn.state, files_of(store)) == ("rolled back", files)
     assert open_store(store.url, {}).list(LEASES_DIR) == []
     assert shown(store) == [("a", 1, 1)]
+
+
+def test_a_block_whose_commit_fails_leaves_nothing() -> None:
+    store = typed_store()
+    txn = store.begin()
+    txn.write(amounts(("a", 1, 2)))
+    store.write(amounts(("a", 1, 1)))
+    with pytest.raises(TransactionConflictError), txn:
+        txn.get("a", 1)
+    assert txn.state == "rolled back"
+    assert {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()} == files_of(store)
+    assert open_store(store.url, {}).list(LEASES_DIR) == []
+
+
+def test_many_small_writes_are_merged_on_the_way() -> None:
+    store = new_store(mergeOperator="concat")
+    store.write(pairs((b"a", b"-"), (b"b", b"-")))
+    with store.begin() as txn:
+        for number in range(3 * MAX_LAYERS):
+            letter = bytes([97 + number % 26])
+            txn.write(pairs((b"a", letter)), operation="merge" if number % 7 else "upsert")
+            txn.write(pairs((b"b", letter), (b"c", letter)))
+        layers = txn.plan_scan().splits[0].layers
+        assert sum(layer.is_above_wal for layer in layers) <= MAX_LAYERS
+        seen = shown(txn)
+    assert seen == shown(store) == [(b"a", b"qrstuv"), (b"b", b"v"), (b"c", b"v")]
 
 
 def test_a_commit_leaves_only_the_files_it_published() -> None:
