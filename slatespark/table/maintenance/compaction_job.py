@@ -26,7 +26,7 @@ from slatespark.format.compactions import (
 from slatespark.format.manifest import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, back_off, new_ulid
-from slatespark.table.records import delete_worker, publish_worker
+from slatespark.table.records import LEASE_LIFETIME_MS, delete_worker, publish_worker, renew_lease
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import (
@@ -48,13 +48,17 @@ class ListedJob:
     Attributes
     ----------
     entry : as it was listed last
+    write_id : of the job, whose lease is renewed as long as it takes
     is_held : its heartbeat never grows old: nobody may take it over, since that would cost history
+    leased_ms : when the lease was made, or renewed last
     """
 
     stores: TableStores
     clock: Clock
     entry: Compaction
+    write_id: str
     is_held: bool
+    leased_ms: int
     _ended: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -86,6 +90,10 @@ class ListedJob:
             alive = replace(self.entry, worker=self._worker(HELD_MS if self.is_held else self.clock.now_ms()))
             _edit_list(self.stores, self.clock, lambda listed: _with_alive(listed, alive))
             self.entry = alive
+            now_ms = self.clock.now_ms()
+            if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
+                renew_lease(self.stores.main, self.write_id, alive.id.timestamp_ms, now_ms)
+                self.leased_ms = now_ms
 
     def _worker(self, heartbeat_ms: int) -> WorkerSpec:
         assert self.entry.worker is not None  # `list_job` gave it one
@@ -112,8 +120,9 @@ def listed_job(
     write_id : of the job, whose lease stands
     is_held : nobody may ever take the job over
     """
-    worker = WorkerSpec(publish_worker(stores.main, write_id), HELD_MS if is_held else clock.now_ms())
-    job = ListedJob(stores, clock, _list_job(stores, clock, spec, worker), is_held)
+    now_ms = clock.now_ms()
+    worker = WorkerSpec(publish_worker(stores.main, write_id), HELD_MS if is_held else now_ms)
+    job = ListedJob(stores, clock, _list_job(stores, clock, spec, worker), write_id, is_held, now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
     heart.start()
     try:

@@ -21,7 +21,15 @@ from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.maintenance import compaction_job
 from slatespark.table.maintenance.compaction_job import ListedJob, listed_job
-from slatespark.table.records import delete_lease, find_worker, publish_lease
+from slatespark.table.records import (
+    LEASE_LIFETIME_MS,
+    delete_lease,
+    fetch_lease,
+    find_worker,
+    has_lease,
+    lease_path,
+    publish_lease,
+)
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import (
@@ -187,6 +195,18 @@ def test_a_job_that_holds_history_is_told_by_its_lease(stores: TableStores, cloc
         assert runs_here(stores, job.entry, NOW_MS + 60_000)
         delete_lease(stores.main, write_id(1))
         assert not runs_here(stores, job.entry, NOW_MS)
+
+
+def test_a_lease_lasts_as_long_as_its_job(stores: TableStores, clock: FakeClock) -> None:
+    publish_lease(stores.main, write_id(1), NOW_MS)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        for _ in range(5):
+            clock.advance(LEASE_LIFETIME_MS // 3)
+            job.report()
+        assert has_lease(stores.main, write_id(1), clock.now_ms())
+        lease = fetch_lease(stores.main, lease_path(write_id(1)))
+        assert lease is not None
+        assert lease.created_ms == NOW_MS, "it still covers the first file"
 
 
 def test_a_foreign_job_with_a_fresh_heartbeat(stores: TableStores) -> None:
