@@ -7,22 +7,24 @@ goes wrong with it, the rows are written, and the next write tries again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.definition import fetch_definition
 from slatespark.table.describe_files import plan_table_layers
 from slatespark.table.maintenance.compaction_plan import CompactionPlan, Trees, plan_small_runs, trees_of
 from slatespark.table.maintenance.compaction_run import compact_table
+from slatespark.table.maintenance.compaction_state import count_operands
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_manifest
 from slatespark.table.stores import TableStores
+from slatespark.table.write.protocol import fetch_compactions, runs_here
 
 SMALL_BYTES: Final = 16 << 20  # a run below it is small
 MIN_RUNS: Final = 16  # so many small runs are too many
@@ -49,8 +51,13 @@ def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord 
             return
         trees = trees_of(record.manifest_id, manifest, plan_table_layers(stores, manifest))
         plan = plan_after_write(trees)
-        if plan is not None and folds_operands(found[1], plan.files, file_properties(stores, manifest)):
-            compact_table(stores, clock, pick=plan_after_write, options=_options(options))
+        if plan is None:
+            return
+        if any(runs_here(stores, job, clock.now_ms()) for job in fetch_compactions(stores)[1].active_jobs()):
+            return  # somebody is at it, and one of both would be in vain
+        if found[1].merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
+            return
+        compact_table(stores, clock, pick=plan_after_write, options=_options(options))
 
 
 def plan_after_write(trees: Trees) -> CompactionPlan | None:
@@ -61,16 +68,10 @@ def plan_after_write(trees: Trees) -> CompactionPlan | None:
     return plan_small_runs(trees, below_bytes=SMALL_BYTES, at_least=MIN_SERIES, at_most=MAX_RUNS)
 
 
-def folds_operands(definition: TableDefinition, files: Iterable[SstFile], known: Mapping[Ulid, SstProperties]) -> bool:
-    """Tell whether merge operands in some files can be folded, or there certainly are none.
-
-    Parameters
-    ----------
-    known : what is known of files; others may hold operands
-    """
-    if definition.merge_operator is not None:
-        return True
-    return all(file.id in known and not known[file.id].merges for file in files)
+def _holds_operands(stores: TableStores, files: Sequence[SstFile], known: Mapping[Ulid, SstProperties]) -> bool:
+    """Tell whether files may hold merge operands; `known` is what is known of them, the others are asked."""
+    told = any(known[file.id].merges for file in files if file.id in known)
+    return told or count_operands(stores, files, known) != 0
 
 
 def _options(options: WriteOptions) -> WriteOptions:

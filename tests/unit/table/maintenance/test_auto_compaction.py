@@ -10,11 +10,13 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.errors import UnavailableError
+from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import SstView
 from slatespark.format.row import Row
 from slatespark.table.definition import DEFINITION_DIR
 from slatespark.table.maintenance import auto_compaction
 from slatespark.table.maintenance.auto_compaction import MAX_RUNS, MIN_RUNS, SMALL_BYTES, plan_after_write
+from slatespark.table.maintenance.compaction_job import listed_job
 from slatespark.table.maintenance.compaction_plan import CompactionPlan, SourceLayer, Trees
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
@@ -78,7 +80,7 @@ def rows(store: SlateStore) -> dict[int, int]:
 def test_writes_compact_small_runs_in_commits_of_their_own() -> None:
     store = table()
     expected: dict[int, int] = {}
-    for number in range(40):
+    for number in range(33):
         version = write(store, number)
         expected |= {number % 5: number, 100 + number: number}
         assert rows(store) == expected
@@ -86,7 +88,7 @@ def test_writes_compact_small_runs_in_commits_of_their_own() -> None:
         assert len(store.runs()) < MIN_RUNS
     operations = [facts.operation for facts in store.history()]
     assert operations.count("compact") == 2
-    assert operations.count("write") == 40
+    assert operations.count("write") == 33
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,17 @@ def test_operands_fold_where_the_table_says_how() -> None:
         store.write(pa.table({"key": [b"k"], "value": [b"%x" % number]}), operation="merge")
     assert len(store.runs()) == 1
     assert store.get(b"k") == {"key": b"k", "value": b"0123456789abcdef"}
+
+
+def test_no_second_compaction_begins_while_one_is_under_way() -> None:
+    store = table()
+    clock, spec = FakeClock(1_000_000, seed=9), TieredSpec(l0_view_ids=(), sorted_runs=(0,), destination=0)
+    with listed_job(store._stores, clock, spec, "0123456789abcdef", is_held=False):
+        for number in range(MIN_RUNS + 1):
+            write(store, number)
+        assert len(store.runs()) == MIN_RUNS + 1
+    write(store, 99)
+    assert len(store.runs()) == 1
 
 
 def test_a_compaction_that_fails_does_not_fail_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
