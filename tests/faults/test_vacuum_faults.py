@@ -15,7 +15,7 @@ import pytest
 
 from slatespark import SlateError, SlateStore
 from slatespark.errors import HistoryTrimmedError
-from slatespark.format.paths import sst_path
+from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
@@ -140,17 +140,17 @@ def test_what_a_vacuum_takes(scene: Scene) -> None:
     scene.check(store)
     gone = {file.path for file in report.collected}
     assert gone == before.keys() - left.keys()
-    assert {file.path for file in would.collected} <= gone, "the vacuum itself makes a version, so one more is old then"
+    assert {file.path for file in would.collected} == gone
     assert report.bytes == sum(len(before[path]) for path in gone)
     assert {point.name for point in report.checkpoints_released} >= {"over"}
     latest_id, latest = fetch_latest_manifest(stores_of(store))
-    assert list_manifests(stores_of(store)) == sorted({scene.pinned, latest_id})
+    assert list_manifests(stores_of(store)) == [scene.pinned, latest_id - 1, latest_id], "it released checkpoints"
     needed = {*latest.ssts, *fetch_manifest(stores_of(store), scene.pinned).ssts}
     assert {path for path in left if path.startswith("compacted/")} == {sst_path(ulid) for ulid in needed}
     assert not [path for path in left if path.startswith("slatespark/leases/")]
     assert scene.open(store).write(table_of([(b"x", b"x")]), txnAppId="app", txnVersion=1) == latest_id, "it is noted"
-    again = scene.vacuum(store, 51)
-    assert not again.collected
+    assert [file.path for file in scene.vacuum(store, 51).collected] == [manifest_path(latest_id - 1)]
+    assert not scene.vacuum(store, 52).collected
     with pytest.raises(HistoryTrimmedError):
         rows_at(scene.open(store), versionAsOf=scene.old)
 
@@ -160,7 +160,9 @@ def test_a_vacuum_that_dies_at_any_call(scene: Scene, fault: str, moment: Moment
     clean = FailingStore(scene.lend())
     scene.vacuum(clean)
     assert isinstance(clean.inner, MemoryStore)
-    left, calls = objects_of(clean.inner).keys(), clean.count()
+    calls = clean.count()
+    scene.vacuum(clean.inner, 52)
+    left = objects_of(clean.inner).keys()
     for nth in range(1 + len(fault + moment) % 3, calls + 1, 1 if THOROUGH else 3):
         inner = scene.lend()
         error = KilledError() if fault == "killed" else None
@@ -170,6 +172,7 @@ def test_a_vacuum_that_dies_at_any_call(scene: Scene, fault: str, moment: Moment
         scene.check(inner)
         scene.vacuum(inner, 51)
         scene.check(inner)
+        scene.vacuum(inner, 53)
         assert objects_of(inner).keys() == left
     assert calls > 50
 
@@ -180,7 +183,9 @@ def test_a_vacuum_that_is_killed(scene: Scene, tmp_path: Path) -> None:
     clean = scene.lend()
     counted = FailingStore(clean)
     scene.vacuum(counted)
-    moments = [str(1 + nth * counted.count() // KILLS) for nth in range(KILLS // 2)]
+    calls = counted.count()
+    scene.vacuum(clean, 54)
+    moments = [str(1 + nth * calls // KILLS) for nth in range(KILLS // 2)]
     moments += [f"+{2000 + nth * 60_000 // KILLS}" for nth in range(KILLS // 2)]
     folders = [tmp_path / str(number) for number in range(len(moments))]
     for folder in folders:

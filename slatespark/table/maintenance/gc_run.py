@@ -159,7 +159,7 @@ class _Versions:
 
     def why(self, number: int) -> str:
         """Return why a manifest stays."""
-        return self.planned.kept.get(number) or self.stuck or "it came during the collection"
+        return self.planned.kept.get(number) or self.stuck or "it was the newest version when the collection began"
 
 
 @dataclass(slots=True)
@@ -252,13 +252,12 @@ class _Collection:
     def _settle_versions(self, marks: Marks) -> _Versions:
         """Decide which versions go, and declare them dead where the store can do that.
 
-        Of those that came after the leases were read, none goes: whoever made it may have begun since. Nor does the one
-        before if a job is under way, which may just have committed it; so that what this collection publishes itself
-        does not put it behind the boundary.
+        The one that was the newest when the collection began stays, whatever is published by it: it is the version that
+        users know. Those since may be of jobs that began after the leases were read.
         """
         versions = self._plan_versions(marks)
         going = {number for number in versions.listed if number not in versions.planned.kept}
-        going = {number for number in going if number < self.found_id or (number == self.found_id and not marks.live)}
+        going = {number for number in going if number < self.found_id}
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
         try:
