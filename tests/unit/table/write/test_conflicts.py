@@ -354,6 +354,21 @@ def test_a_version_of_the_past_is_a_change_too() -> None:
         check_unchanged(store._stores, reads, (), store.definition.codec(), WriteOptions(path=store.url))
 
 
+def test_what_a_range_of_a_history_table_loses() -> None:
+    """A deletion for each row that is there, so a key without a row has not changed; a trim takes anything away."""
+    clock = FakeClock(1000)
+    store = SlateStore.create(f"memory://conflicts-{next(_numbers)}", history=True, clock=clock)
+    store.write(rows_of(START), timestamp=500)
+    there, absent, later = read(store, keys=[b"b"]), read(store, keys=[b"bb"]), read(store, ranges=[KeyRange(b"x")])
+    store.deleteRange(**hexed(b"b", b"c"), timestamp=900)
+    commit(store, absent, {b"bb": b"1"})
+    with pytest.raises(TransactionConflictError, match="key 62 changed"):
+        commit(store, there, {b"z": b"1"})
+    store.trimHistory(600)
+    with pytest.raises(TransactionConflictError, match="key 61 may have been removed by version"):
+        commit(store, later, {b"a": b"1"}, timestamp=950)
+
+
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
