@@ -81,6 +81,13 @@ def write_and_let_expire(store: SlateStore) -> None:
     store.compact(full=True)
 
 
+class Forget:
+    """A filter of a compaction that takes key b away, and leaves no row."""
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pa.array(["drop" if key == b"b" else "keep" for key in versions["_key"].to_pylist()])
+
+
 CHANGES: dict[str, Callable[[SlateStore], object]] = {
     "upsert": lambda store: store.write(rows_of({b"b": b"1"})),
     "the value it had": lambda store: store.write(rows_of({b"b": b"0"})),
@@ -89,6 +96,7 @@ CHANGES: dict[str, Callable[[SlateStore], object]] = {
     "in a large file": lambda store: store.write(rows_of({b"b%d" % n: b"1" for n in range(5000)} | {b"b": b"1"})),
     "deletion that was compacted away": delete_and_compact,
     "row that expired and was purged": write_and_let_expire,
+    "filter of a compaction": lambda store: store.compact(full=True, filters=[Forget()]),
     "delete by condition": lambda store: store.delete("key = X'62'"),
     "delete range": lambda store: store.deleteRange(**hexed(b"aa", b"bb")),
     "replaced range": lambda store: store.write(rows_of({b"bx": b""}), mode="overwrite", **hexed(b"aa", b"bz")),
