@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.worker import settle_modules
@@ -26,10 +28,17 @@ class SparkRunner:
 
     Filters travel with the tasks: what is defined in a notebook or script by value, what is imported from a module by
     its name, so that executors need that module.
+
+    Attributes
+    ----------
+    together : how many tasks Spark runs at a time; 1 where it does not say, through Spark Connect
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self.together = 1
+        with contextlib.suppress(PySparkException):
+            self.together = max(1, spark.sparkContext.defaultParallelism)
 
     def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
         """Return what became of each range, in the order of the tasks."""

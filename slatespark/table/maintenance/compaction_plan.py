@@ -194,6 +194,21 @@ class RangeTask:
     filters: FilterStage | None = None
 
 
+def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
+    """Return how much a range reads, so that all of them are about as large, and as many as are merged together.
+
+    Parameters
+    ----------
+    stored_bytes : of all ranges
+    most_bytes, least_bytes : of a range; a smaller one is not worth a task of its own
+    together : how many are merged at a time
+    """
+    needed = -(-stored_bytes // most_bytes)
+    rounds = -(-needed // together)
+    count = max(needed, min(rounds * together, stored_bytes // least_bytes))
+    return max(1, -(-stored_bytes // max(1, count)))
+
+
 # --- choosing -------------------------------------------------------------------------------------------------------
 
 

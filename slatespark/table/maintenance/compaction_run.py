@@ -44,6 +44,7 @@ from slatespark.table.maintenance.compaction_plan import (
     plan_interval,
     plan_l0,
     plan_size_tiered,
+    range_size,
 )
 from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
 from slatespark.table.maintenance.compaction_state import State, count_operands, fetch_state, hold_no_operands
@@ -119,8 +120,9 @@ def compact_table(
     now_ms : the instant at which expiry and retention are judged; see `resolve_destructive_now`
     options : how files are written, `mergeOperator`, and `ifClientActive`
     tiers : parameters of the size-tiered choice
-    runner : merges ranges, and returns what became of them in their order; by default on threads of this process
-    range_bytes : about how much one task reads
+    runner : merges ranges, and returns what became of them in their order; by default on threads of this process. Its
+        attribute `together`, if it has one, says how many it merges at a time: there are as many, if large enough
+    range_bytes : how much one task reads at most, about
     progress : is told how far it is
     dry_run : only plan; of several commits the first one
 
@@ -145,6 +147,7 @@ def compact_table(
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
+        together=getattr(runner, "together", 1),
         filters=(),
         asked_ms=now_ms,
         progress=progress,
@@ -184,6 +187,7 @@ class _Compaction:
     filters: tuple[CompactionFilter, ...]
     runner: Runner
     range_bytes: int
+    together: int
     asked_ms: int | None
     progress: Progress | None
     now_ms: int | None = None
@@ -304,11 +308,17 @@ class _Compaction:
             raise InternalError(f"{len(tasks)} ranges were to be merged, and {len(merged)} came back.")
 
     def _tasks(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int) -> list[RangeTask]:
+        target_bytes = range_size(
+            plan.stored_bytes,
+            most_bytes=self.range_bytes,
+            least_bytes=self.options.sst_bytes,
+            together=self.together,
+        )
         splits = (
             split
             for keys in plan.keys
             for split in plan_splits(
-                plan.layers, keys, target_bytes=self.range_bytes, sample=partial(sample_index, self.stores)
+                plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, self.stores)
             )
         )
         return [

@@ -21,6 +21,7 @@ from slatespark.table.maintenance.compaction_plan import (
     plan_interval,
     plan_l0,
     plan_size_tiered,
+    range_size,
     trees_of,
 )
 from slatespark.table.read.plan import plan_layers
@@ -179,3 +180,19 @@ def test_a_layer_in_between_without_the_keys() -> None:
     assert plan is not None
     assert plan.spec.sorted_runs == (2, 0)
     assert replace(plan, kind="other").stored_bytes == 2
+
+
+@pytest.mark.parametrize(
+    ("stored", "together", "expected"),
+    [
+        (1000, 1, 250),  # four ranges that are as large as they may be
+        (1001, 1, 201),  # five that are alike, not four and a rest
+        (1001, 2, 167),  # in three rounds
+        (200, 2, 100),  # one would do, but two are merged at a time
+        (200, 8, 67),  # no smaller than a file
+        (90, 8, 90),
+        (0, 8, 1),
+    ],
+)
+def test_ranges_are_alike_and_as_many_as_are_merged_at_a_time(stored: int, together: int, expected: int) -> None:
+    assert range_size(stored, most_bytes=250, least_bytes=60, together=together) == expected
