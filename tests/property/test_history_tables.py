@@ -1,7 +1,8 @@
 """A history table under all that may happen to it: every read as of a time is the model's, or refused with the bound.
 
-Timed writes, deletions and range deletions of ours, floors, trims, restores, and the real client's writes, flushes and
-compactions, which may cost versions: then reads from before are refused, and later ones stay exact.
+Timed writes, deletions and range deletions of ours, floors, trims, restores, collections, compactions, which keep what
+the floor asks for; the real client's writes, flushes and compactions, which may cost versions: then reads from before
+are refused, and later ones stay exact.
 """
 
 from __future__ import annotations
@@ -145,6 +146,20 @@ class HistoryMachine(RuleBasedStateMachine):
         self.store.restoreToVersion(version)
         self.committed()
         self.model = copy.deepcopy(self.models[version])
+
+    @rule(start=st.none() | keys)
+    def compact(self, start: bytes | None) -> None:
+        """Of versions above the floor nothing goes, and no read may tell the difference."""
+        before = self.version()
+        self.store.compact(mergeOperator="concat", **({"full": True} if start is None else {"startKey": start}))
+        if self.version() != before:
+            self.committed()
+            self.was_compacted |= self.floor is not None
+
+    @rule()
+    def vacuum(self) -> None:
+        """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""
+        self.store.vacuum(minAge=0)
 
     @rule()
     def make_checkpoint(self) -> None:

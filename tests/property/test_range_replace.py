@@ -1,4 +1,4 @@
-"""Ranges replaced and deleted among our writes and the real client's: both read what the model says, at every step."""
+"""Ranges replaced, deleted and compacted among our writes and the client's: both read what the model says, always."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import open_store
 from slatespark.table.records import fetch_commit_records
 from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
@@ -39,7 +39,15 @@ class DeleteRange:
     keys: KeyRange
 
 
-Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange
+@dataclass(frozen=True)
+class Compact:
+    """We compact an interval, or all of it, and perhaps collect what nobody needs then."""
+
+    keys: KeyRange
+    collects: bool
+
+
+Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange | Compact
 
 
 def key_ranges() -> st.SearchStrategy[KeyRange]:
@@ -59,7 +67,8 @@ def replacements() -> st.SearchStrategy[Replace]:
 def turns() -> st.SearchStrategy[list[Turn]]:
     """Databases of both writers, with a replacement or a deletion in between and at the end."""
     change = st.one_of(replacements(), st.builds(DeleteRange, key_ranges()))
-    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change)
+    compactions = st.builds(Compact, st.just(ALL_KEYS) | key_ranges(), st.booleans())
+    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change, compactions)
     return st.tuples(sessions(), st.lists(kinds, max_size=5), change).map(lambda parts: [parts[0], *parts[1], parts[2]])
 
 
@@ -103,6 +112,18 @@ class ReplacedDatabase(Database):
                 self.store.deleteRange(startKey=turn.keys.start, endKey=turn.keys.end, ifClientActive="fence")
                 self.forget(turn.keys)
                 self.close_client()
+
+            case Compact():
+                self.compact(turn)
+
+    def compact(self, turn: Compact) -> None:
+        chosen: dict[str, Any] = {"startKey": turn.keys.start, "endKey": turn.keys.end}
+        what = {"full": True} if turn.keys == ALL_KEYS else chosen
+        report = self.store.compact(mergeOperator="concat", ifClientActive="fence", **what)
+        if report.jobs:
+            self.close_client()
+        if turn.collects:
+            self.store.vacuum(minAge=0)
 
     def become_clone(self, folder: Path) -> None:
         """Go on with a clone made by the client, most of whose files lie in the database it was made from."""

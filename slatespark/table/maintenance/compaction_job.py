@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import SlateError, UnavailableError
+from slatespark.errors import ClockRegressionError, SlateError, UnavailableError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -30,12 +30,14 @@ from slatespark.table.records import LEASE_LIFETIME_MS, delete_worker, publish_w
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import (
+    MAX_AHEAD_MS,
     compactions_log,
     fetch_compactions,
     has_fresh_heartbeat,
     is_own_job,
     runs_here,
 )
+from slatespark.units import ms_to_text
 
 HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one (spec 6.3)
 _ATTEMPTS: Final = 20  # at a version of the list, each lost to somebody else's
@@ -139,6 +141,13 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
         nonlocal job_id
         now_ms = clock.now_ms()
         newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend (spec 1.2)
+        if newest_ms > now_ms + MAX_AHEAD_MS:
+            raise ClockRegressionError(
+                f"{stores.url}: the newest compaction is of {ms_to_text(newest_ms)} ({newest_ms}), our clock says "
+                f"{ms_to_text(now_ms)} ({now_ms}).",
+                why="Files of a compaction are not older than the one before it, and may not be of the future.",
+                todo=f"Compact again from {ms_to_text(newest_ms - MAX_AHEAD_MS)} by our clock on, or set it right.",
+            )
         job_id = new_ulid(clock, max(now_ms, newest_ms))
         kept = tuple(job for job in listed.jobs if _stays(stores, job, spec, now_ms))
         return replace(listed, jobs=(*kept, Compaction(job_id, spec, CompactionStatus.RUNNING, worker=worker)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slatespark import CommitConflictError, UnavailableError
+from slatespark import ClockRegressionError, CommitConflictError, UnavailableError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -228,3 +228,20 @@ def test_a_list_that_keeps_changing(store: FailingStore, stores: TableStores, cl
         listed_job(stores, clock, SPEC, write_id(1), is_held=False),
     ):
         raise AssertionError("nothing was listed")
+
+
+def test_a_list_that_is_ahead_of_our_clock(stores: TableStores, clock: FakeClock) -> None:
+    """Outputs would have to be of the future, and collectors go by their time."""
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False):
+        pass
+    clock.advance(-10_000)
+    with listed_job(stores, clock, SPEC, write_id(2), is_held=False) as listed:
+        assert listed.entry.id.timestamp_ms == NOW_MS
+    clock.advance(-1)
+    number = fetch_compactions(stores)[0]
+    with (
+        pytest.raises(ClockRegressionError, match=f"newest compaction is of .*{NOW_MS}.*our clock says"),
+        listed_job(stores, clock, SPEC, write_id(3), is_held=False),
+    ):
+        pass
+    assert fetch_compactions(stores)[0] == number
