@@ -237,6 +237,29 @@ def test_a_clone_of_the_client(tmp_path: Path) -> None:
     assert read_rows(clone) == expected
 
 
+@pytest.mark.parametrize("comes", ["before", "meanwhile"])
+def test_operands_in_the_wal_keep_rows_past_retention(tmp_path: Path, comes: str) -> None:
+    location, clock = Location.local(tmp_path / "db"), FakeClock()
+    clock.advance(-20 * HOUR_MS)
+    store = SlateStore.create(str(location.folder), clock=clock, retention="10h", mergeOperator="concat")
+    store.write(pa.table({"key": [b"a", b"b"], "value": [b"old", b"old"]}))
+
+    def merge() -> None:
+        with Client.open(location) as client:
+            client.merge(b"a", b"+")
+            client.flush_wal()
+
+    if comes == "before":
+        merge()
+        assert compact_during(location, lambda: None, full=True).expired == 0
+    else:
+        with pytest.raises(CommitConflictError, match="merge operands came"):
+            compact_during(location, merge, full=True, options={"ifClientActive": "fence"})
+    store = SlateStore.open(str(location.folder))
+    assert store.get(b"a") == {"key": b"a", "value": b"old+"}
+    assert store.get(b"b") is None
+
+
 # --- the scheduler ----------------------------------------------------------------------------------------------------
 
 TIERS = [
