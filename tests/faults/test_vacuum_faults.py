@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from slatespark import SlateError, SlateStore
-from slatespark.errors import HistoryTrimmedError
+from slatespark.errors import ConflictError, HistoryTrimmedError
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
@@ -67,6 +67,7 @@ class Scene:
         store = MemoryStore(f"vacuum-{next(_names)}/db", lambda: self.now_ms - HOUR_MS)
         for path, data in self.objects.items():
             store.put(path, [data])
+        store._bucket.clock_ms = lambda: self.now_ms
         return store
 
     def clock(self, seed: int) -> FakeClock:
@@ -297,3 +298,27 @@ def test_a_vacuum_at_any_call_of_others(scene: Scene, other: Callable[[SlateStor
     other(scene.open(clean, 60), scene)
     for nth in range(1 + OTHERS.index(other) % STRIDE, clean.count() + 1, STRIDE):
         run_both(scene, other, itertools.chain([1] * nth, [0] * 1000))
+
+
+@pytest.mark.slow
+def test_the_checkpoint_that_a_restore_goes_by_is_deleted_meanwhile(scene: Scene) -> None:
+    clean = FailingStore(scene.lend())
+    scene.open(clean, 60).restoreToVersion(scene.pinned)
+    outcomes = set()
+    for nth in range(1, clean.count() + 1, 1 if THOROUGH else 2):
+        inner = scene.lend()
+
+        def release(store: ObjectStore = inner) -> None:
+            scene.open(store, 61).deleteCheckpoint("keep")
+            scene.vacuum(store, 62)
+
+        store, restored = FailingStore(inner).run(release, "*", nth=nth), True
+        try:
+            scene.open(store, 60).restoreToVersion(scene.pinned)
+        except (ConflictError, HistoryTrimmedError):
+            restored = False
+        outcomes.add(restored)
+        table = scene.open(inner, 63)
+        assert rows_at(table) == scene.shown[scene.pinned if restored else 0]
+        assert not table.verify().findings
+    assert outcomes == {True, False}

@@ -83,6 +83,7 @@ def restore_to_version(
         try:
             flushed = _flush_wal(stores, clock, source, options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
+            edit = replace(edit, version=version)
             record = commit_write(stores, clock, job, (), replace(options, if_last_seq=job.base_seq), edit=edit)
         except BaseException:
             abandon_write(stores, job)

@@ -33,12 +33,14 @@ from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file
 from slatespark.table.records import (
+    LEASE_LIFETIME_MS,
     CommitRecord,
     delete_lease,
     hex_bounds,
     merge_counts,
     publish_commit_record,
     publish_txn_record,
+    renew_lease,
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
@@ -321,6 +323,9 @@ class _Commit:
         """
         if self.job.compaction is not None:
             return
+        now_ms = self.clock.now_ms()
+        if now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2 and not self.job.creates:
+            renew_lease(self.stores.main, self.job.write_id, self.job.planned_ms, now_ms)
 
         def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
             return keep_young(self.stores, self.clock, files, self.options.gc_min_age_ms)

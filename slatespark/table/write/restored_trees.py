@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import ExternalDb, Manifest, SortedRun, SstMap, SstView
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import identity_views
@@ -20,12 +21,14 @@ class RestoreTrees:
     ssts : what they show
     external_dbs : the databases that own some of these, as that version named them
     flushed : files of rows that only the WAL of that version had, newer than all runs
+    version : the id of that version, which a checkpoint has to keep until the commit; None where its files stand anyway
     """
 
     runs: tuple[tuple[SstView, ...], ...]
     ssts: SstMap = field(default_factory=SstMap)
     external_dbs: tuple[ExternalDb, ...] = ()
     flushed: tuple[NewFile, ...] = ()
+    version: int | None = None
     keeps_wal: bool = False
 
     @property
@@ -38,7 +41,17 @@ class RestoreTrees:
         return replace(self, flushed=files)
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest with the runs of that version; numbers of runs are not used again (spec 12.1.2)."""
+        """Return the manifest with the runs of that version; numbers of runs are not used again (spec 12.1.2).
+
+        Raises
+        ------
+        CommitConflictError
+            When the version is not kept any more: a collector may have taken its files.
+        """
+        if self.version is not None and self.version not in {point.manifest_id for point in base.checkpoints}:
+            raise CommitConflictError(
+                f"The checkpoint on version {self.version} was deleted while it was restored.", todo="Try again."
+            )
         views = [*self.runs, tuple(identity_views(self.flushed))]
         first = max(base.run_ids(), default=-1) + 1
         runs = [SortedRun(first + at, run) for at, run in enumerate(run for run in views if run)]

@@ -37,7 +37,8 @@ from slatespark.table.snapshot import fetch_latest_manifest, list_manifests
 from slatespark.table.write.definition_run import settle_creation
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import claim_epochs, compactions_log, fetch_compactions
-from tests.faults.jobs import Job, stores_of, table_of
+from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
 MINUTE_MS: Final = 60_000
@@ -201,6 +202,22 @@ def test_files_of_a_job_stay_until_its_lease_is_over() -> None:
     gone = {file.path for file in place.vacuum().collected}
     assert {lease_path(killed.plan.write_id), task_mark_path(killed.plan.write_id, 3)} <= gone
     assert place.ssts() == {sst_path(ulid) for ulid in _shown(place)}
+
+
+def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
+    place = Place()
+    place.write(b"a")
+
+    def vacuum_later() -> None:
+        clock = FakeClock(place.clock.now_ms() + HOUR_MS, seed=5)
+        store_on(place.store, clock).vacuum(0)
+
+    store = FailingStore(place.store).run(vacuum_later, "create", "manifest/*", nth=2)
+    job = Job(store, place.clock).upload(table_of([(b"late", b"x")]))
+    place.clock.advance(LEASE_LIFETIME_MS - 1)
+    job.commit()
+    assert place.table.get(b"late") is not None
+    assert not place.table.verify().findings
 
 
 def test_older_orphans_go_while_a_job_is_under_way() -> None:
