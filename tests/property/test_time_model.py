@@ -1,8 +1,8 @@
 """Rows that expire and retire, under all that may happen to them: reads at any instant show what the model says.
 
 Our writes with every kind of TTL, the real client's, deletions, a clock that goes on, properties that change, flushes
-and compactions by the client, reapers. What the client purged by the clock tick of its rewrite is gone for an earlier
-`now` too; the model purges the same versions, so there is no instant at which the two may differ.
+by the client, compactions by both, reapers, collections. What was purged by the clock tick of a rewrite is gone for an
+earlier `now` too; the model purges the same versions, so there is no instant at which the two may differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from slatespark import ClockRegressionError
+from slatespark import ClockRegressionError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.maintenance.reap_run import reap_table
@@ -45,7 +45,7 @@ from tests.support.time_tables import RawTable, TimeTable, TypedTable, op_column
 HOUR_MS = 3_600_000
 FAR_MS = 4_000_000_000_000
 INSTANTS_PER_STEP = 5
-TURNS = ["write"] * 5 + ["delete", "set_retention", "reap", "reap", "run_client", "compact"]
+TURNS = ["write"] * 5 + ["delete", "set_retention", "reap", "reap", "run_client", "compact", "compact_ours"]
 
 durations = st.sampled_from([0, 1, 60_000, 600_000, HOUR_MS, 40 * HOUR_MS])
 write_options = st.fixed_dictionaries(
@@ -100,7 +100,7 @@ class TimeMachine(RuleBasedStateMachine):
             turn = "reap_below_an_operand"
         if turn == "run_client" and self.own_time:  # it would stamp its rows with its own clock
             turn = "compact"
-        if turn == "compact" and self.model.tick_ms is None:
+        if turn.startswith("compact") and self.model.tick_ms is None:
             turn = "write"
         note(turn)
         turns: dict[str, Callable[[st.DataObject], None]] = {
@@ -111,6 +111,7 @@ class TimeMachine(RuleBasedStateMachine):
             "reap_below_an_operand": self.reap_below_an_operand,
             "run_client": self.run_client,
             "compact": lambda _: self.compact(),
+            "compact_ours": self.compact_ours,
         }
         turns[turn](data)
 
@@ -268,6 +269,25 @@ class TimeMachine(RuleBasedStateMachine):
             self.commit([write], created_ms, partial(self.store.write, rows, **options))
             self.advance(self.model.retention_ms)
         self.reap(data)
+
+    def compact_ours(self, data: st.DataObject) -> None:
+        """Merge all files into one run, judged at the tick as by the client, and perhaps collect what is left over."""
+        tick_ms = self.model.tick_ms
+        assert tick_ms is not None
+        present = SlateStore.open(
+            self.store.url
+        )  # a client's compaction may be on the list, of a time ahead of our clock
+        report = present.compact(full=True, now=tick_ms, mergeOperator="concat", ifClientActive="fence")
+        if report.jobs:
+            self.close_client()
+            self.model.drain()
+            if self.model.retention_ms is not None:
+                self.model.reap(tick_ms)
+            self.model.compact()
+            self.versions[report.version] = copy.deepcopy(self.model)
+        if data.draw(st.booleans()):
+            present.vacuum(minAge=0)
+            self.versions = {report.version: copy.deepcopy(self.model)} if report.jobs else {}
 
     # --- the client's -------------------------------------------------------------------------------------------------
 
