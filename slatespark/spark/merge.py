@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.spark.failures import own_errors
-from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns
+from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
 from slatespark.spark.merge_rows import (
     BY_SOURCE,
     MATCHED,
@@ -94,9 +94,10 @@ class SlateMergeBuilder:
         SchemaError
             When a clause names a column that the table does not have, or the source lacks one.
         TransactionConflictError
-            When anything was committed, after the merge read the table, to the keys that it looked through: all of
-            them; or, of a merge that only changes rows that match, those that comparisons of `t`, the alias of the
-            table, with literals leave in a condition such as `t.tenant = 'a' AND t.id = s.id`.
+            When anything was committed, after the merge read the table, to the keys that it depends on: all of them.
+            Of an upsert by the whole key, with a last `whenMatched` and a last `whenNotMatched` clause that have no
+            condition, those that it writes. Of a merge that only changes rows that match, those that comparisons of
+            `t`, the alias of the table, with literals leave in a condition such as `t.tenant = 'a' AND t.id = s.id`.
         """
         if not self._clauses:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
@@ -113,6 +114,8 @@ class SlateMergeBuilder:
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
             sides = replace(sides, target=table.toDF(columns=needed, where=narrowed))
+            if unmatched_nulls is not None and writes_every_row(clauses):
+                change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
             table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
 

@@ -79,6 +79,15 @@ def find_target_filter(
     return " AND ".join(text for text in texts if is_filter(text, schema, source.sparkSession)) or None
 
 
+def writes_every_row(clauses: Clauses) -> bool:
+    """Tell whether a merge writes something for every row of the source, and for no other row.
+
+    If target and source match by the whole key, it then depends on nothing but the keys that it writes.
+    """
+    always = {clause.kind for clause in clauses if clause.condition is None}
+    return always == {clause.kind for clause in clauses} == {MATCHED, NOT_MATCHED}
+
+
 def find_unmatched_nulls(sides: MergeSides, condition: Expression, clauses: Clauses) -> tuple[str, ...] | None:
     """Return the key columns whose nulls match nothing, if target and source match by the whole key and nothing else.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.merge import SlateMergeBuilder
-from slatespark.spark.merge_needs import find_target_filter
+from slatespark.spark.merge_needs import find_target_filter, writes_every_row
 from slatespark.spark.merge_rows import MergeClause
 
 if TYPE_CHECKING:
@@ -201,6 +202,44 @@ def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable,
     source = rows_of(spark, ("a", 1, 11, "x"), ("b", 1, 11, "x"))
     merge(table, source, f"t.tenant = 'a' AND {ON}").whenMatchedUpdateAll().execute()  # looks at nothing of tenant z
     assert stored(table)[:3] == [("a", 1, 11, "x"), *START[1:3]]
+
+
+def test_an_upsert_by_the_whole_key_depends_on_what_it_writes(
+    spark: SparkSession, table: SlateTable, monkeypatch: Any
+) -> None:
+    begin: Callable[..., Any] = SlateTable._begin_change
+    store = SlateStore.open(only(table.detail())["url"])
+
+    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+        change = begin(self, *narrowed)
+        store.write(pa.table({"tenant": ["z"], "id": [1], "n": pa.array([1], pa.int32()), "note": ["late"]}))
+        return change
+
+    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    source = rows_of(spark, ("a", 1, 11, "x"), ("c", 1, 11, "x"))
+    merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    left = [("a", 1, 11, "x"), *START[1:], ("c", 1, 11, "x"), ("z", 1, 1, "late")]
+    assert stored(table) == left
+    builder = merge(table, rows_of(spark, ("a", 1, 12, "y"), ("z", 1, 12, "y")))
+    with pytest.raises(TransactionConflictError, match="tenant='z', id=1 changed after"):
+        builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert stored(table) == left
+
+
+def test_merges_that_write_something_for_every_row_of_the_source() -> None:
+    update, insert = MergeClause("matched", "update"), MergeClause("notMatched", "insert")
+    some = MergeClause("matched", "delete", "t.id = 1")
+    purge = MergeClause("notMatchedBySource", "delete", "t.id = 1")
+    assert writes_every_row([update, insert])
+    assert writes_every_row([insert, some, update])
+    for clauses in (
+        [update],
+        [insert],
+        [some, insert],
+        [update, insert, purge],
+        [update, insert, replace(purge, condition=None)],
+    ):
+        assert not writes_every_row(clauses)
 
 
 def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:

@@ -82,6 +82,10 @@ class ReadSet:
         joined = replace(self, ranges=joined_ranges((*self.ranges, *ranges)))
         return replace(joined, keys=tuple(sorted({key for key in (*self.keys, *keys) if not joined.covers(key)})))
 
+    def of_written(self) -> Self:
+        """Return what depends, since the same read, on the keys that the commit writes, and on no others."""
+        return replace(self, keys=(), ranges=(), covers_written=True)
+
     def covers(self, key: bytes) -> bool:
         """Tell whether a key lies in one of the ranges."""
         at = bisect_right(self.ranges, key, key=lambda keys: keys.start) - 1
