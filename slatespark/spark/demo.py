@@ -21,6 +21,7 @@ from slatespark.spark.demo_time import (
     show_timetable,
     undo_delete,
 )
+from slatespark.spark.demo_upkeep import compact_flights
 from slatespark.units import ms_to_text
 
 FLIGHT: Final = (
@@ -103,6 +104,7 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
         yield from show_timetable(tables)
         yield from expire_weather(tables)
         yield from retire_weather(tables)
+        yield from compact_flights(tables)
         yield from demo.look()
     yield from _farewell(path)
 
