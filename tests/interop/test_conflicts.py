@@ -19,7 +19,7 @@ from slatespark.table.write.conflicts import ReadSet
 from slatespark.table.write.load import load_batches
 from tests.conftest import ClientFactory
 from tests.support.client import Client, ClientOptions, Location, Put, Ttl, read_rows
-from tests.support.client_admin import compact_full
+from tests.support.client_admin import collect_garbage, compact_full
 from tests.support.failing_store import FailingStore
 
 CLIENT = ClientOptions(compactor=True)
@@ -87,6 +87,23 @@ def test_a_write_of_the_client_is_a_conflict(database: Location, client: Client,
     client.flush_wal()
     client.close(flush=False)
     assert values(database) == {b"a": b"0", b"c": b"3", b"d": b"4", b"x": b"1"}
+
+
+@pytest.mark.parametrize("depends", DEPENDS)
+def test_what_was_deleted_compacted_and_collected_is_a_conflict(
+    database: Location, client: Client, depends: str
+) -> None:
+    """Of the deletion nothing is left, nor of the versions and files that would tell of it."""
+    job = Job(database, depends)
+    client.delete(b"b")
+    compacted(client)
+    client.put(b"c", b"3")
+    flushed(client)
+    client.close(flush=False)
+    collect_garbage(database)
+    with pytest.raises(TransactionConflictError, match="cannot be told any more"):
+        job.commit()
+    assert values(database) == {b"a": b"0", b"c": b"3", b"x": b"1"}
 
 
 @pytest.mark.parametrize("stored", STORED)
