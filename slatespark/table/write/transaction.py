@@ -521,10 +521,10 @@ def begin_transaction(
     options, read = parse_begin(common, given, timestamp)
     resolve_operator(options.merge_operator)
     snapshot, _ = resolve_held(stores, read, clock)
-    # The numbers of own rows are fixed after the snapshot, so that they lie above it.
-    found = fetch_latest_manifest(stores)
+    found = fetch_latest_manifest(stores) if read.reads_past else (snapshot.manifest_id, snapshot.manifest)
     known = fetch_definition(stores, found[1])
     definition = None if known is None else known[1]
+    # After the snapshot, so that the numbers of own rows lie above it; it looks for newer versions.
     job = plan_write(stores, clock, operation=TRANSACTION, found=found, definition=definition)
     point = ReadPoint(snapshot, definition or TableDefinition())
     job = replace(job, create_ts_ms=_provisional_ms(job, point))
