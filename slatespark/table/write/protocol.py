@@ -271,6 +271,8 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
         try:
             data = bytes(log.get(number))
         except SnapshotExpiredError:  # collected, so nobody can tell whose it was
+            if are_epochs_ours(stores, latest_id, latest):  # and if it was a client's, that is shut out by now
+                return None
             return f"writer epoch {latest.writer_epoch}, perhaps,"
         epochs = _epochs(decode_manifest(data))
         if epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
