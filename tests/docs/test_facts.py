@@ -9,6 +9,7 @@ from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
 from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.retry import RetryPolicy
+from slatespark.table.maintenance import auto_compaction, filter_rows, periodic_plan
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES
 from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
@@ -33,6 +34,16 @@ FACTS = {
         f"up to {MAX_SAMPLED_INDEXES} of the largest files",
         f"less than {MAX_GAP_BYTES // MIB} MiB apart",
         f"to {MAX_MERGED_BYTES // MIB} MiB",
+    ],
+    "docs/how-to/automatic-compaction.md": [
+        f"leaves {auto_compaction.MIN_RUNS} or more runs below {auto_compaction.SMALL_BYTES // MIB} MiB",
+        f"at least {auto_compaction.MIN_SERIES} and at most {auto_compaction.MAX_RUNS} of them",
+        f"{auto_compaction.MAX_RUNS * auto_compaction.SMALL_BYTES >> 30} GiB at most",
+        f"the oldest {periodic_plan.MAX_FILES} of them, or the oldest {periodic_plan.MAX_BYTES >> 30} GiB",
+    ],
+    "docs/how-to/compaction-filters.md": [
+        f"{MAX_BATCH_ROWS:,} versions or {MAX_BATCH_BYTES // MIB} MiB",
+        f"more than {filter_rows.MAX_KEY_BYTES // MIB} MiB",
     ],
     "docs/explanation/architecture.md": [f"the {MAX_SAMPLED_INDEXES} largest files"],
     "docs/explanation/how-a-commit-works.md": [

@@ -20,11 +20,16 @@ from slatespark.kernels import gather_fields, gather_keys, key_lengths, new_key_
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.table.maintenance.compaction_filter import CompactionFilter, below_group
 from slatespark.table.maintenance.filter_answers import BURY, DROP, KEEP, REPLACE, Answer, ask_filter
-from slatespark.table.read.arrow import METADATA_TYPES, Projection, decode_columns, make_batch
+from slatespark.table.read.arrow import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    METADATA_TYPES,
+    Projection,
+    decode_columns,
+    make_batch,
+)
 from slatespark.table.write.sorted_rows import SortedRows
 
-MAX_BATCH_ROWS: Final = 1 << 16
-MAX_BATCH_BYTES: Final = 16 << 20
 MAX_KEY_BYTES: Final = 256 << 20  # of the versions of one key, which are shown together
 
 

@@ -20,6 +20,8 @@ from slatespark import (
     RetentionFilter,
     SlateStore,
 )
+from slatespark.options import WriteOptions
+from slatespark.table.maintenance.compaction_run import compact_table
 from tests.support.fake_clock import FakeClock
 
 DAY = 86_400_000
@@ -123,6 +125,20 @@ def test_versions_of_before_show_the_rows_as_they_were_and_their_numbers_are_not
             path.unlink()  # as a collector does in the end
     with pytest.raises(HistoryTrimmedError):
         rows(store, seqAsOf=seq)
+
+
+@pytest.mark.parametrize("range_bytes", [1, 3_000, None])
+def test_filters_leave_the_same_however_the_keys_are_split(tmp_path: Path, range_bytes: int | None) -> None:
+    store = table(tmp_path / "t")
+    for start in (0, 100, 200):
+        write(store, *((number, f"n{start}") for number in range(start, 300)), sstSize="4k", blockSize="1k")
+    options = WriteOptions.parse({"path": str(tmp_path / "t"), "sstSize": "4k", "blockSize": "1k"})
+    clock = FakeClock(START, seed=1)
+    report = compact_table(
+        store._stores, clock, full=True, filters=[bury("n100"), drop("n0")], options=options, range_bytes=range_bytes
+    )
+    assert rows(store) == dict.fromkeys(range(200, 300), "n200")
+    assert (report.rows_out, report.filtered) == (100, 200)
 
 
 # --- built in -------------------------------------------------------------------------------------------------------
