@@ -8,7 +8,7 @@ from slatespark.display.text import align_facts, align_table, plural
 from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.units import bytes_to_text, duration_to_text
 
-_MANY = {"compactions": "compactions files", "wal": "WAL files", "sst": "SSTs", "unfinished": "unfinished files"}
+_NAMES = {"compactions": "compactions file", "wal": "WAL file", "sst": "SST", "unfinished": "unfinished file"}
 
 
 def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
@@ -30,7 +30,7 @@ def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
     yield "table", report.url
     yield "version", "none: no table stands here" if report.version is None else str(report.version)
     yield "least age", duration_to_text(report.min_age_ms)
-    counted = ", ".join(f"{number:,} {_MANY.get(kind, f'{kind}s')}" for kind, number in sorted(report.counts.items()))
+    counted = ", ".join(plural(number, _NAMES.get(kind, kind)) for kind, number in sorted(report.counts.items()))
     yield "would go" if report.dry_run else "gone", f"{counted or 'nothing'}, {bytes_to_text(report.bytes)}"
     yield "kept", f"{plural(len(report.kept), 'object')}, {bytes_to_text(sum(file.size for file in report.kept))}"
     if report.checkpoints_released:
