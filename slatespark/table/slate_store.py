@@ -67,12 +67,13 @@ from slatespark.table.write.alteration import (
     set_properties,
 )
 from slatespark.table.write.batches import as_batches
+from slatespark.table.write.begin import begin_transaction
 from slatespark.table.write.definition_plan import plan_creation
 from slatespark.table.write.idempotence import settle_outcomes
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
-from slatespark.table.write.transaction import Transaction, begin_transaction
+from slatespark.table.write.transaction import Transaction
 from slatespark.table_properties import split_creation
 from slatespark.units import parse_duration_ms, parse_time_ms
 

@@ -89,9 +89,14 @@ def _rewrite(
 
 def _move(rows: RowColumns, shift: _Shift) -> None:
     rows.seqs[:] += np.uint64(shift.seq)
-    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += shift.create_ms
+    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += _wrapped(shift.create_ms)
     expires = (rows.flags & HAS_EXPIRE) != 0
     # As when a TTL is added in the first place.
     never = expires & (rows.expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
-    rows.expire_ts[expires & ~never] += shift.expire_ms
+    rows.expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+
+
+def _wrapped(by_ms: int) -> np.int64:
+    """Return what adds `by_ms` in 64 bits: the sum fits them, also where the distance of two times does not."""
+    return np.int64((by_ms + MAX_MS + 1) % (2 * MAX_MS + 2) - MAX_MS - 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from types import TracebackType
@@ -23,22 +23,20 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.definition import TableDefinition
 from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     ReadPlan,
     look_up,
     plan_look_up,
     plan_read,
-    resolve_held,
     run_read,
     run_read_descending,
 )
 from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, delete_lease, renew_lease
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_newest_state
+from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.batches import alike, as_batches
 from slatespark.table.write.commit import commit_write
@@ -46,7 +44,7 @@ from slatespark.table.write.conflicts import ReadSet, check_unchanged
 from slatespark.table.write.definition_plan import plan_definition
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.idempotence import find_outcome
-from slatespark.table.write.job import TRANSACTION, WriteJob, plan_write
+from slatespark.table.write.job import WriteJob
 from slatespark.table.write.load import Load, check_times, lasting_columns, run_task
 from slatespark.table.write.own_writes import OwnWrites, drop_hidden, move_writes
 from slatespark.table.write.sst_upload import NewFile
@@ -55,13 +53,12 @@ from slatespark.table.write.transaction_options import (
     key_table,
     key_values,
     one_of,
-    parse_begin,
     parse_read,
     parse_write,
 )
-from slatespark.table.write.write_time import check_timestamp
+from slatespark.table.write.transaction_times import CommitTimes, Reached
 from slatespark.table.write.young_files import keep_young
-from slatespark.units import MIN_MS, ms_to_text, parse_time_ms
+from slatespark.units import parse_time_ms
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending read holds one split at a time
 
@@ -379,7 +376,7 @@ class Transaction:
         may_repeat = (State.UNKNOWN,) if self._options.txn is not None else ()
         self._require(State.OPEN, State.PREPARED, *may_repeat, call="commit")
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
-        reached = _Reached.of(self._stores)
+        reached = Reached.of(self._stores)
         time_ms = self._choose_time(given_ms, reached)
         if self._state is State.OPEN:
             self._settle_files()
@@ -457,26 +454,14 @@ class Transaction:
         kept = [keep_young(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
         self._hold(self._own.with_files(kept))
 
-    def _choose_time(self, given_ms: int | None, reached: _Reached) -> int:
-        """Return the create_ts of all rows; raises for one that cannot be."""
-        definition, snapshot = self._point.definition, self._point.snapshot
-        if given_ms is None:
-            if definition.has_own_time and self._own.tasks:
-                raise OptionError(
-                    f"{self._stores.url} has clock=custom, and no timestamp is given.", todo="Give commit a timestamp."
-                )
-            lowest_ms = max(reached.tick_ms, MIN_MS if self._read_ms is None else self._read_ms + 1)
-            moves = definition.has_history or self._own.size <= self._options.rewrite_limit_bytes
-            return max(self._clock.now_ms() if moves else self._job.create_ts_ms, lowest_ms)
-        if self._read_ms is not None and given_ms <= self._read_ms:
-            raise _not_above(given_ms, f"it reads as of {ms_to_text(self._read_ms)} ({self._read_ms})")
-        if self._read_ms is None and definition.has_history and given_ms < snapshot.tick_ms:
-            raise _not_above(given_ms, f"it may have read rows of {ms_to_text(snapshot.tick_ms)} ({snapshot.tick_ms})")
-        present_ms = None if definition.has_own_time else self._clock.now_ms()
-        check_timestamp(self._stores, given_ms, MIN_MS if definition.has_history else reached.tick_ms, present_ms)
-        return given_ms
+    def _choose_time(self, given_ms: int | None, reached: Reached) -> int:
+        small = self._own.size <= self._options.rewrite_limit_bytes
+        times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
+        if given_ms is not None:
+            return times.check(self._stores, given_ms)
+        return times.choose(self._stores, self._job.create_ts_ms, moves=small, writes=bool(self._own.tasks))
 
-    def _move(self, time_ms: int, reached: _Reached) -> None:
+    def _move(self, time_ms: int, reached: Reached) -> None:
         """Give all rows the time of the commit, and numbers above what was committed since they were written."""
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         if (by_seq or by_ms) and self._own.tasks:
@@ -498,66 +483,3 @@ class Transaction:
         for sst_id in list(ids):
             with contextlib.suppress(SlateError):
                 self._stores.main.delete(sst_path(sst_id))
-
-
-def begin_transaction(
-    stores: TableStores, clock: Clock, common: Mapping[str, Any], timestamp: object, given: Mapping[str, Any]
-) -> Transaction:
-    """Return a transaction that reads the table as it is now, or as of an instant; leaves a lease.
-
-    Parameters
-    ----------
-    common : options of reads and writes: path and storage
-    timestamp : the instant to read as of; None for the newest state
-    given : further options
-
-    Raises
-    ------
-    OptionError
-        When an option is unknown, or the instant lies in the future.
-    HistoryTrimmedError
-        When the past that is asked for can no longer be answered exactly.
-    """
-    options, read = parse_begin(common, given, timestamp)
-    resolve_operator(options.merge_operator)
-    snapshot, _ = resolve_held(stores, read, clock)
-    found = fetch_latest_manifest(stores) if read.reads_past else (snapshot.manifest_id, snapshot.manifest)
-    known = fetch_definition(stores, found[1])
-    definition = None if known is None else known[1]
-    # After the snapshot, so that the numbers of own rows lie above it; it looks for newer versions.
-    job = plan_write(stores, clock, operation=TRANSACTION, found=found, definition=definition)
-    point = ReadPoint(snapshot, definition or TableDefinition())
-    job = replace(job, create_ts_ms=_provisional_ms(job, point))
-    return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)
-
-
-def _provisional_ms(job: WriteJob, point: ReadPoint) -> int:
-    """Return the create_ts of rows until the commit sets it: one that their transaction's reads admit."""
-    snapshot = point.snapshot
-    if snapshot.as_of_ts_ms is not None:
-        return snapshot.as_of_ts_ms
-    if point.definition.has_own_time:
-        return snapshot.tick_ms if snapshot.tick_ms > MIN_MS else 0
-    return job.create_ts_ms
-
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """How far the table has come: its highest sequence number, and its last clock tick."""
-
-    seq: int
-    tick_ms: int
-
-    @classmethod
-    def of(cls, stores: TableStores) -> _Reached:
-        _, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
-        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-        return cls(max(manifest.last_l0_seq, wal.last_seq), tick_ms)
-
-
-def _not_above(given_ms: int, fact: str) -> OptionError:
-    return OptionError(
-        f"timestamp: {ms_to_text(given_ms)} ({given_ms}) is not above what the transaction has read: {fact}.",
-        why="Its rows would seem to have been there before the reads that they come from.",
-        todo="Give a later timestamp, or begin with an earlier readTimestamp.",
-    )

@@ -24,6 +24,7 @@ from slatespark.format.paths import COMPACTED_DIR, manifest_path
 from slatespark.storage import open_store
 from slatespark.table.records import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.write.transaction import MAX_LAYERS, Transaction
+from slatespark.units import MAX_MS
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
@@ -423,6 +424,20 @@ def test_a_table_with_its_own_clock_takes_the_timestamp_at_the_commit() -> None:
     again.commit(timestamp=8)
     with pytest.raises(OptionError, match="ttlFrom=write"):
         store.begin().write(pairs((b"a", b"2")), ttl=5, ttlFrom="write")
+
+
+@pytest.mark.parametrize(("before", "after"), [(-(10**17), MAX_MS - 3), (7, 7), (-5, 10**17)])
+def test_any_number_is_a_time_of_a_table_with_its_own_clock(before: int, after: int) -> None:
+    url = f"memory://transactions-{next(_numbers)}"
+    SlateStore.create(url, clock="custom")
+    store = SlateStore.open(url, clock=FakeClock(NOW_MS))
+    store.write(pairs((b"a", b"1")), timestamp=before)
+    txn = store.begin()
+    txn.write(pairs((b"b", b"1"), (b"c", b"1"), ttl=pa.array([2, None])), ttlColumn="ttl")
+    txn.commit(timestamp=after)
+    assert shown(store, columns=["key"], now=after + 1) == [(b"a",), (b"b",), (b"c",)]
+    assert shown(store, columns=["key"], now=after + 2) == [(b"a",), (b"c",)]
+    assert store.detail().clock_tick_ms == after
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
