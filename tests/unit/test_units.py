@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import OptionError
-from slatespark.units import bytes_to_text, ms_to_text, parse_bytes, parse_duration_ms, parse_time_ms
+from slatespark.units import bytes_to_text, duration_to_text, ms_to_text, parse_bytes, parse_duration_ms, parse_time_ms
 
 DAY_MS = 86_400_000
 
@@ -102,3 +102,8 @@ def test_sizes_for_people() -> None:
         "5.0 MiB",
         "3.0 TiB",
     ]
+
+
+@pytest.mark.parametrize("text", ["0ms", "1ms", "1500ms", "90s", "5m", "90m", "24h", "168h"])
+def test_durations_for_people(text: str) -> None:
+    assert duration_to_text(parse_duration_ms(text)) == text

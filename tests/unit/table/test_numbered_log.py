@@ -102,3 +102,31 @@ def test_a_newest_version_that_keeps_vanishing(log: NumberedLog, store: FailingS
     store.fail("get", manifest_path(1), times=100, error=FileNotFoundError())
     with pytest.raises(UnavailableError, match="keeps vanishing"):
         log.latest()
+
+
+def test_the_boundary_only_grows(log: NumberedLog, store: FailingStore) -> None:
+    assert log.dead_up_to() == 0
+    for wanted, reached in ((3, b"3"), (2, b"3"), (3, b"3"), (12, b"12")):
+        log.raise_boundary(wanted)
+        assert store.get(BOUNDARY) == reached
+
+
+@pytest.mark.parametrize("theirs", [b"5", b"9"])
+def test_whoever_moves_the_boundary_at_the_same_time_does_not_lower_it(
+    theirs: bytes, log: NumberedLog, store: FailingStore
+) -> None:
+    store.run(lambda: store.inner.put(BOUNDARY, [theirs]), "create", BOUNDARY)
+    log.raise_boundary(7)
+    assert store.get(BOUNDARY) == max(theirs, b"7")
+    store.clear()
+    store.run(lambda: store.inner.put(BOUNDARY, [b"20"]), "replace", BOUNDARY)
+    log.raise_boundary(15)
+    assert store.get(BOUNDARY) == b"20"
+
+
+def test_a_boundary_that_others_keep_moving(log: NumberedLog, store: FailingStore) -> None:
+    store.put(BOUNDARY, [b"1"])
+    store.fail("replace", BOUNDARY, times=1000, error=FileExistsError())
+    with pytest.raises(UnavailableError, match="others keep moving it"):
+        log.raise_boundary(2)
+    assert store.get(BOUNDARY) == b"1"
