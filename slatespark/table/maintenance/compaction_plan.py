@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from slatespark.errors import OptionError
-from slatespark.format.compactions import TieredSpec
+from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.option_values import parse_count
@@ -104,11 +104,26 @@ class Trees:
     version : manifest id
     layers : newest first; runs without a view left out
     next_run_id : the number of a new run
+    busy : numbers of runs, and ids of L0 views, that another compaction is at
     """
 
     version: int
     layers: tuple[SourceLayer, ...]
     next_run_id: int
+    busy: frozenset[int | Ulid] = frozenset()
+
+    def is_busy(self, layer: SourceLayer) -> bool:
+        """Tell whether another compaction is at a layer; an L0 view keeps its id when a commit makes it a run."""
+        return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
+
+    def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Trees:
+        """Return the same trees with what other compactions are at."""
+        specs = list(jobs)
+        busy = frozenset[int | Ulid](
+            source for spec in specs for sources in (spec.sorted_runs, spec.l0_view_ids) for source in sources
+        )
+        taken = [spec.destination + 1 for spec in specs if isinstance(spec, TieredSpec)]
+        return replace(self, busy=busy, next_run_id=max([self.next_run_id, *taken]))
 
 
 def trees_of(version: int, manifest: Manifest, layers: Sequence[Layer]) -> Trees:
@@ -312,17 +327,20 @@ def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
 
     L0 views first, the oldest ones if there are many. Then the newest series of runs of which each is at most
     `include_size_threshold` times as large as the smallest newer one. Either waits while `max_compaction_sources` runs
-    of such sizes are below it, which come first.
+    of such sizes are below it, which come first. What another compaction is at ends a series.
     """
     l0 = [layer for layer in trees.layers if layer.run_id is None]
     runs = [layer for layer in trees.layers if layer.run_id is not None]
     sizes, most = [run.stored_bytes for run in runs], tiers.max_compaction_sources
     oldest = l0[-most:]
     size = sum(layer.stored_bytes for layer in oldest)
-    if len(l0) >= tiers.min_compaction_sources and not _is_held_back(size, sizes, 0, tiers):
+    is_free = len(l0) >= tiers.min_compaction_sources and not any(trees.is_busy(layer) for layer in oldest)
+    if is_free and not _is_held_back(size, sizes, 0, tiers):
         return plan_merge(trees, SIZE_TIERED, oldest)
+    busy = [at for at, run in enumerate(runs) if trees.is_busy(run)]
     for start in range(len(runs)):
-        end = _find_end(sizes, start, tiers)
+        border = next((at for at in busy if at >= start), len(runs))
+        end = min(_find_end(sizes, start, tiers), border)
         if end - start >= tiers.min_compaction_sources:
             return plan_merge(trees, SIZE_TIERED, runs[max(start, end - most) : end])
     return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from slatespark.format.compactions import Compaction
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
@@ -20,7 +21,7 @@ from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.snapshot import Snapshot, resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.protocol import refuse_unwritable
+from slatespark.table.write.protocol import fetch_compactions, has_fresh_heartbeat, refuse_unwritable, runs_here
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +73,16 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
     refuse_unwritable(stores.url, manifest)
     number, definition = fetch_definition(stores, manifest) or (None, TableDefinition())
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
+    jobs = fetch_compactions(stores)[1].active_jobs()
     trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(stores, manifest))
+    trees = trees.beside(job.spec for job in jobs if _is_at_work(stores, job, clock))
     return State(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
+
+
+def _is_at_work(stores: TableStores, job: Compaction, clock: Clock) -> bool:
+    """Tell whether somebody works on a job; a hold is no work."""
+    now_ms = clock.now_ms()
+    return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
 
 
 # --- operands ---------------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import pytest
 
 from slatespark.errors import OptionError
 from slatespark.format.codecs import Compression
+from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstMap, SstView
-from slatespark.format.ulid import make_ulid
+from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.maintenance.compaction_plan import (
     CompactionPlan,
@@ -92,6 +93,29 @@ def sized(*sizes: int, l0: int = 0) -> Trees:
 )
 def test_the_choice_by_size(found: Trees, chosen: list[int]) -> None:
     assert numbers(plan_size_tiered(found, SizeTiers())) == chosen
+
+
+@pytest.mark.parametrize(
+    ("found", "busy", "chosen"),
+    [
+        pytest.param(sized(*[1] * 9), {4}, [6, 7, 8, 9], id="the newer ones wait for all below"),
+        pytest.param(sized(1, 1, 1, 1, 5), {0}, [1, 2, 3, 4], id="a run ends the series"),
+        pytest.param(sized(*[1] * 9), {6}, [4, 5, 6, 7, 8, 9], id="the next series"),
+        pytest.param(sized(*[1] * 7), {3}, [], id="two short ones"),
+        pytest.param(sized(l0=5), {make_ulid(1, 2)}, [], id="an L0 view"),
+        pytest.param(sized(1, 1, 1, 1, l0=2), {make_ulid(1, 1)}, [3, 4, 5, 6], id="an L0 view above runs"),
+        pytest.param(sized(*[1] * 5), {make_ulid(1, 5)}, [1, 2, 3, 4], id="a view that was in L0"),
+    ],
+)
+def test_the_choice_beside_another_compaction(found: Trees, busy: set[int | Ulid], chosen: list[int]) -> None:
+    assert numbers(plan_size_tiered(replace(found, busy=frozenset(busy)), SizeTiers())) == chosen
+
+
+def test_what_other_compactions_are_at() -> None:
+    view_id = make_ulid(1, 7)
+    found = sized(1, 1).beside([TieredSpec((view_id,), (5, 4), 4), TieredSpec((), (), 9), DrainSpec(b"s", (), (3,))])
+    assert found.busy == {view_id, 5, 4, 3}
+    assert found.next_run_id == 10, "no two outputs get one number"
 
 
 def test_the_parameters_of_the_choice() -> None:

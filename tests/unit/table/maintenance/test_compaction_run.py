@@ -200,6 +200,16 @@ def test_two_intervals_at_the_same_time(layered: Table) -> None:
     assert not layered.store.verify().has_damage
 
 
+def test_size_tiers_leave_what_another_compaction_is_at() -> None:
+    table = Table()
+    for number in range(9):
+        table.put([number], b"v" * (5000 if number < 4 else 1))
+    inner: list[CompactionReport] = []
+    outer = table.compact(lambda: inner.append(table.compact()) if not inner else None)
+    assert [len(job.sources) for report in (*inner, outer) for job in report.jobs] == [4, 5]
+    assert len(our_rows(table.store)) == 9
+
+
 def test_a_write_in_the_middle_stays_above(layered: Table) -> None:
     layered.compact(lambda: layered.put([0, 50], b"meanwhile"), full=True)
     rows = {row.key: row.value for row in our_rows(layered.store)}
