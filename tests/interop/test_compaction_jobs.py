@@ -204,7 +204,6 @@ def test_a_client_leaves_a_job_alone_that_holds_history(tmp_path: Path) -> None:
     for number in range(4):
         store.write(pa.table({"key": [b"a"], "value": [b"%d" % number]}))
     stores, clock = open_stores(str(location.folder), storage={}), FakeClock()
-    clock.advance(-HOUR_MS)
     entered = listed_job(stores, clock, TieredSpec((), (3, 2, 1, 0), 0), f"{7:016x}", is_held=True).__enter__()
     entered._ended.set()  # as if killed
     with Client.open(location, SCHEDULED) as client:
