@@ -16,6 +16,7 @@ from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.write.transaction import Transaction
+from slatespark.table.write.transaction_options import refuse_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,8 +103,8 @@ class SlateTransaction:
         OptionError, SchemaError
             When an option, the filter or a column's name is wrong.
         """
-        if where is not None and any(name.lower() == "filter" for name in readOptions):
-            raise OptionError("where and filter are both given.", todo="Join them by AND.")
+        if where is not None:
+            refuse_filter(readOptions)
         named = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
         if where is None or isinstance(where, str):
             limits = {"columns": named, "filter": where}
@@ -140,7 +141,8 @@ class SlateTransaction:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
             return self._frame(self._core.plan_for_update(keys, None, **readOptions))
-        plan = self._core.plan_scan(**{**readOptions, **self._narrowed(where)})
+        refuse_filter(readOptions)
+        plan = self._core.plan_scan(**readOptions, **self._narrowed(where))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
         return rows

@@ -55,6 +55,7 @@ from slatespark.table.write.transaction_options import (
     one_of,
     parse_read,
     parse_write,
+    refuse_filter,
 )
 from slatespark.table.write.transaction_times import CommitTimes, Reached
 from slatespark.table.write.young_files import keep_young
@@ -244,7 +245,8 @@ class Transaction:
         self._require(State.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
-            plan = self.plan_scan(**{**options, "filter": condition})
+            refuse_filter(options)
+            plan = self.plan_scan(**options, filter=condition)
         else:
             found, parsed = key_values(wanted, self.codec), self._parse_read(options)
             plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())

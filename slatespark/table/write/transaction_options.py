@@ -163,6 +163,12 @@ def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
     return True
 
 
+def refuse_filter(options: Mapping[str, Any]) -> None:
+    """Refuse the option `filter` beside a condition, which is one; raises `OptionError`."""
+    if any(plain_name(name) == "filter" for name in options):
+        raise OptionError("where and filter are both given.", todo="Join them by AND.")
+
+
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 

@@ -566,6 +566,8 @@ def test_reads_and_locks_are_checked() -> None:
         txn.getForUpdate()
     with pytest.raises(OptionError, match="give a condition or keys"):
         txn.delete("tenant = 'a'", keys=[("a", 1)])
+    with pytest.raises(OptionError, match="where and filter are both given"):
+        txn.getForUpdate("tenant = 'a'", filter="id = 1")
     with pytest.raises(InvalidRequestError, match="is no list of keys"):
         txn.getForUpdate(b"a")
     with pytest.raises(InvalidRequestError, match="The key has 2 columns, got 1 values"):
@@ -704,6 +706,29 @@ def test_a_read_point_that_was_collected_is_named() -> None:
         open_store(old.url, {}).delete(path)
     with pytest.raises(SnapshotExpiredError):
         txn.read().read_all()
+
+
+def test_vacuum_spares_what_a_transaction_wrote() -> None:
+    clock = FakeClock()  # of the present, as the times of objects are
+    store = typed_store(clock=clock, versionRetention="none")
+    store.write(amounts(("a", 1, 1), ("b", 1, 1)))
+    txn = store.begin()
+    txn.write(amounts(("c", 1, 2)))
+    own = files_of(store) - {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()}
+    given_up = store.begin()
+    given_up.write(amounts(("c", 1, 3)))
+    open_store(store.url, {}).delete(f"{LEASES_DIR}{given_up.id}.json")
+    for tenant in ("a", "d"):
+        clock.advance(3_600_000)
+        store.deleteRange(f"tenant = '{tenant}'")
+    clock.advance(3_600_000)
+    store.vacuum(minAge="1m")
+    assert own <= files_of(store)
+    txn.commit()
+    assert shown(store) == [("b", 1, 1), ("c", 1, 2)]
+    clock.advance(3_600_000)
+    store.vacuum(minAge="1m")
+    assert files_of(store) == {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()}
 
 
 def test_a_pinned_read_point_has_a_checkpoint() -> None:
