@@ -53,7 +53,7 @@ class Cue:
     nth: int
     times: int
     moment: Moment
-    action: Callable[[], None]
+    action: Callable[[], object]
     seen: int = 0
 
     def matches(self, call: Call) -> bool:
@@ -108,7 +108,7 @@ class FailingStore:
 
     def run(
         self,
-        action: Callable[[], None],
+        action: Callable[[], object],
         operation: Operation | Literal["*"],
         path: str = "*",
         *,
