@@ -317,24 +317,31 @@ def look_up(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    plan = plan_look_up(stores, [key], options, clock, point=point)
+    snapshot, definition = _resolve_point(stores, options, clock, point)
+    wanted = [definition.codec().encode_key(key)]
+    plan = _plan_look_up(stores, snapshot, definition, wanted, options, point)
     batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
     return batches[0].slice(0, 1) if batches else None
 
 
 def plan_look_up(
-    stores: TableStores,
-    keys: Sequence[Sequence[Any]],
-    options: ReadOptions,
-    clock: Clock,
-    *,
-    point: ReadPoint | None = None,
+    stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
 ) -> ReadPlan:
-    """Return the plan of a read of some keys alone; parameters and errors as for `look_up`."""
+    """Return the plan of a read of some keys alone, given as they are encoded; other parameters as for `look_up`."""
     snapshot, definition = _resolve_point(stores, options, clock, point)
+    return _plan_look_up(stores, snapshot, definition, sorted(set(keys)), options, point)
+
+
+def _plan_look_up(
+    stores: TableStores,
+    snapshot: Snapshot,
+    definition: TableDefinition,
+    keys: Sequence[bytes],
+    options: ReadOptions,
+    point: ReadPoint | None,
+) -> ReadPlan:
     codec = definition.codec()
-    wanted = sorted({codec.encode_key(key) for key in keys})
     columns = project(options, codec=codec)
     settings = _settings(stores, snapshot, definition, options, columns, _bind(options, codec, ()))
-    splits = plan_points(_layers(stores, snapshot, point), wanted, target_bytes=options.split_bytes)
+    splits = plan_points(_layers(stores, snapshot, point), keys, target_bytes=options.split_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)

@@ -49,9 +49,9 @@ from slatespark.table.write.load import Load, check_times, lasting_columns, run_
 from slatespark.table.write.own_writes import OwnWrites, drop_hidden, move_writes
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.transaction_options import (
+    encoded_keys,
     has_instants,
     key_table,
-    key_values,
     one_of,
     parse_read,
     parse_write,
@@ -248,7 +248,7 @@ class Transaction:
             refuse_filter(options)
             plan = self.plan_scan(**options, filter=condition)
         else:
-            found, parsed = key_values(wanted, self.codec), self._parse_read(options)
+            found, parsed = encoded_keys(key_table(wanted, self.codec), self.codec), self._parse_read(options)
             plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
         self.lock(plan)
         return plan
@@ -304,7 +304,7 @@ class Transaction:
         where, wanted = one_of(condition, keys, "delete")
         write = {**options, "operation": "delete"}
         if where is None:
-            return self.write(key_table(key_values(wanted, self.codec), self.codec), **write)
+            return self.write(key_table(wanted, self.codec), **write)
         operator = {name: value for name, value in options.items() if name in ("mergeOperator", "merge_operator")}
         plan = self.plan_scan(filter=where, columns=list(self.codec.key_columns), **operator)
         load = self.plan_load(plan.schema, **write)

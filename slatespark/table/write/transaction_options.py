@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 
+from slatespark.encoding.key_values import exact_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.option_values import DEFAULT_TTL_MS, plain_name, unknown_option
@@ -172,8 +174,8 @@ def refuse_filter(options: Mapping[str, Any]) -> None:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def key_values(keys: object, codec: RowCodec) -> list[tuple[Any, ...]]:
-    """Return keys as a tuple of values for each, as many as there are key columns.
+def key_table(keys: object, codec: RowCodec) -> pa.Table:
+    """Return keys as a table of the key columns.
 
     Parameters
     ----------
@@ -182,26 +184,41 @@ def key_values(keys: object, codec: RowCodec) -> list[tuple[Any, ...]]:
     Raises
     ------
     InvalidRequestError
-        When there is something else.
+        When there is something else, or values that do not make a key.
     """
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise InvalidRequestError(
             f"keys: {keys!r} is no list of keys.", todo="Give a list, with a tuple of values for each key."
         )
     found = [tuple(key) if isinstance(key, tuple | list) else (key,) for key in keys]
-    for key in found:
-        codec.encode_key(key)
-    return found
-
-
-def key_table(keys: Sequence[tuple[Any, ...]], codec: RowCodec) -> pa.Table:
-    """Return keys that `key_values` accepted as a table of the key columns."""
     fields = codec.key_fields
     try:
-        columns = [pa.array([key[at] for key in keys], field.type) for at, field in enumerate(fields)]
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
-        raise InvalidRequestError(f"keys: {exc}.", todo="Give values of the types of the key columns.") from exc
+        columns = [
+            pa.array([exact_value(value, field.type) for value in values], field.type)
+            for field, values in zip(fields, zip(*found, strict=True) if found else [[]] * len(fields), strict=True)
+        ]
+    except (TypeError, ValueError, ArithmeticError):
+        _encode_each(found, codec)
+        raise
+    if codec.key_format != "tuple" and columns[0].null_count:
+        _encode_each(found, codec)
     return pa.table(columns, [field.name for field in fields])
+
+
+def _encode_each(keys: Sequence[tuple[Any, ...]], codec: RowCodec) -> None:
+    """Say of the first wrong key what is wrong with it."""
+    for key in keys:
+        codec.encode_key(key)
+
+
+def encoded_keys(keys: pa.Table, codec: RowCodec) -> list[bytes]:
+    """Return the keys of a table that `key_table` made."""
+    data, offsets = codec.encode_keys(keys)
+    edges = offsets.tolist()
+    found = [data[start:end].tobytes() for start, end in pairwise(edges)]
+    if b"" in found:
+        raise InvalidRequestError("A key is empty; SlateDB has no empty keys.", todo="Leave it out.")
+    return found
 
 
 def one_of(condition: object, keys: object, call: str) -> tuple[str | None, object]:

@@ -574,6 +574,12 @@ def test_reads_and_locks_are_checked() -> None:
         txn.getForUpdate(["a"])
     with pytest.raises(InvalidRequestError, match="Value 2 of the key"):
         txn.delete(keys=[("a", "b")])
+    with pytest.raises(InvalidRequestError, match="it is a float"):
+        txn.getForUpdate([("a", 1), ("a", 1.5)])
+    with pytest.raises(InvalidRequestError, match="empty"):
+        new_store().begin().getForUpdate([b"a", b""])
+    with pytest.raises(InvalidRequestError, match="is no key"):
+        new_store().begin().delete(keys=[b"a", None])
     with pytest.raises(OptionError, match="there is no column"):
         txn.delete("nobody = 1")
     with pytest.raises(OptionError, match="order"):
