@@ -26,6 +26,7 @@ from tests.support.client_admin import (
     list_checkpoints,
 )
 from tests.support.fake_clock import FakeClock
+from tests.support.fixture_databases import fixture_cases, fixture_databases
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 from tests.support.s3_location import s3_location
@@ -161,6 +162,31 @@ def test_where_only_we_wrote_the_client_takes_nothing_and_ours_does(tmp_path: Pa
     vacuum(tmp_path / "db", later_ms=HOUR_MS)
     assert len(store.list("compacted/")) == 1
     check_serves_on(tmp_path / "db", [(b"k", b"2")])
+
+
+@pytest.mark.parametrize("case", fixture_cases(), ids=lambda case: case.name)
+def test_every_kind_of_database_reads_as_before(case: Path, tmp_path: Path) -> None:
+    """Also segmented ones, clones, and manifests of older writers; whatever went, nothing was needed of it."""
+    root = Path(shutil.copytree(case, tmp_path / case.name))
+    names = [
+        database.path.relative_to(case)
+        for database in fixture_databases()
+        if case in (database.path, *database.path.parents)
+    ]
+    before = {name: shown_at(root, name) for name in names}
+    for name in names:
+        stores = open_stores(str(root / name), storage={"root": str(tmp_path)})
+        report = vacuum_table(stores, FakeClock(seed=7), min_age_ms=0)
+        assert report.unknown is None
+    assert {name: shown_at(root, name) for name in names} == before
+
+
+def shown_at(root: Path, name: Path) -> dict[Any, Any]:
+    """Every stored version, of the newest state and of each checkpoint that has not expired."""
+    table = SlateStore.open(str(root / name), root=str(root.parent))
+    now_ms = SystemClock().now_ms()
+    points = [point.id for point in table.checkpoints() if point.expires_ms is None or point.expires_ms > now_ms]
+    return {point: table.scan(readVersions="all", checkpoint=point).read_all().to_pylist() for point in (None, *points)}
 
 
 @pytest.mark.s3

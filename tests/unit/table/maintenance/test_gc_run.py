@@ -34,6 +34,7 @@ from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.table.maintenance.gc_run import vacuum_table
 from slatespark.table.records import LEASE_LIFETIME_MS, lease_path, publish_lease, publish_worker, task_mark_path
 from slatespark.table.snapshot import fetch_latest_manifest, list_manifests
+from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import claim_epochs, compactions_log, fetch_compactions
@@ -350,6 +351,21 @@ def test_fences_go_only_on_demand_and_never_the_last() -> None:
     assert [meta.path[-6:] for meta in place.store.list("wal/")] == ["03.sst"]
     place.write(b"d")
     assert place.table.scan().read_all().num_rows == 4
+
+
+def test_a_wal_that_is_kept_apart() -> None:
+    place = Place()
+    wal = MemoryStore(f"gc-run-{next(_names)}", place.clock.now_ms)
+    place.stores = TableStores(place.store, wal, wal_is_apart=True)
+    table = SlateStore(place.stores, place.clock, {"path": place.store.url})
+    for key in (b"a", b"b"):
+        place.clock.advance(MINUTE_MS)
+        table.write(table_of([(key, b"x")]))
+    place.clock.advance(2 * HOUR_MS)
+    assert place.store.list("wal/") == []
+    assert table.vacuum("1h", fences=True).counts["wal"] == 1
+    assert [meta.path[-6:] for meta in wal.list("wal/")] == ["02.sst"]
+    assert table.scan().read_all().num_rows == 2
 
 
 def test_claims_go_with_their_manifests_and_records_when_a_batch_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
