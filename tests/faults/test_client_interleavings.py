@@ -89,9 +89,9 @@ def run(folder: Path, action: Action, nth: int, how: str, if_client_active: str)
         done.append(action.model)
     except ConflictError:
         assert if_client_active == "fail" or not action.is_blind
-        if opened and opened[0] is not None and acknowledged == [True]:
-            opened[0].put(b"on", b"1")  # it was refused before it claimed anything
-            opened[0].flush_wal()
+        # Before anything is claimed it is left alone; but what only the drain finds may refuse what depends on it.
+        if opened and opened[0] is not None and acknowledged == [True] and not store.count("create", "manifest/*"):
+            opened[0].put(b"on", b"1")
             opened[0].delete(b"on")
             opened[0].flush_wal()
     for client in opened:
@@ -123,6 +123,6 @@ def test_a_client_writes_at_a_storage_call(
 ) -> None:
     action = ACTIONS[name]
     calls = run(unpack(base, tmp_path / "last"), action, NEVER, "closes again", if_client_active)
-    points = range(1, calls + 1) if THOROUGH else ((7 * number) % calls + 1, (7 * number + calls // 2) % calls + 1)
+    points = range(1, calls + 1) if THOROUGH else [7 * number % calls + 1]
     for nth in points:
         run(unpack(base, tmp_path / str(nth)), action, nth, how, if_client_active)
