@@ -119,7 +119,7 @@ def test_executors_and_the_client_share_a_typed_table(moto_server: MotoServer) -
     assert result["states"][2] == in_order(rows)
 
     rows[("t0", 0)] = [0, "between"]
-    assert "were committed, above" in result["conflict"]
+    assert "changed after sequence number" in result["conflict"]
     assert result["last"] == result["end"] == in_order(rows)
     assert result["pushed"] == sum(key[0] == "t2" for key in rows)
     assert result["get"] == ["t0", 0, 0, "between"]
