@@ -147,7 +147,7 @@ def compact_table(
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
-        together=getattr(runner, "together", 1),
+        together=_threads() if runner is None else getattr(runner, "together", 1),
         filters=(),
         asked_ms=now_ms,
         progress=progress,
@@ -168,8 +168,12 @@ def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> I
     if len(tasks) < 2:
         yield from (run_task(stores, clock, task) for task in tasks)
         return
-    with ThreadPoolExecutor(min(len(tasks), MAX_TOGETHER, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(len(tasks), _threads())) as pool:
         yield from pool.map(partial(run_task, stores, clock), tasks)
+
+
+def _threads() -> int:
+    return min(MAX_TOGETHER, os.cpu_count() or 1)
 
 
 def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
