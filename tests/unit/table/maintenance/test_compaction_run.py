@@ -245,6 +245,27 @@ def test_sources_that_change_in_the_middle(layered: Table, meanwhile: Callable[[
     assert our_rows(layered.store) == after[0]
 
 
+def test_a_restore_in_the_middle_that_brings_back_what_a_deletion_hides() -> None:
+    """The deletion was the lowest row of its key, and went; now an older row lies below it again."""
+    table = Table(retention="10h")
+    table.put([1], b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([1], operation="delete")
+    both = table.store.resolve().version
+    assert table.store.reap().files_dropped == 1
+    assert table.layers() == ["run 1"]
+    with pytest.raises(CommitConflictError, match="came below"):
+        table.compact(lambda: table.store.restoreToVersion(both), full=True)
+    assert table.versions() == [(b"001", "delete", None), (b"001", "put", b"old")]
+
+
+def test_a_compaction_that_takes_long_copies_nothing(layered: Table) -> None:
+    """Files of a long write get fresh ids, lest they are collected; these are spared as long as the job is listed."""
+    layered.compact(lambda: layered.clock.advance(30 * HOUR_MS), full=True)
+    assert layered.objects.count("copy") == 0
+    assert layered.layers() == ["run 0"]
+
+
 def test_outputs_that_somebody_collected(layered: Table) -> None:
     before = our_rows(layered.store)
 
