@@ -98,7 +98,7 @@ class ListedJob:
                 self.leased_ms = now_ms
 
     def _worker(self, heartbeat_ms: int) -> WorkerSpec:
-        assert self.entry.worker is not None  # `list_job` gave it one
+        assert self.entry.worker is not None  # `_list_job` gave it one
         return replace(self.entry.worker, last_heartbeat_ms=heartbeat_ms)
 
     def report_regularly(self) -> None:
