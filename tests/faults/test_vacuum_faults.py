@@ -33,7 +33,6 @@ HOUR_MS: Final = 3_600_000
 REPOSITORY: Final = Path(__file__).parents[2]
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 KILLS = 100 if THOROUGH else 6
-STRIDE = 1 if THOROUGH else 7  # between the calls at which somebody else comes in
 _names = itertools.count()
 
 Rows = dict[bytes, bytes]
@@ -237,6 +236,14 @@ def pin_newest(table: SlateStore, scene: Scene) -> None:
     assert rows_at(table, pin="2h") == scene.shown[0]
 
 
+def write_more(table: SlateStore, scene: Scene) -> None:
+    table.write(table_of([(b"more", b"x")]))
+
+
+def compact(table: SlateStore, scene: Scene) -> None:
+    table.compact(full=True, mergeOperator="concat")
+
+
 def vacuum_too(table: SlateStore, scene: Scene) -> None:
     table.vacuum(minAge=0)
 
@@ -250,11 +257,21 @@ OTHERS: Final[tuple[Callable[[SlateStore, Scene], None], ...]] = (
     pin_old,
     pin_newest,
     vacuum_too,
+    write_more,
+    compact,
 )
+
+
+def some_calls(other: Callable[[SlateStore, Scene], None], count: int) -> range:
+    """The calls at which somebody else comes in."""
+    stride = 1 if THOROUGH else 2 if other is write_more else 9
+    return range(1 + OTHERS.index(other) % stride, count + 1, stride)
 
 
 def run_both(scene: Scene, other: Callable[[SlateStore, Scene], None], schedule: Iterator[int]) -> None:
     inner = scene.lend()
+    if other is write_more:  # under an epoch of ours nothing is spared for a client
+        scene.open(inner, 59).write(table_of([(b"before", b"x")]))
 
     def act(store: ObjectStore) -> None:
         other(scene.open(store, 60), scene)
@@ -267,7 +284,8 @@ def run_both(scene: Scene, other: Callable[[SlateStore, Scene], None], schedule:
         assert isinstance(outcome, HistoryTrimmedError | FileNotFoundError), outcome
     for seed in (51, 52):
         table, stores = scene.open(inner), stores_of(inner)
-        assert rows_at(table) == scene.shown[scene.old if done and other is restore_old else 0]
+        added = {b"more": b"x", b"before": b"x"} if other is write_more else {}
+        assert rows_at(table) == {**scene.shown[scene.old if done and other is restore_old else 0], **added}
         assert not table.verify().findings
         for point in fetch_latest_manifest(stores)[1].checkpoints:
             fetch_manifest(stores, point.manifest_id)
@@ -287,7 +305,7 @@ def run_both(scene: Scene, other: Callable[[SlateStore, Scene], None], schedule:
 def test_others_at_any_call_of_a_vacuum(scene: Scene, other: Callable[[SlateStore, Scene], None]) -> None:
     clean = FailingStore(scene.lend())
     scene.vacuum(clean)
-    for nth in range(1 + OTHERS.index(other) % STRIDE, clean.count() + 1, STRIDE):
+    for nth in some_calls(other, clean.count()):
         run_both(scene, other, preempted(nth, ALWAYS))
 
 
@@ -296,7 +314,7 @@ def test_others_at_any_call_of_a_vacuum(scene: Scene, other: Callable[[SlateStor
 def test_a_vacuum_at_any_call_of_others(scene: Scene, other: Callable[[SlateStore, Scene], None]) -> None:
     clean = FailingStore(scene.lend())
     other(scene.open(clean, 60), scene)
-    for nth in range(1 + OTHERS.index(other) % STRIDE, clean.count() + 1, STRIDE):
+    for nth in some_calls(other, clean.count()):
         run_both(scene, other, itertools.chain([1] * nth, [0] * 1000))
 
 
