@@ -46,6 +46,25 @@ def test_own_writes_lie_above_the_wal_and_the_client_serves_what_was_committed(t
         assert row.expire_ts - row.create_ts == 3_600_000
 
 
+def test_a_key_beyond_the_buffer_is_read_layer_by_layer_the_wal_between_others(tmp_path: Path) -> None:
+    large = [bytes([letter]) * 100_000 for letter in b"abcd"]
+    with Client.open(Location.local(tmp_path / "db"), ClientOptions()) as client:
+        client.merge(b"k", large[0])
+        client.flush_memtable()
+        client.merge(b"k", large[1])
+        client.flush_wal()
+        client.close(flush=False)
+    txn = SlateStore.open(str(tmp_path / "db")).begin(mergeOperator="concat", blockSize="64k")
+    for value in large[2:]:
+        txn.write(table_of((b"k", value)), operation="merge")
+    row = {"key": b"k", "value": b"".join(large)}
+    assert txn.get(b"k", readBuffer="64k") == row
+    assert txn.read(readBuffer="64k").read_all().to_pylist() == [row]
+    txn.commit()
+    with Client.open(Location.local(tmp_path / "db"), ClientOptions()) as client:
+        assert client.get(b"k") == row["value"]
+
+
 @pytest.mark.parametrize("flushes", [False, True])
 def test_what_the_client_wrote_meanwhile_conflicts(flushes: bool, tmp_path: Path) -> None:
     location = Location.local(tmp_path / "db")

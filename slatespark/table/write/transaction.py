@@ -384,10 +384,10 @@ class Transaction:
             self._settle_files()
         if not self._own.files:  # there will be no commit that validates
             self._validate()
+        self._keep_files()
+        self._move(time_ms, reached)
         self._state = State.UNKNOWN
         try:
-            self._keep_files()
-            self._move(time_ms, reached)
             record = commit_write(
                 self._stores,
                 self._clock,

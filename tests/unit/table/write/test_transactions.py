@@ -692,6 +692,7 @@ def test_files_that_were_collected_are_named() -> None:
     clock.advance(300_000)
     with pytest.raises(SnapshotExpiredError, match="A garbage collector removed a file of this write"):
         txn.commit()
+    txn.rollback()
     assert shown(store) == []
 
 
