@@ -57,6 +57,7 @@ def test_a_key_beyond_the_buffer_is_read_layer_by_layer_the_wal_between_others(t
     txn = SlateStore.open(str(tmp_path / "db")).begin(mergeOperator="concat", blockSize="64k")
     for value in large[2:]:
         txn.write(table_of((b"k", value)), operation="merge")
+    txn.prepare()  # now both are in one file, in a block each
     row = {"key": b"k", "value": b"".join(large)}
     assert txn.get(b"k", readBuffer="64k") == row
     assert txn.read(readBuffer="64k").read_all().to_pylist() == [row]
