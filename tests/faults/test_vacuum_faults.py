@@ -163,7 +163,7 @@ def test_a_vacuum_that_dies_at_any_call(scene: Scene, fault: str, moment: Moment
     calls = clean.count()
     scene.vacuum(clean.inner, 52)
     left = objects_of(clean.inner).keys()
-    for nth in range(1 + len(fault + moment) % 3, calls + 1, 1 if THOROUGH else 3):
+    for nth in range(1 + len(fault + moment) % 6, calls + 1, 1 if THOROUGH else 6):
         inner = scene.lend()
         error = KilledError() if fault == "killed" else None
         store = FailingStore(inner).fail("*", nth=nth, times=1 if error is None else ALWAYS, moment=moment, error=error)
@@ -264,7 +264,7 @@ OTHERS: Final[tuple[Callable[[SlateStore, Scene], None], ...]] = (
 
 def some_calls(other: Callable[[SlateStore, Scene], None], count: int) -> range:
     """The calls at which somebody else comes in."""
-    stride = 1 if THOROUGH else 2 if other is write_more else 9
+    stride = 1 if THOROUGH else 3 if other is write_more else 15
     return range(1 + OTHERS.index(other) % stride, count + 1, stride)
 
 
@@ -323,7 +323,7 @@ def test_the_checkpoint_that_a_restore_goes_by_is_deleted_meanwhile(scene: Scene
     clean = FailingStore(scene.lend())
     scene.open(clean, 60).restoreToVersion(scene.pinned)
     outcomes = set()
-    for nth in range(1, clean.count() + 1, 1 if THOROUGH else 2):
+    for nth in range(1, clean.count() + 1, 1 if THOROUGH else 4):
         inner = scene.lend()
 
         def release(store: ObjectStore = inner) -> None:
