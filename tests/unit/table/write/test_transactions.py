@@ -12,6 +12,7 @@ import pytest
 
 from slatespark import (
     ClockRegressionError,
+    CommitConflictError,
     HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
@@ -340,6 +341,24 @@ def test_commits_of_others_move_rows_above_them() -> None:
     ]
     seqs = {row[0]: row[1] for row in shown(store, metadataColumns="seq", columns=["key", "_seq"], includeExpired=True)}
     assert seqs[b"a"] == seqs[b"c"] > seqs[b"b"]
+
+
+def test_more_than_the_rewrite_limit_keeps_its_time_where_nothing_has_to_move() -> None:
+    clock = FakeClock(NOW_MS)
+    store = new_store(clock=clock)
+    txn, late, timed = (store.begin(commitRewriteLimit=1) for _ in range(3))
+    for number, one in enumerate((txn, late, timed)):
+        one.write(pairs((b"a%d" % number, b"1")), ttl=100)
+        one.write(pairs((b"a%d" % number, b"2")), ttl=100)
+    clock.advance(10)
+    txn.commit()
+    assert [row[1:] for row in stored(store, "value")] == [("put", 0, 100), ("put", 0, 100)]
+    assert shown(store, includeExpired=True) == [(b"a0", b"2")]
+    for one, options in ((late, {}), (timed, {"timestamp": NOW_MS + 5})):
+        with pytest.raises(CommitConflictError, match=r"exceeds commitRewriteLimit \(1\)"):
+            one.commit(**options)
+        one.rollback()
+    assert shown(store, includeExpired=True) == [(b"a0", b"2")]
 
 
 def test_read_timestamps_of_a_history_table() -> None:
