@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slatespark import SlateStore
+from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec, encode_compactions
 from slatespark.format.paths import numbered, sst_id
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.maintenance.gc_run import vacuum_table
+from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import open_stores
+from slatespark.table.write.protocol import compactions_log, fetch_compactions
 from tests.faults.busy_database import CLIENT, check_serves_on, client_pairs, our_pairs
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Delete, Location, Merge, Put, read_rows
@@ -130,6 +134,25 @@ def test_a_client_at_work_notices_nothing(folder: Path) -> None:
             vacuum_table(open_stores(str(folder), storage={}), SystemClock(), min_age_ms=0, fences=number == 7)
             assert {row.key: row.value for row in client.scan()} == rows
     assert dict(client_pairs(folder)) == dict(our_pairs(folder)) == rows
+
+
+def test_a_client_at_work_goes_on_when_a_dead_job_is_dropped(folder: Path) -> None:
+    location, stores = Location.local(folder), open_stores(str(folder), storage={})
+    with Client.open(location, CLIENT) as client:
+        rows = {row.key: row.value for row in client.scan()}
+        number, state = fetch_compactions(stores)
+        runs = fetch_latest_manifest(stores)[1].run_ids()
+        worker = WorkerSpec("a worker that died", 1)
+        dead = Compaction(
+            new_ulid(SystemClock()), TieredSpec((), runs, min(runs)), CompactionStatus.RUNNING, worker=worker
+        )
+        compactions_log(stores).create(number + 1, encode_compactions(replace(state, jobs=(*state.jobs, dead))))
+        assert vacuum_table(stores, SystemClock(), min_age_ms=0).jobs_dropped == (str(dead.id),)
+        client.write([Put(b"y", b"later")])
+        client.flush_memtable()
+        compact_full(client)
+        assert {row.key: row.value for row in client.scan()} == {**rows, b"y": b"later"}
+    assert dict(our_pairs(folder)) == {**rows, b"y": b"later"}
 
 
 def test_what_a_clone_of_the_client_needs_stays(folder: Path) -> None:
