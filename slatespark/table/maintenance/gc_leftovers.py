@@ -7,14 +7,12 @@ manifests that are missing. Source: design section 4.
 
 from __future__ import annotations
 
-import contextlib
-
 from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
 from slatespark.table.definition import DEFINITION_DIR
 from slatespark.table.maintenance.gc_plan import Needs, Verdict, judge_ssts
 from slatespark.table.maintenance.gc_report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
-from slatespark.table.maintenance.gc_survey import survey_leases
+from slatespark.table.maintenance.gc_survey import delete_unchanged, survey_leases
 from slatespark.table.records import CLAIMS_DIR, COMMITS_DIR
 from slatespark.table.snapshot import fetch_latest_manifest, find_latest_manifest
 from slatespark.table.stores import TableStores
@@ -66,7 +64,6 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
 
 
 def _delete(stores: TableStores, verdict: Verdict) -> None:
-    """Delete an object, unless somebody else made a table meanwhile, or put another object in its place."""
-    with contextlib.suppress(FileNotFoundError):
-        if find_latest_manifest(stores) is None and stores.main.head(verdict.meta.path) == verdict.meta:
-            stores.main.delete(verdict.meta.path)
+    """Delete an object, unless somebody else made a table meanwhile."""
+    if find_latest_manifest(stores) is None:
+        delete_unchanged(stores.main, verdict.meta)

@@ -62,6 +62,7 @@ from slatespark.table.maintenance.gc_survey import (
     Jobs,
     Marks,
     batched_numbers,
+    delete_unchanged,
     drop_dead_jobs,
     judge_workers,
     list_claims,
@@ -79,6 +80,7 @@ from slatespark.table.write.protocol import are_epochs_ours, compactions_log
 from slatespark.units import s_to_ms
 
 MIN_AGE_MS: Final = 86_400_000
+LEASE: Final = "lease"
 _TOGETHER: Final = 64  # requests
 
 
@@ -196,7 +198,7 @@ class _Collection:
             ("claim", stores.main, judge_claims(claims, stay, needs)),
             ("claim", stores.main, judge_workers(stores, jobs, marks, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
-            ("lease", stores.main, marks.verdicts),
+            (LEASE, stores.main, marks.verdicts),
         ]
         files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
         return VacuumReport(
@@ -214,11 +216,12 @@ class _Collection:
     def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
         """Delete what goes of one kind, oldest name first."""
         settled = sorted(verdicts, key=lambda verdict: verdict.meta.path)
-        going = [verdict.meta.path for verdict in settled if verdict.goes]
+        going = [verdict.meta for verdict in settled if verdict.goes]
+        delete = delete_unchanged if kind == LEASE else _delete  # a lease may have been renewed
         for at in range(0, 0 if self.dry_run else len(going), _TOGETHER):
             if self.progress is not None:
                 self.progress(kind, at, len(going))
-            some = [partial(store.delete, path) for path in going[at : at + _TOGETHER]]
+            some = [partial(delete, store, meta) for meta in going[at : at + _TOGETHER]]
             run_together(some, is_remote=store.is_remote)
         done = WOULD_DELETE if self.dry_run else DELETED
         return [
@@ -355,6 +358,10 @@ class _Collection:
             return None
         except (CorruptDataError, UnsupportedFormatError) as exc:
             return str(exc)
+
+
+def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
+    store.delete(meta.path)
 
 
 def _kept_version(number: int, outline: ManifestOutline, versions: _Versions) -> KeptVersion:

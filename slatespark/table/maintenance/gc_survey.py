@@ -16,7 +16,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
-from slatespark.storage import ObjectMeta, run_together
+from slatespark.storage import ObjectMeta, ObjectStore, run_together
 from slatespark.table.maintenance.gc_plan import LiveLease, Needs, Verdict
 from slatespark.table.records import (
     BATCHES_DIR,
@@ -42,6 +42,7 @@ from slatespark.table.write.protocol import (
 _JSON: Final = "json"
 _WRITE_ID_CHARS: Final = 16
 _ATTEMPTS: Final = 4
+_FRACTION_MS: Final = 1000
 
 # In which, or below which, a writer that was killed may leave a file under another name.
 FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
@@ -100,6 +101,15 @@ def _judge_mark(meta: ObjectMeta, live: set[str]) -> Verdict:
     if name[:_WRITE_ID_CHARS] in live:
         return Verdict(meta, goes=False, reason="its job is under way")
     return Verdict(meta, goes=True, reason="the job that it was put for has ended")
+
+
+def delete_unchanged(store: ObjectStore, meta: ObjectMeta) -> None:
+    """Delete an object as it was listed: not one that was renewed, or put in its place, since."""
+    with contextlib.suppress(FileNotFoundError):
+        found = store.head(meta.path)
+        # A listing may tell fractions of a second that the object itself does not tell.
+        if found.size == meta.size and abs(found.modified_ms - meta.modified_ms) < _FRACTION_MS:
+            store.delete(meta.path)
 
 
 # --- compactions ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,14 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table import records
 from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.table.maintenance.gc_run import vacuum_table
-from slatespark.table.records import LEASE_LIFETIME_MS, lease_path, publish_lease, publish_worker, task_mark_path
+from slatespark.table.records import (
+    LEASE_LIFETIME_MS,
+    lease_path,
+    publish_lease,
+    publish_worker,
+    renew_lease,
+    task_mark_path,
+)
 from slatespark.table.snapshot import fetch_latest_manifest, list_manifests
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation
@@ -219,6 +226,22 @@ def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
     job.commit()
     assert place.table.get(b"late") is not None
     assert not place.table.verify().findings
+
+
+def test_a_lease_that_is_renewed_meanwhile_stays() -> None:
+    place = Place()
+    place.write(b"a")
+    began_ms = place.clock.now_ms()
+    publish_lease(place.store, "00000000000000dd", began_ms)
+    place.clock.advance(LEASE_LIFETIME_MS)
+
+    def renew() -> None:
+        place.clock.advance(1000)
+        renew_lease(place.store, "00000000000000dd", began_ms, place.clock.now_ms())
+
+    store = FailingStore(place.store).run(renew, "list", "compactions/", nth=1)
+    store_on(store, place.clock).vacuum("1h")
+    assert place.store.head(lease_path("00000000000000dd")).size > 0
 
 
 def test_older_orphans_go_while_a_job_is_under_way() -> None:
