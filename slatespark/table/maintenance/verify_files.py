@@ -30,7 +30,7 @@ class FileCheck:
     unreachable : SSTs of databases that were not found; they are passed over
     unsound : files that are damaged or missing
     incomplete : versions that lack files which the collector was free to take
-    lost : URL and fact of missing objects that are needed
+    lost : URL, section and fact of what is damage, unless the table has moved on: objects that are missing, or stray
     """
 
     stores: TableStores
@@ -39,7 +39,7 @@ class FileCheck:
     unreachable: set[Ulid] = field(default_factory=set)
     unsound: set[SstFile] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
-    lost: list[tuple[str, str]] = field(default_factory=list)
+    lost: list[tuple[str, str, str]] = field(default_factory=list)
     done_bytes: int = 0
     total_bytes: int = 0
 
@@ -95,7 +95,7 @@ class FileCheck:
     ) -> None:
         if is_needed:
             numbers = f"version {', '.join(map(str, shown_in))}"
-            self.lost.append((url, f"{what}, but {numbers} needs it."))
+            self.lost.append((url, "object", f"{what}, but {numbers} needs it."))
         else:
             self.incomplete.update(shown_in)
 
@@ -112,12 +112,9 @@ class FileCheck:
                 ids = range(ids.start, newest.wal_end(present))
             self._note_gaps(version, find_wal_gaps(ids, present), any_there=bool(present))
             wanted.update(number for number in present if number in ids)
-        for stray in find_stray_wal(newest, present):
-            self.findings.damage(
-                f"{self.stores.wal.url}/{wal_path(stray)}",
-                "WAL",
-                "It lies beyond a gap: replay never reaches it, and it fences the writer that does.",
-            )
+        what = "It lies beyond a gap: replay never reaches it, and it fences the writer that does."
+        strays = find_stray_wal(newest, present)
+        self.lost += [(f"{self.stores.wal.url}/{wal_path(number)}", "WAL", what) for number in strays]
         return sorted(wanted)
 
     def _note_gaps(self, version: Version, gaps: Sequence[range], *, any_there: bool) -> None:

@@ -109,11 +109,16 @@ class _Verification:
 
     def _manifest_numbers(self) -> tuple[list[int], list[int]]:
         """Return the ids of all manifests, ascending: those that the boundary has passed, and those that are alive."""
-        listed = self.stores.main.list(MANIFEST_DIR)
-        numbers = sorted(number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None)
-        if not numbers:
-            fetch_latest_manifest(self.stores)  # says in its own words that there is no table
-        dead = fetch_boundary(self.stores, "manifest", self.findings)
+        for _ in range(2):  # a collector may come between list and boundary
+            listed = self.stores.main.list(MANIFEST_DIR)
+            numbers = sorted(
+                number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None
+            )
+            if not numbers:
+                fetch_latest_manifest(self.stores)  # says in its own words that there is no table
+            dead = fetch_boundary(self.stores, "manifest", self.findings)
+            if numbers and numbers[-1] > dead:
+                break
         if numbers and numbers[-1] <= dead:
             self.findings.damage(
                 self._url(manifest_path(numbers[-1])), "manifest", f"The boundary {dead} declares every manifest dead."
@@ -262,10 +267,10 @@ class _Verification:
             moved_on = fetch_latest_manifest(self.stores)[0] != newest_number
         except SlateError:
             moved_on = False
-        for url, what in self.files.lost:
+        for url, section, what in self.files.lost:
             if moved_on:
                 self.findings.unchecked(
-                    url, "object", f"{what} The table changed during the verification: run it again."
+                    url, section, f"{what} The table changed during the verification: run it again."
                 )
             else:
-                self.findings.damage(url, "object", what)
+                self.findings.damage(url, section, what)
