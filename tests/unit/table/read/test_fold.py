@@ -137,7 +137,7 @@ def _reversed(existing: bytes | None, operands: list[bytes]) -> bytes:
     return b"".join(operands[::-1]) + (b"nothing" if existing is None else existing)
 
 
-@pytest.mark.parametrize("operator", ["concat", "sum", "max", "min", _reversed], ids=str)
+@pytest.mark.parametrize("operator", ["concat", "sum", "max", "min", pytest.param(_reversed, id="a function")])
 @given(data=st.data(), keeps_operands=st.booleans())
 def test_many_groups_fold_as_each_alone(operator: str | Fold, data: st.DataObject, keeps_operands: bool) -> None:
     fold = resolve_operator(operator)
