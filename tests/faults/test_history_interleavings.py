@@ -233,7 +233,7 @@ def in_order(pair: list[TimedAction], order: Iterable[int]) -> HistoryModel | No
 @pytest.mark.parametrize("first", NAMES)
 def test_one_runs_whole_at_a_storage_call_of_the_other(base: Objects, calls: dict[str, int], first: str) -> None:
     for number, second in enumerate(NAMES):
-        if not THOROUGH and (number + NAMES.index(first)) % 5:
+        if not THOROUGH and (number + NAMES.index(first)) % 7:
             continue
         stride = max(1, calls[first] // (12 if THOROUGH else 1))
         for nth in range(1 + (NAMES.index(first) + 5 * number) % stride, calls[first] + 1, stride):
@@ -248,7 +248,7 @@ def test_one_runs_whole_at_a_storage_call_of_the_other(base: Objects, calls: dic
 @pytest.mark.parametrize("first", NAMES)
 def test_both_call_in_turns(base: Objects, first: str) -> None:
     for number, second in enumerate(NAMES):
-        if THOROUGH or (number + NAMES.index(first)) % 5 == 1:
+        if THOROUGH or (number + NAMES.index(first)) % 7 == 1:
             with copied(base) as inner:
                 outcomes = run_pair(inner, (first, second), alternating())
                 pair = [ACTIONS[first], ACTIONS[second]]
