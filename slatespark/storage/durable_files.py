@@ -6,6 +6,7 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,9 @@ from slatespark.storage.object_store import Buffer
 TEMPORARY_PREFIX = ".slatespark-"
 TEMPORARY_SUFFIX = ".tmp"
 
+# The client uploads `x.sst` under `x.sst#1`, or a higher number if that is there; its listings pass these over, too.
+_STAGED_BY_CLIENTS = re.compile(r"\.[a-z]+#\d+$", re.ASCII)
+
 # What file systems without hard links answer, and those that have no more of them to give for this file.
 NO_HARD_LINK = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
@@ -26,8 +30,9 @@ _serial = itertools.count()
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether `name` is one of our temporary files, which no listing shows."""
-    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+    """Tell whether `name` is a temporary file, of ours or of a SlateDB client, which no listing shows."""
+    is_ours = name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+    return is_ours or _STAGED_BY_CLIENTS.search(name) is not None
 
 
 def create_file(path: Path, data: Buffer) -> None:

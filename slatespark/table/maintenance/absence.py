@@ -1,8 +1,11 @@
 """Whether keys are gone: everything of a table that holds rows is looked through, whoever still needs it or not.
 
 That is every SST that lies there, also those that no version shows, and of each the whole, whatever views show of it;
-the SSTs of other databases that a version reads; and every WAL file. Bloom filters are not asked. A table that changes
-meanwhile is listed again, until what is there has been looked through: a row may move from a file to another one.
+the SSTs of other databases that a version reads; and every WAL file. What lies there and cannot be looked through is
+named. Bloom filters are not asked. A table that changes meanwhile is listed again, until what is there has been looked
+through: a row may move from a file to another one.
+
+Parts of an upload to S3 that was broken off are no objects: no listing shows them, so nothing is said of them.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from slatespark.ranges import KeyRange, point_range
 from slatespark.storage import ObjectMeta
 from slatespark.table.definition import resolve_codec
 from slatespark.table.located import reading
-from slatespark.table.maintenance.gc_survey import FOLDERS
+from slatespark.table.maintenance.gc_survey import list_unfinished
+from slatespark.table.maintenance.wal_place import fetch_state_with_wal
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import external_roots
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -78,9 +82,10 @@ class AbsenceReport:
     ----------
     version : the newest one
     versions : all that exist
-    gone : no object holds a row of the keys
-    found : those that do
-    unread : parts of objects that killed writers left, or that are being written: a vacuum takes them
+    gone : no object holds a row of the keys, and nothing is unread
+    found : objects that do
+    unread : parts of objects that killed writers left, or that are being written, which a vacuum takes once they are
+        old; and what lies among the objects that hold rows and is none of them by its name
     objects : how many were looked through
     """
 
@@ -145,6 +150,8 @@ def prove_absent(stores: TableStores, keys: Sequence[KeyRange]) -> AbsenceReport
     ------
     CorruptDataError, UnsupportedFormatError
         When an object cannot be read: nothing is proven then.
+    InvalidRequestError
+        When the WAL is kept elsewhere.
     TableNotFoundError
         When there is no table, or a database was not found of which it reads files.
     ConflictError
@@ -162,27 +169,37 @@ class _Search:
 
     def run(self) -> AbsenceReport:
         for _ in range(_ATTEMPTS):
-            unread = [f"{self.stores.url}/{meta.path}" for meta in self._unfinished()]
+            unread = set(self._unfinished())
             latest_id = self._look_at_versions()
             found = list(self._objects())
+            unread |= set(self._others())
             there = {place for place, _ in found}
             fresh = [(place, target) for place, target in found if place not in self.tallies]
             self.tallies = {place: tally for place, tally in self.tallies.items() if place in there}
             for place, target in fresh:
                 self.tallies[place] = self._tally(place, target)
             if not fresh and latest_id == fetch_latest_manifest(self.stores)[0]:
-                return self._report(latest_id, unread)
+                return self._report(latest_id, sorted(unread))
         raise ConflictError(f"{self.stores.url} changes faster than it can be looked through.", todo="Try again.")
 
-    def _unfinished(self) -> Iterator[ObjectMeta]:
-        for folder in FOLDERS:
-            yield from self.stores.main.list_unfinished(folder)
+    def _unfinished(self) -> Iterator[str]:
+        for root, meta in list_unfinished(self.stores):
+            yield f"{(self.stores.wal if root else self.stores.main).url}/{meta.path}"
+
+    def _others(self) -> Iterator[str]:
+        """Yield what lies beside the objects that hold rows, and may hold some."""
+        main, wal = self.stores.main, self.stores.wal
+        found = [(main, meta) for meta in main.list(COMPACTED_DIR) if sst_id(meta.path) is None]
+        found += [(wal, meta) for meta in wal.list(WAL_DIR) if numbered(meta.path, SST_EXTENSION) is None]
+        if wal.url != main.url:  # the WAL is not looked for there
+            found += [(main, meta) for meta in main.list(WAL_DIR)]
+        yield from (f"{store.url}/{meta.path}" for store, meta in found if meta.size)
 
     def _look_at_versions(self) -> int:
         """Read the manifests that exist, and return the number of the newest one."""
         listed = self.stores.main.list(MANIFEST_DIR)
         numbers = {number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None}
-        latest_id, latest = fetch_latest_manifest(self.stores)
+        latest_id, latest = fetch_state_with_wal(self.stores)
         known, self.manifests = self.manifests, {latest_id: latest}
         for number in numbers - {latest_id}:
             try:

@@ -68,10 +68,12 @@ from slatespark.table.maintenance.gc_survey import (
     list_claims,
     list_commits,
     list_unfinished,
+    list_workers,
     survey_jobs,
     survey_leases,
 )
 from slatespark.table.maintenance.verify_files import ProgressListener
+from slatespark.table.maintenance.wal_place import fetch_state_with_wal
 from slatespark.table.records import task_mark_path
 from slatespark.table.snapshot import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.stores import TableStores
@@ -107,6 +109,8 @@ def vacuum_table(
         When there is no table, nor what a job left that began to create one.
     UnsupportedFormatError
         When the table is a clone that is still being made.
+    InvalidRequestError
+        When its WAL is elsewhere, or what is there belongs to another database.
     UnavailableError
         When the store stopped answering. What was deleted until then was needed by nobody.
     """
@@ -115,6 +119,7 @@ def vacuum_table(
     if found is None:
         return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
     refuse_unfinished(stores, found[1])
+    fetch_state_with_wal(stores)
     return _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
 
 
@@ -179,6 +184,7 @@ class _Collection:
         stores = self.stores
         unfinished = list_unfinished(stores)
         ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
+        workers = list_workers(stores)  # who leaves one has a lease by then
         marks = survey_leases(stores, self.now_ms)
         jobs = self._settle_jobs()
         released = self._release_checkpoints()
@@ -196,7 +202,7 @@ class _Collection:
             ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),
             ("unfinished", stores.wal, judge_unfinished((meta for root, meta in unfinished if root), needs)),
             ("claim", stores.main, judge_claims(claims, stay, needs)),
-            ("claim", stores.main, judge_workers(stores, jobs, marks, needs)),
+            ("claim", stores.main, judge_workers(workers, jobs, marks, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
             (LEASE, stores.main, marks.verdicts),
         ]

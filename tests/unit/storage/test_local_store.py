@@ -62,6 +62,17 @@ def test_temporary_names_mean_nothing_to_slatedb(tmp_path: Path) -> None:
     assert [meta.path for meta in store.list("")] == ["x"]
 
 
+@pytest.mark.parametrize("name", ["01ARZ3NDEKTSV4RRFFQ69G5FAV.sst#1", "00000000000000000007.sst#12"])
+def test_what_a_client_was_uploading_is_unfinished(name: str, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for path in (f"wal/{name}", f"wal/{name}x", "wal/#", "wal/a#b"):
+        store.put(path, [b"half"])
+    assert [meta.path for meta in store.list("wal/")] == sorted([f"wal/{name}x", "wal/#", "wal/a#b"])
+    assert [meta.path for meta in store.list_unfinished("wal/")] == [f"wal/{name}"]
+    store.delete(f"wal/{name}")
+    assert not store.list_unfinished("wal/")
+
+
 def test_files_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:
     LocalStore(tmp_path).create("x", b"1")
     plain = tmp_path / "plain"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
-from slatespark import CorruptDataError, OptionError, SlateStore
+from slatespark import CorruptDataError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
@@ -144,6 +146,72 @@ def test_what_a_killed_writer_left_is_no_proof(table: SlateStore, tmp_path: Any)
     assert not report.gone
     assert report.found == ()
     assert report.unread[0].endswith(".slatespark-1-2.tmp")
+
+
+def test_what_a_killed_client_left_is_no_proof_and_a_vacuum_takes_it(tmp_path: Path) -> None:
+    """A whole file under the name of an upload holds rows as any other."""
+    place = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
+    place.write(table_of([(b"k", b"x")]))
+    (file,) = (tmp_path / "db" / "compacted").iterdir()
+    staged = file.with_name("01ARZ3NDEKTSV4RRFFQ69G5FAV.sst#1")
+    staged.write_bytes(file.read_bytes())
+    place.write(table_of([(b"other", b"x")]), mode="overwrite")
+    report = place.vacuum(0)
+    assert not file.exists()
+    assert [found.reason for found in report.files if "#" in found.path] == ["it may be still being written"]
+    assert place.proveAbsent(b"k").unread == (f"file://{staged}",)
+    assert not place.proveAbsent(b"k").gone
+    now_s = place.vacuum(0, dryRun=True).now_ms / 1000
+    os.utime(staged, (now_s - 7200, now_s - 7200))
+    assert place.vacuum(0).counts["unfinished"] == 1
+    assert place.proveAbsent(b"k").gone
+
+
+def test_what_lies_among_the_files_under_another_name_is_no_proof(table: SlateStore) -> None:
+    store = table._stores.main
+    assert isinstance(store, MemoryStore)
+    for path in ("compacted/copy.sst", "wal/1.sst"):
+        store.put(path, [b"perhaps"])
+    store._bucket.objects["db/compacted/"] = (b"", 0)  # as tools put them in the place of folders
+    report = table.proveAbsent(b"b")
+    assert report.unread == (f"{store.url}/compacted/copy.sst", f"{store.url}/wal/1.sst")
+    assert not report.gone
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> tuple[Path, Path]:
+    """A database whose WAL was kept apart, as the client has it then."""
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        for key in (b"a", b"secret"):
+            client.write([Put(key, b"1")])
+            client.flush_wal()
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "db" / "wal").rename(tmp_path / "apart" / "wal")
+    return tmp_path / "db", tmp_path / "apart"
+
+
+def test_nothing_is_proven_without_the_wal(apart: tuple[Path, Path], tmp_path: Path) -> None:
+    database, wal = apart
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(str(database)).proveAbsent(b"secret")
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(str(database), walPath=str(tmp_path / "none")).proveAbsent(b"secret")
+    (place,) = SlateStore.open(str(database), walPath=str(wal)).proveAbsent(b"secret").found
+    assert place.url.startswith(f"file://{wal}/wal/")
+
+
+def test_what_lies_beside_a_wal_that_is_kept_apart(apart: tuple[Path, Path]) -> None:
+    database, wal = apart
+    table = SlateStore.open(str(database), walPath=str(wal))
+    assert table.proveAbsent(b"x").gone
+    half = wal / "wal" / ".slatespark-1-2.tmp"
+    half.write_bytes(b"x")
+    assert table.proveAbsent(b"x").unread == (f"file://{half}",)
+    half.unlink()
+    (database / "wal").mkdir()
+    unseen = database / "wal" / "00000000000000000001.sst"
+    unseen.write_bytes(b"rows, perhaps")
+    assert table.proveAbsent(b"x").unread == (f"file://{unseen}",)
 
 
 def test_a_file_that_cannot_be_read_is_no_proof(table: SlateStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from slatespark.format.compactions import (
     encode_compactions,
 )
 from slatespark.format.manifest import encode_manifest
-from slatespark.format.paths import manifest_path, sst_path
+from slatespark.format.paths import manifest_path, sst_path, wal_path
 from slatespark.format.references import BytesRange
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS
@@ -46,6 +47,7 @@ from slatespark.table.write.definition_run import settle_creation
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
 from slatespark.table.write.protocol import claim_epochs, compactions_log, fetch_compactions
 from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.support.client import Client, Location, Put
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
@@ -281,7 +283,7 @@ def test_young_files_stay_and_an_old_file_that_was_put_late_is_young() -> None:
 def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once() -> None:
     place = Place()
     place.write(b"a")
-    worker = publish_worker(place.store, "00000000000000cc")
+    worker = publish_worker(place.store, "00000000000000cc", place.clock.now_ms())
     place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, place.clock.now_ms())))
     assert not place.vacuum("0s").jobs_dropped, "its heartbeat is fresh"
     place.clock.advance(MINUTE_MS)
@@ -389,6 +391,52 @@ def test_a_wal_that_is_kept_apart() -> None:
     assert table.vacuum("1h", fences=True).counts["wal"] == 1
     assert [meta.path[-6:] for meta in wal.list("wal/")] == ["02.sst"]
     assert table.scan().read_all().num_rows == 2
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> SlateStore:
+    """A table whose WAL is far along, in files."""
+    table = SlateStore.create(str(tmp_path / "t"), autoCompact=False, walPath=str(tmp_path / "wal of t"))
+    for number in range(8):
+        table.write(table_of([(b"k%d" % number, b"x")]))
+    return table
+
+
+@pytest.mark.parametrize("has_manifests", [True, False])
+def test_the_wal_of_another_database_is_not_touched(has_manifests: bool, elsewhere: SlateStore, tmp_path: Path) -> None:
+    """By a wrong `walPath`: what is there counts from a number of its own, and its rows are in no SST."""
+    with Client.open(Location.local(tmp_path / "other")) as client:
+        for number in range(3):
+            client.write([Put(b"precious%d" % number, b"x")])
+            client.flush_wal()
+    other = tmp_path / "other"
+    if not has_manifests:
+        (other / "manifest").rename(tmp_path / "manifest")
+    before = sorted((other / "wal").iterdir())
+    wrong = SlateStore.open(str(tmp_path / "t"), walPath=str(other))
+    match = "is a database of its own" if has_manifests else "this is not the WAL of"
+    for dry_run in (True, False):
+        with pytest.raises(InvalidRequestError, match=match):
+            wrong.vacuum(0, dryRun=dry_run, fences=True)
+    assert sorted((other / "wal").iterdir()) == before
+    assert elsewhere.vacuum(0, fences=True).counts["wal"] == 7
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(str(tmp_path / "t")).vacuum(0)
+
+
+def test_a_wal_that_has_not_begun(tmp_path: Path) -> None:
+    with Client.open(Location.local(tmp_path / "db")):
+        pass
+    (tmp_path / "db" / "wal").rename(tmp_path / "wal")
+    table = SlateStore.open(str(tmp_path / "db"), walPath=str(tmp_path))
+    table.vacuum(0)
+    table.write(table_of([(b"a", b"x")]), ifClientActive="fence")
+    clone = table.clone(str(tmp_path / "clone"))
+    clone.vacuum(0)
+    SlateStore.open(str(tmp_path / "clone"), walPath=str(tmp_path / "nothing yet")).vacuum(0)
+    (tmp_path / wal_path(fetch_latest_manifest(table._stores)[1].replay_after_wal_id)).unlink()
+    with pytest.raises(InvalidRequestError, match="this is not the WAL of"):
+        table.vacuum(0)
 
 
 def test_claims_go_with_their_manifests_and_records_when_a_batch_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
