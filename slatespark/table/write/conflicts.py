@@ -24,7 +24,9 @@ from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.table.definition import resolve_definition
 from slatespark.table.describe_files import plan_table_layers
+from slatespark.table.history.floor import history_floor
 from slatespark.table.key_prefixes import name_key
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -37,6 +39,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.later_commits import LaterCommit, find_later_commits
 from slatespark.table.write.read_set import ReadSet as ReadSet
 from slatespark.table.write.sst_upload import NewFile
+from slatespark.units import ms_to_text
 
 MAX_NAMED: Final = 5  # keys in a message
 _CHUNK_KEYS: Final = 1 << 14  # looked up together
@@ -116,12 +119,24 @@ class ReadCheck:
 
     def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
         try:
+            self._check_floor(latest)
             layers = self._later_layers(latest_id, latest, files)
             in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
             self._refuse(itertools.chain(*in_trees))
         except SnapshotExpiredError as exc:
             raise self._unknown() from exc
         self.checked = latest_id, latest
+
+    def _check_floor(self, latest: Manifest) -> None:
+        """Refuse if what is later than the time that was read may be gone: below the history floor nothing is kept.
+
+        A compaction takes the floor from the definition, so that of `latest` is known to whoever reads it after that.
+        """
+        if self.reads.read_ts_ms is None:
+            return
+        floor_ms = history_floor(self.stores, latest, resolve_definition(self.stores, latest))
+        if floor_ms is not None and self.reads.read_ts_ms < floor_ms:
+            raise self._unknown()
 
     def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
         """Return the version up to which nothing needs a look: at first the one that was read."""
@@ -249,7 +264,7 @@ class ReadCheck:
         if found:
             named = [name_key(self.codec, key) for key in sorted(found)[:MAX_NAMED]]
             more = " and others" if len(found) > MAX_NAMED else ""
-            raise self._conflict(f"{'; '.join(named)}{more} changed after sequence number {self.reads.read_seq}")
+            raise self._conflict(f"{'; '.join(named)}{more} changed after {self._read_point}")
 
     def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
         """Raise the conflict, if keys of the read set may be gone."""
@@ -262,8 +277,14 @@ class ReadCheck:
             if any(map(gone.overlaps, self.reads.ranges)):
                 raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
 
+    @property
+    def _read_point(self) -> str:
+        read_ms = self.reads.read_ts_ms
+        return f"sequence number {self.reads.read_seq}" if read_ms is None else f"the read as of {ms_to_text(read_ms)}"
+
     def _unknown(self) -> TransactionConflictError:
-        return self._conflict(f"what was committed after version {self.reads.manifest_id} cannot be told any more")
+        point = f"version {self.reads.manifest_id}" if self._goes_by_numbers else self._read_point
+        return self._conflict(f"what was committed after {point} cannot be told any more")
 
     def _conflict(self, fact: str) -> TransactionConflictError:
         return TransactionConflictError(

@@ -396,6 +396,25 @@ def test_later_versions_than_the_read_timestamp_conflict() -> None:
     assert shown(store, timestampAsOf=NOW_MS - 5500) == [("a", 1, 3), ("b", 1, 1)]
 
 
+@pytest.mark.parametrize("floor", [NOW_MS - 6000, NOW_MS - 5999, NOW_MS - 4000])
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_deletion_that_was_compacted_away_is_not_overlooked(locks: bool, floor: int) -> None:
+    store = typed_store(history=True)
+    store.write(amounts(("a", 1, 1), ("b", 1, 1)), timestamp=NOW_MS - 9000)
+    store.delete("tenant = 'a'", timestamp=NOW_MS - 5000)
+    txn = store.begin(readTimestamp=NOW_MS - 6000)
+    if locks:
+        shown_for_update(txn, [("a", 1)])
+    txn.write(amounts(("b" if locks else "a", 1, 2)))
+    store.setHistoryFloor(floor)
+    store.compact(full=True)
+    with pytest.raises(TransactionConflictError) as caught:
+        txn.commit(timestamp=NOW_MS - 3000)
+    told = "tenant='a', id=1 changed after the read as of" if floor == NOW_MS - 6000 else "cannot be told any more"
+    assert told in str(caught.value)
+    assert shown(store) == [("b", 1, 1)]
+
+
 def test_a_commit_of_a_history_table_is_not_below_what_was_read() -> None:
     store = typed_store(history=True)
     store.write(amounts(("a", 1, 1)), timestamp=NOW_MS - 1000)
