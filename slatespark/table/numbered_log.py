@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
+from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
 from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
 from slatespark.storage.object_store import Buffer, ObjectStore
 
 _RAISE_ATTEMPTS = 20
+_NO_BOUNDARY = b"?"  # what no boundary object holds
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
 
 
@@ -94,10 +96,39 @@ class NumberedLog:
 
         It is an `OutrunError` if the collector has moved the boundary past it meanwhile. Mostly the id was used and
         collected before, which counts as a lost race; but it may have been the newest one for a while.
+
+        Raises
+        ------
+        UnavailableError
+            When nobody knows whether the version was created and counts: a look that follows may be refused, too.
         """
-        self.store.create(self.path(number), data)
-        if number <= self.dead_up_to():
+        try:
+            self.store.create(self.path(number), data)
+        except UnavailableError:
+            raise
+        except SlateError as exc:  # perhaps of a look that confirms, or of a request that was repeated
+            if self._is_missing(number):
+                raise
+            raise self._unknown(number) from exc
+        try:
+            is_dead = number <= self.dead_up_to()
+        except SlateError as exc:
+            raise self._unknown(number) from exc
+        if is_dead:
             raise OutrunError(self.path(number))
+
+    def _is_missing(self, number: int) -> bool:
+        try:
+            return not self.has(number)
+        except SlateError:
+            return False
+
+    def _unknown(self, number: int) -> UnavailableError:
+        return UnavailableError(
+            f"{self.store.url}/{self.path(number)}: whether it was created, and counts, is not known.",
+            why="The store refused to tell.",
+            todo="Look whether the change is there, and make it again if it is not.",
+        )
 
     def raise_boundary(self, number: int) -> None:
         """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.
@@ -124,6 +155,13 @@ class NumberedLog:
                 continue
             return
         raise UnavailableError(f"{self.store.url}/{path}: others keep moving it.", todo="Retry.")
+
+    def check_boundary_moves(self, number: int) -> None:
+        """Raise the `InvalidRequestError` of `raise_boundary` where the store cannot do it; nothing is changed."""
+        assert self.boundary is not None  # as there
+        if 0 < self.dead_up_to() < number:
+            with suppress(FileExistsError, FileNotFoundError):
+                self.store.replace(boundary_path(self.boundary), encode_boundary(number), _NO_BOUNDARY)
 
     def dead_up_to(self) -> int:
         """Return the highest id that a collector has declared dead; 0 if it has none."""

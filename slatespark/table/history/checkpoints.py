@@ -129,6 +129,9 @@ def add_checkpoint(
             refuse_unkept(stores, manifest_id, new_id - 1, manifest)
             pinned = {other.manifest_id for other in manifest.checkpoints}
             is_kept = manifest_id == new_id - 1 or manifest_id in pinned
+            if not is_kept and manifest_id <= manifest_log(stores).dead_up_to():
+                # Looked at before, too, as who is killed cannot take anything back.
+                raise _being_collected(stores, manifest_id)
         return _with_checkpoint(stores, manifest, point)
 
     look = _fetch_whole_state if manifest_id is None else fetch_latest_manifest
@@ -315,9 +318,11 @@ def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint
         return
     delete_checkpoint(stores, clock, str(point.id))
     fetch_manifest(stores, point.manifest_id)  # says that it is gone
-    raise SnapshotExpiredError(
-        f"{stores.url}: version {point.manifest_id} is being collected.", todo="Choose a newer version."
-    )
+    raise _being_collected(stores, point.manifest_id)
+
+
+def _being_collected(stores: TableStores, number: int) -> SnapshotExpiredError:
+    return SnapshotExpiredError(f"{stores.url}: version {number} is being collected.", todo="Choose a newer version.")
 
 
 def _check_name(name: str) -> None:

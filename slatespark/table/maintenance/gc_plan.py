@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.format.compactions import Compaction, CompactionStatus
@@ -42,18 +42,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class KeptVersion:
-    """A version that stays, and what it needs.
+    """A version that stays, and what it needs of the WAL.
 
     Attributes
     ----------
     why : what keeps it
-    ssts : all that it shows, those of other databases too
     wal_after, wal_last : it counts on the WAL files (wal_after, wal_last]
     """
 
     number: int
     why: str
-    ssts: frozenset[Ulid]
     wal_after: int
     wal_last: int
 
@@ -75,6 +73,7 @@ class Needs:
     now_ms, min_age_ms : the instant of the collection, and how old an object is at least that goes
     replay_after : WAL id after which the newest version replays
     versions : those that stay, ascending
+    shown_by : the newest of them that shows an SST, by all that they show, those of other databases too
     unknown : why it is not known what all of them need; None if it is
     leases : jobs of ours under way
     jobs : active compactions
@@ -86,6 +85,7 @@ class Needs:
     min_age_ms: int
     replay_after: int
     versions: tuple[KeptVersion, ...]
+    shown_by: Mapping[Ulid, KeptVersion] = field(default_factory=dict)
     unknown: str | None = None
     leases: tuple[LiveLease, ...] = ()
     jobs: tuple[Compaction, ...] = ()
@@ -168,14 +168,13 @@ def plan_versions(
 
 def judge_ssts(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
     """Yield a verdict on each object in `compacted/`."""
-    needed = {ulid: version for version in needs.versions for ulid in version.ssts}  # the newest one counts
     named = {ulid: job for job in needs.jobs for ulid in outputs_of(job)}
     for meta in listed:
         ulid = sst_id(meta.path)
         if ulid is None:
             yield Verdict(meta, goes=False, reason=FOREIGN)
-        elif ulid in needed:
-            yield Verdict(meta, goes=False, reason=f"version {needed[ulid].number} needs it: {needed[ulid].why}")
+        elif (version := needs.shown_by.get(ulid)) is not None:
+            yield Verdict(meta, goes=False, reason=f"version {version.number} needs it: {version.why}")
         elif ulid in named:
             yield Verdict(meta, goes=False, reason=f"compaction {named[ulid].id} has it among its results")
         else:

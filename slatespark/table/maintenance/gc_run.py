@@ -30,7 +30,8 @@ from slatespark.format.paths import (
     WAL_DIR,
     numbered,
 )
-from slatespark.storage import ObjectMeta, ObjectStore, run_together
+from slatespark.format.ulid import Ulid
+from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_together
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition import resolve_definition
 from slatespark.table.history.checkpoints import (
@@ -74,6 +75,7 @@ from slatespark.table.maintenance.gc_survey import (
 )
 from slatespark.table.maintenance.verify_files import ProgressListener
 from slatespark.table.maintenance.wal_place import fetch_state_with_wal
+from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import task_mark_path
 from slatespark.table.snapshot import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.stores import TableStores
@@ -267,12 +269,11 @@ class _Collection:
         versions = self._plan_versions(marks)
         going = {number for number in versions.listed if number not in versions.planned.kept}
         going = {number for number in going if number < self.found_id}
+        stuck = self._declare_dead(manifest_log(self.stores), max(going, default=0))
+        if stuck is not None:
+            return replace(versions, stuck=stuck)
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
-        try:
-            manifest_log(self.stores).raise_boundary(max(going))
-        except InvalidRequestError as exc:
-            return replace(versions, stuck=f"the store cannot declare it dead: {exc.args[0]}")
         again = self._plan_versions(marks)
         return replace(again, going=tuple(going & again.listed.keys() - again.planned.kept.keys()))
 
@@ -309,24 +310,34 @@ class _Collection:
         verdicts = judge_compactions(self.stores.main.list(COMPACTIONS_DIR), needs)
         numbers = (numbered(item.meta.path, COMPACTIONS_EXTENSION) for item in verdicts if item.goes)
         last = max((number for number in numbers if number is not None), default=0)
-        if self.dry_run or not last:
-            return verdicts
-        try:
-            compactions_log(self.stores).raise_boundary(last)
-        except InvalidRequestError as exc:
-            stuck = f"the store cannot declare it dead: {exc.args[0]}"
+        stuck = self._declare_dead(compactions_log(self.stores), last)
+        if stuck is not None:
             return [Verdict(item.meta, goes=False, reason=stuck if item.goes else item.reason) for item in verdicts]
         return verdicts
+
+    def _declare_dead(self, log: NumberedLog, last: int) -> str | None:
+        """Move a boundary, or see whether it could be moved; return why that is not possible, if it is not."""
+        if not last:  # nothing goes
+            return None
+        try:
+            if self.dry_run:
+                log.check_boundary_moves(last)
+            else:
+                log.raise_boundary(last)
+        except InvalidRequestError as exc:
+            return f"the store cannot declare it dead: {exc.args[0]}"
+        return None
 
     # --- what is needed -----------------------------------------------------------------------------------------------
 
     def _needs(self, versions: _Versions, marks: Marks, jobs: Jobs) -> Needs:
-        kept, unknown = self._kept_versions(versions)
+        kept, shown_by, unknown = self._kept_versions(versions)
         return Needs(
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
             replay_after=versions.latest.replay_after_wal_id,
             versions=kept,
+            shown_by=shown_by,
             unknown=unknown,
             leases=marks.live,
             jobs=jobs.active,
@@ -341,29 +352,44 @@ class _Collection:
             return None
         return l0_watermark_ms(latest) or 0
 
-    def _kept_versions(self, versions: _Versions) -> tuple[tuple[KeptVersion, ...], str | None]:
-        """Return what the manifests that stay need, and why that is not all, if it is not."""
+    def _kept_versions(
+        self, versions: _Versions
+    ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
+        """Return the manifests that stay, the newest that shows each SST, and why that is not all, if it is not."""
         pins = self._pins(versions.latest)
         numbers = sorted({*versions.staying, *pins})
-        unknown, kept = None, []
+        kept: list[KeptVersion] = []
+        shown_by: dict[Ulid, KeptVersion] = {}
+        unknown = None
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
-            fetches = [partial(self._fetch_outline, number) for number in some]
-            for number, found in zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True):
-                if isinstance(found, ManifestOutline):
-                    kept.append(_kept_version(number, found, versions))
-                elif found is not None or number in pins or number == versions.latest_id:
-                    unknown = f"version {number} cannot be read, and may need it: {pins.get(number, found)}"
-        return tuple(kept), unknown
+            fetches = [partial(self._fetch_manifest, number) for number in some]
+            for number, data in zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True):
+                if data is None:
+                    unknown = _gone_text(number, pins.get(number), is_latest=number == versions.latest_id) or unknown
+                    continue
+                try:
+                    outline = decode_outline(data)
+                except (CorruptDataError, UnsupportedFormatError) as exc:
+                    unknown = f"version {number} cannot be read, and may need it: {pins.get(number, exc)}"
+                    continue
+                kept.append(_kept_version(number, outline, versions))
+                shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
+        return tuple(kept), shown_by, unknown
 
-    def _fetch_outline(self, number: int) -> ManifestOutline | str | None:
-        """Return what a version says; what is wrong with it; None if it is gone."""
+    def _fetch_manifest(self, number: int) -> Buffer | None:
+        """Return the bytes of a version; None if it is gone."""
         try:
-            return decode_outline(manifest_log(self.stores).get(number))
+            return manifest_log(self.stores).get(number)
         except SnapshotExpiredError:
             return None
-        except (CorruptDataError, UnsupportedFormatError) as exc:
-            return str(exc)
+
+
+def _gone_text(number: int, pin: str | None, *, is_latest: bool) -> str | None:
+    """Return why it is not known what a version needs that is gone; None if nobody needs it."""
+    if pin is not None:
+        return f"version {number} is gone, and may need it: {pin}; deleteCheckpoint ends that if nobody reads by it"
+    return f"version {number} is gone, and may need it: it was the newest one" if is_latest else None
 
 
 def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
@@ -378,4 +404,4 @@ def _kept_version(number: int, outline: ManifestOutline, versions: _Versions) ->
     """
     is_recent = number >= versions.planned.recent_from
     last = max(outline.wal_id_last_seen, versions.latest.replay_after_wal_id if is_recent else 0)
-    return KeptVersion(number, versions.why(number), outline.sst_ids, outline.replay_after_wal_id, last)
+    return KeptVersion(number, versions.why(number), outline.replay_after_wal_id, last)

@@ -8,6 +8,7 @@ it published is in the manifests, which are read last. What is uploaded later is
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -176,14 +177,18 @@ def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
     return found
 
 
-def judge_workers(stores: TableStores, jobs: Jobs, marks: Marks, needs: Needs) -> list[Verdict]:
-    """Return a verdict on each record that tells the worker of a compaction to be ours."""
+def list_workers(stores: TableStores) -> list[ObjectMeta]:
+    """Return the records that tell workers of compactions to be ours."""
+    prefix = worker_path("").removesuffix(f".{_JSON}")
+    return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
+
+
+def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, marks: Marks, needs: Needs) -> list[Verdict]:
+    """Return a verdict on each record of a worker; these were listed before the leases and the compactions."""
     listed = {job.worker.worker_id for job in jobs.active if job.worker is not None}
     known = {worker_path(worker_id) for worker_id in listed}
     verdicts = []
-    for meta in stores.main.list(CLAIMS_DIR):
-        if not meta.path.startswith(worker_path("").removesuffix(f".{_JSON}")):
-            continue
+    for meta in workers:
         if meta.path in known or any(lease.write_id in meta.path for lease in marks.live):
             verdicts.append(Verdict(meta, goes=False, reason="its compaction is under way"))
         elif needs.is_young(meta.modified_ms):
@@ -199,12 +204,16 @@ def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
 
 
 def batched_numbers(stores: TableStores, wanted: Collection[int]) -> set[int]:
-    """Return the numbers of commit records in the batches that may hold some wanted ones, as far as they are sound."""
+    """Return which of some commit records a batch holds, where they are looked for, as far as they are sound.
+
+    Each is looked for in the first batch that ends with it or after it, whatever others hold: batches may overlap.
+    """
     batches = _by_number(stores, BATCHES_DIR)
     found: set[int] = set()
-    for high in sorted(batches):
-        if any(number <= high and number not in found for number in wanted):
-            found |= {record.manifest_id for record in fetch_commit_object(stores.main, batches[high])}
+    for low, high in itertools.pairwise([0, *sorted(batches)]):
+        if any(low < number <= high for number in wanted):
+            records = fetch_commit_object(stores.main, batches[high])
+            found |= {record.manifest_id for record in records if low < record.manifest_id <= high}
     return found
 
 

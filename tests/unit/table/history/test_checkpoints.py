@@ -29,7 +29,7 @@ from slatespark.table.history.checkpoints import (
     list_checkpoints,
     refresh_checkpoint,
 )
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import Job, table_of
 from tests.support.failing_store import FailingStore
@@ -192,6 +192,18 @@ def test_a_version_collected_just_then_is_not_left_pinned(place: Place) -> None:
     with pytest.raises(SnapshotExpiredError, match=f"Version {old} was collected"):
         create_checkpoint(place.stores, place.clock, manifest_id=old)
     assert place.points() == ()
+
+
+def test_a_version_that_is_being_collected_gets_no_checkpoint(place: Place) -> None:
+    """Not even for a moment: who is killed then would leave one that points at nothing, and stops all collectors."""
+    old = place.write(b"2")
+    place.write(b"3")
+    latest = place.latest()
+    manifest_log(place.stores).raise_boundary(old)
+    with pytest.raises(SnapshotExpiredError, match=f"version {old} is being collected"):
+        create_checkpoint(place.stores, place.clock, manifest_id=old)
+    assert place.latest() == latest
+    create_checkpoint(place.stores, place.clock, manifest_id=latest[0])
 
 
 def test_a_lost_race_is_run_again(place: Place) -> None:

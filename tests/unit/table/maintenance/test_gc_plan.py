@@ -63,8 +63,14 @@ def test_verdicts_on_ssts_and_wal(data: st.DataObject) -> None:
     min_age = data.draw(st.integers(0, 100))
     after, last = sorted((data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))))
     replay = data.draw(st.integers(0, 9))
-    versions = (KeptVersion(3, "kept", named, after, last),)
-    needs = Needs(now_ms=NOW_MS, min_age_ms=min_age * MINUTE_MS, replay_after=replay, versions=versions)
+    version = KeptVersion(3, "kept", after, last)
+    needs = Needs(
+        now_ms=NOW_MS,
+        min_age_ms=min_age * MINUTE_MS,
+        replay_after=replay,
+        versions=(version,),
+        shown_by=dict.fromkeys(named, version),
+    )
     for ulid, age, put, verdict in zip(ulids, made, stored, judge_ssts(metas, needs), strict=True):
         assert verdict.goes == (ulid not in named and min(age, put) >= min_age)
     files = [ObjectMeta(f"wal/{number:020d}.sst", number % 2, NOW_MS - 50 * MINUTE_MS) for number in range(10)]

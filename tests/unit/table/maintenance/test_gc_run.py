@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import InvalidRequestError, OptionError, SlateStore, TableNotFoundError
-from slatespark.errors import HistoryTrimmedError, UnsupportedFormatError
+from slatespark.errors import CommitConflictError, HistoryTrimmedError, UnsupportedFormatError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -31,11 +31,16 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table import records
+from slatespark.table.maintenance.compaction_job import listed_job
 from slatespark.table.maintenance.gc_report import VacuumReport
 from slatespark.table.maintenance.gc_run import vacuum_table
+from slatespark.table.maintenance.gc_survey import batched_numbers
 from slatespark.table.records import (
     LEASE_LIFETIME_MS,
+    CommitRecord,
+    batch_commit_records,
     lease_path,
+    publish_commit_record,
     publish_lease,
     publish_worker,
     renew_lease,
@@ -45,7 +50,8 @@ from slatespark.table.snapshot import fetch_latest_manifest, list_manifests
 from slatespark.table.stores import TableStores
 from slatespark.table.write.definition_run import settle_creation
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
-from slatespark.table.write.protocol import claim_epochs, compactions_log, fetch_compactions
+from slatespark.table.write.job import COMPACT, plan_write
+from slatespark.table.write.protocol import claim_epochs, compactions_log, fetch_compactions, is_own_job
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, Location, Put
 from tests.support.failing_store import FailingStore
@@ -158,6 +164,34 @@ def test_versions_stay_where_the_store_cannot_move_the_boundary(monkeypatch: pyt
     assert place.vacuum().counts["sst"] == 1
 
 
+def test_a_dry_run_knows_what_the_store_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that creates on a condition, and does not replace: its boundary is put once."""
+    place = Place()
+
+    def refuse(store: MemoryStore, path: str, data: Buffer, expected: Buffer) -> None:
+        raise InvalidRequestError("No object can be replaced on a condition.")
+
+    def later() -> None:
+        for key in (b"a", b"b"):
+            place.write(key, mode="overwrite")
+            place.list_jobs()
+        place.clock.advance(2 * HOUR_MS)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "replace", refuse)
+        for may_go in (True, False):
+            later()
+            would = place.vacuum(dryRun=True)
+            done = place.vacuum()
+            assert would.counts == done.counts
+            assert (done.counts["manifest"] > 0, done.counts["compactions"] > 0) == (may_go, may_go)
+        assert any("cannot declare it dead" in file.reason for file in would.files)
+    boundary = place.store.get("gc/manifest.boundary")
+    assert place.vacuum(dryRun=True).counts["manifest"]
+    assert place.store.get("gc/manifest.boundary") == boundary
+    assert place.vacuum().counts["manifest"]
+
+
 def test_nothing_goes_that_a_version_may_need_which_cannot_be_read() -> None:
     place = Place()
     place.write(b"a")
@@ -172,7 +206,11 @@ def test_nothing_goes_that_a_version_may_need_which_cannot_be_read() -> None:
     assert not report.counts["sst"]
     assert actions(report, [orphan]) == ["kept"]
     place.store.delete(manifest_path(kept))  # as by a collector that did not look
-    assert not place.vacuum().counts["sst"]
+    report = place.vacuum()
+    assert not report.counts["sst"]
+    assert report.unknown is not None
+    assert f"version {kept} is gone" in report.unknown
+    assert "checkpoint damaged keeps it, for ever; deleteCheckpoint ends that" in report.unknown
     place.table.deleteCheckpoint("damaged")
     assert place.vacuum().counts["sst"] == 2
 
@@ -228,6 +266,79 @@ def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
     job.commit()
     assert place.table.get(b"late") is not None
     assert not place.table.verify().findings
+
+
+LAPSED = r"files of this write were collected before its commit. Its lease ran out: it lasts 24 hours. Write again"
+
+
+def test_a_job_whose_lease_ran_out_publishes_nothing_that_was_collected() -> None:
+    place = Place()
+    place.write(b"a")
+    job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"late", b"x")]))
+    txn, prepared, reading = (place.table.begin(gcMinAge="7d") for _ in range(3))
+    for each in (txn, prepared, reading):
+        each.write(table_of([(b"late", b"x")]))
+    prepared.prepare()
+    place.clock.advance(LEASE_LIFETIME_MS)
+    place.vacuum()
+    acts: list[Callable[[], object]] = [job.commit, txn.commit, prepared.commit, reading.read]
+    for act in acts:
+        with pytest.raises(CommitConflictError, match=LAPSED):
+            act()
+    assert [each.state for each in (txn, prepared, reading)] == ["failed"] * 3
+    for each in (txn, prepared, reading):
+        each.rollback()
+    assert place.table.get(b"late") is None
+    assert not place.table.verify().findings
+
+
+def test_a_lease_that_ran_out_harms_nothing_before_a_vacuum() -> None:
+    place = Place()
+    job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"job", b"x")]))
+    txn = place.table.begin(gcMinAge="7d")
+    txn.write(table_of([(b"txn", b"x")]))
+    place.clock.advance(3 * LEASE_LIFETIME_MS)
+    job.commit()
+    txn.commit()
+    place.vacuum()
+    assert place.table.scan().read_all()["key"].to_pylist() == [b"job", b"txn"]
+    assert not place.table.verify().findings
+
+
+def test_a_vacuum_that_took_a_lease_for_over_knows_nothing_of_what_is_committed_by_then() -> None:
+    place = Place()
+    place.write(b"a")
+    job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"late", b"x")]))
+    place.clock.advance(LEASE_LIFETIME_MS)
+    store = FailingStore(place.store)
+    store.run(job.commit, "list", "manifest/*", nth=3, moment="after")  # after its last look at the versions
+    store_on(store, place.clock).vacuum(0)
+    assert place.table.get(b"late") is not None
+    assert not place.table.verify().findings
+
+
+def test_the_record_of_a_worker_that_began_meanwhile_stays() -> None:
+    place = Place()
+    place.write(b"a")
+    place.write(b"a")
+    began = []
+
+    def begin() -> None:
+        job = plan_write(place.stores, place.clock, operation=COMPACT, found=fetch_latest_manifest(place.stores))
+        spec = TieredSpec((), (0, 1), 0)
+        context = listed_job(place.stores, place.clock, spec, job.write_id, is_held=False)
+        context.__enter__()
+        began.append(context)
+
+    place.clock.advance(MINUTE_MS)
+    store_on(FailingStore(place.store).run(begin, "get", "manifest/*"), place.clock).vacuum(0)
+    for nth in range(1, 4):
+        place.clock.advance(MINUTE_MS)
+        store_on(FailingStore(place.store).run(begin, "list", "slatespark/*", nth=nth), place.clock).vacuum(0)
+    active = fetch_compactions(place.stores)[1].active_jobs()
+    assert [is_own_job(place.stores, job) for job in active] == [True]
+    for context in began:
+        context.__exit__(None, None, None)
 
 
 def test_a_lease_that_is_renewed_meanwhile_stays() -> None:
@@ -455,6 +566,29 @@ def test_claims_go_with_their_manifests_and_records_when_a_batch_holds_them(monk
     known = {version.version: version for version in before}
     assert [version for version in place.table.history() if version.version in kept] == [known[n] for n in kept]
     assert place.table.verify().findings == ()
+
+
+def test_a_record_is_looked_for_in_the_batch_where_readers_look_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of two writers may overlap: that another one holds it, too, does not count."""
+    monkeypatch.setattr(records, "BATCH_RECORDS", 3)
+    store, rival = (FailingStore(MemoryStore(f"gc-run-{next(_names)}")) for _ in range(2))
+    for place, numbers in ((store, (10, 20, 30, 40, 55, 60)), (rival, (50, 65, 70))):
+        for number in numbers:
+            place.put(f"{records.COMMITS_DIR}{number:020d}.json", [_record_of(number)])
+        batch_commit_records(place)
+    store.put(f"{records.BATCHES_DIR}{70:020d}.json", [rival.get(f"{records.BATCHES_DIR}{70:020d}.json")])
+    stores = stores_of(store)
+    for wanted, path, found in ((15, 30, {10, 20, 30}), (50, 60, {40, 55, 60}), (65, 70, {65, 70})):
+        store.calls.clear()
+        assert batched_numbers(stores, {wanted}) == found
+        assert [call.path[-7:] for call in store.calls if call.operation == "get"] == [f"{path}.json"]
+    assert batched_numbers(stores, {71}) == set()
+
+
+def _record_of(number: int) -> bytes:
+    store = MemoryStore(f"gc-run-{next(_names)}")
+    publish_commit_record(store, CommitRecord(number, "write", "a" * 16, "slatespark", number, 0, None, None))
+    return bytes(store.get(store.list(records.COMMITS_DIR)[0].path))
 
 
 def test_a_history_table_keeps_what_proves_that_nothing_was_lost() -> None:
