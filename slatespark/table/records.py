@@ -359,10 +359,11 @@ def worker_path(worker_id: str) -> str:
     return f"{CLAIMS_DIR}worker-{worker_id}.json"
 
 
-def publish_worker(store: ObjectStore, write_id: str) -> str:
-    """Note that a job is about to run a compaction, and return the id of its worker, which tells that it is ours."""
+def publish_worker(store: ObjectStore, write_id: str, now_ms: int) -> str:
+    """Note that a job runs a compaction at `now_ms`, and return the id of its worker, which tells that it is ours."""
     worker_id = f"{_WORKER_PREFIX}{write_id}"
-    store.put(worker_path(worker_id), [_encode({"worker_id": worker_id, "write_id": write_id})])
+    content = {"worker_id": worker_id, "write_id": write_id, "reported_ms": now_ms}
+    store.put(worker_path(worker_id), [_encode(content)])
     return worker_id
 
 
@@ -382,6 +383,16 @@ def find_worker(store: ObjectStore, worker_id: str) -> str | None:
     except FileNotFoundError:
         return None
     return write_id
+
+
+def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
+    """Return when a worker of ours last noted that it runs; None if nobody knows."""
+    path = worker_path(worker_id)
+    try:
+        reported_ms = _decode(path, bytes(store.get(path))).get("reported_ms")
+    except FileNotFoundError:
+        return None
+    return reported_ms if type(reported_ms) is int else None
 
 
 # --- leases ---------------------------------------------------------------------------------------------------------

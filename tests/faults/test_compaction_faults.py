@@ -67,9 +67,7 @@ def test_a_compaction_that_goes_well(scene: Path, tmp_path: Path) -> None:
     ("fault", "moment", "step"), [("fails once", "before", 9), ("lost answer", "after", 9), ("killed", "after", 4)]
 )
 def test_a_fault_at_any_call(scene: Path, fault: str, moment: Moment, step: int) -> None:
-    clean = FailingStore(copy_of(scene))
-    before = rows_of(clean)
-    clean.clear()
+    clean, before = FailingStore(copy_of(scene)), rows_of(copy_of(scene))
     compact(clean)
     seen = set()
     for nth in range(clean.count(), 0, -step):

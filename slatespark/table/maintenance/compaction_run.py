@@ -287,11 +287,12 @@ class _Compaction:
         is_held, may_have_landed = definition.holds_history, False
         try:
             with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
-                job = replace(job, compaction=listed.entry, goes_by_lifetimes=stage.rules.retired_ms is not None)
+                running = replace(listed.entry, spec=plan.spec)
+                job = replace(job, compaction=running, goes_by_lifetimes=stage.rules.retired_ms is not None)
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
                 may_have_landed = True
                 record = self._commit(plan, stage, job, [file for part in merged for file in part.files])
-                listed.complete([file.handle for part in merged for file in part.files])
+                listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
             if not may_have_landed or isinstance(exc, _DEFINITE):

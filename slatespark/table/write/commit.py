@@ -19,7 +19,7 @@ from slatespark.errors import (
     TableNotFoundError,
     UnavailableError,
 )
-from slatespark.format.compactions import Compaction
+from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
@@ -319,9 +319,9 @@ class _Commit:
     def _refresh_ids(self) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
 
-        Those of a compaction are spared as long as it is listed.
+        Those of a compaction are spared as long as it is listed, as it is if it merges runs.
         """
-        if self.job.compaction is not None:
+        if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:
             return
         now_ms = self.clock.now_ms()
         if now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2 and not self.job.creates:
@@ -405,8 +405,9 @@ class _Commit:
         if self.job.definition.holds_history:
             with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
                 first = Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0)
-                now_ms = self.clock.now_ms()
-                clear_active_jobs(self.stores, first, plan_hold(manifest, new_ulid(self.clock, now_ms)), now_ms=now_ms)
+                now_ms, runs = self.clock.now_ms(), manifest.run_ids()
+                hold = plan_hold(manifest, new_ulid(self.clock, now_ms))
+                clear_active_jobs(self.stores, first, hold, now_ms=now_ms, runs=runs)
         return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
@@ -426,13 +427,7 @@ class _Commit:
         self._refresh_ids()  # what came since the attempt began may have taken long
         kept = find_kept_history(self.stores, base) if self._has_history else None
         change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
-        clear_active_jobs(
-            self.stores,
-            claim,
-            self._hold(base, change) if holds else None,
-            now_ms=self.clock.now_ms(),
-            own=self.job.compaction,
-        )
+        self._clear_jobs(claim, base, change, holds=holds)
         self._check_files_stand()
         while True:
             self._check_lifetimes(base)
@@ -461,11 +456,28 @@ class _Commit:
                 todo="Run it again.",
             ) from exc
 
-    def _hold(self, base: Manifest, change: Change) -> Compaction | None:
-        """Return the job that keeps a client's scheduler off the runs that the commit is about to leave."""
+    def _clear_jobs(self, claim: Claim, base: Manifest, change: Change, *, holds: bool) -> None:
+        """Make the list of compactions fit what the commit is about to leave.
+
+        Parameters
+        ----------
+        holds : a job is to keep a client's scheduler off all runs
+        """
         now_ms = self.clock.now_ms()
         planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
-        return plan_hold(planned, new_ulid(self.clock, now_ms))
+        hold = plan_hold(planned, new_ulid(self.clock, now_ms)) if holds else None
+        own = self._completed(now_ms)
+        clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own)
+
+    def _completed(self, now_ms: int) -> Compaction | None:
+        """Return the entry of a compaction as it is after its commit; None for what is no compaction."""
+        own = self.job.compaction
+        if own is None:
+            return None
+        assert own.worker is not None  # all of ours have one
+        worker = replace(own.worker, last_heartbeat_ms=now_ms)
+        outputs = tuple(file.handle for file in self.edit.files)
+        return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
 
     def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
         """Return the manifest of a commit as one that keeps itself: who replaces it next may be a client."""

@@ -41,7 +41,7 @@ class WriteJob:
     definition : of the table, as this write needs it; None for a raw table without one
     delete_rate : bytes per second at which a reap deletes, for the commit record
     goes_by_lifetimes : whether what it does depends on how long the table keeps rows
-    compaction : its entry in `.compactions`, which keeps collectors off its files; None for what is no compaction
+    compaction : its entry in `.compactions` with all sources; None for what is no compaction
     """
 
     write_id: str

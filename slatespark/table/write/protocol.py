@@ -5,7 +5,7 @@ Source: spec sections 4.3, 10.1, 12.1, 12.10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -29,7 +29,13 @@ from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog, OutrunError
-from slatespark.table.records import fetch_claimed_digests, find_worker, has_lease, manifest_digest, publish_claim
+from slatespark.table.records import (
+    fetch_claimed_digests,
+    fetch_worker_report,
+    find_worker,
+    manifest_digest,
+    publish_claim,
+)
 from slatespark.table.snapshot import fetch_latest_manifest, manifest_log, wal_sizes
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_hold import HELD_MS, HOLDER
@@ -304,7 +310,11 @@ def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
     """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
-    return bool(abs(now_ms - job.worker.last_heartbeat_ms) < HEARTBEAT_FRESH_MS)
+    return _is_fresh(job.worker.last_heartbeat_ms, now_ms)
+
+
+def _is_fresh(heartbeat_ms: int, now_ms: int) -> bool:
+    return abs(now_ms - heartbeat_ms) < HEARTBEAT_FRESH_MS
 
 
 # --- compactions ----------------------------------------------------------------------------------------------------
@@ -336,26 +346,52 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
     """Tell whether a job is a compaction of ours that somebody still works on, as far as can be known."""
     if job.worker is None or job.status is not CompactionStatus.RUNNING:
         return False
-    write_id = find_worker(stores.main, job.worker.worker_id)
-    if write_id is None:
+    if find_worker(stores.main, job.worker.worker_id) is None:
         return False
-    if job.worker.last_heartbeat_ms == HELD_MS:  # it shields its runs, so it has to be told by its lease
-        return has_lease(stores.main, write_id, now_ms)
+    if job.worker.last_heartbeat_ms == HELD_MS:  # no coordinator may ever find it old; its worker notes the time apart
+        reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
+        return reported_ms is not None and _is_fresh(reported_ms, now_ms)
     return has_fresh_heartbeat(job, now_ms)
 
 
+def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
+    """Tell whether a compaction of ours is listed as completed, and may not be committed yet.
+
+    Its entry keeps collectors off its files until then.
+    """
+    if job.worker is None or job.status is not CompactionStatus.COMPLETED:
+        return False
+    if not _is_fresh(job.worker.last_heartbeat_ms, now_ms):
+        return False
+    return find_worker(stores.main, job.worker.worker_id) is not None
+
+
+def is_claim(stores: TableStores, manifest_id: int) -> bool:
+    """Tell whether a manifest is the claim of a job of ours: what this job commits is to follow."""
+    data = bytes(manifest_log(stores).get(manifest_id))
+    return manifest_digest(data) in fetch_claimed_digests(stores.main, manifest_id)
+
+
 def clear_active_jobs(
-    stores: TableStores, claim: Claim, hold: Compaction | None = None, *, now_ms: int, own: Compaction | None = None
+    stores: TableStores,
+    claim: Claim,
+    hold: Compaction | None = None,
+    *,
+    now_ms: int,
+    runs: Collection[int],
+    own: Compaction | None = None,
 ) -> None:
     """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
 
     Compactions of ours that are under way stay, since they keep collectors off their files. They have stored nothing
-    that a coordinator could commit: one that took them over would merge what stands by then.
+    that a coordinator could commit: one that took them over would merge what stands by then. But their runs have to be
+    there: a worker of the client that misses one releases the job, takes it up again, and so on for ever.
 
     Parameters
     ----------
     hold : an active job to be there afterwards, if any
-    own : the compaction that is about to be committed; it is listed afterwards, even if somebody took it off
+    runs : ids of the runs that the commit leaves
+    own : the compaction that is about to be committed, completed: if this process dies, nobody takes it over
 
     Raises
     ------
@@ -365,15 +401,18 @@ def clear_active_jobs(
     number, compactions = fetch_compactions(stores)
     if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
         raise RaceLostError("another coordinator claimed a higher epoch")
-    active = compactions.active_jobs()
-    kept = [job for job in active if (own is not None and job.id == own.id) or runs_here(stores, job, now_ms)]
-    added = [] if hold is None else [hold]
-    if own is not None and own.id not in {job.id for job in kept}:
-        added.append(own)
-    if len(kept) == len(active) and not added:
+    left = frozenset(runs)
+
+    def stays(job: Compaction) -> bool:
+        if job.status.is_active():
+            return runs_here(stores, job, now_ms) and left.issuperset(job.spec.sorted_runs)
+        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps the last one alone (spec 6.1)
+
+    kept = [job for job in compactions.jobs if (own is None or job.id != own.id) and stays(job)]
+    added = [job for job in (hold, own) if job is not None]
+    if len(kept) == len(compactions.jobs) and not added:
         return
-    left = [job for job in compactions.jobs if job in kept or not job.status.is_active()] + added
-    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=tuple(left))
+    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=(*kept, *added))
     try:
         compactions_log(stores).create(number + 1, encode_compactions(cleared))
     except FileExistsError as exc:

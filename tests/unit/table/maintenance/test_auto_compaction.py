@@ -132,9 +132,10 @@ def test_operands_fold_where_the_table_says_how() -> None:
 
 def test_no_second_compaction_begins_while_one_is_under_way() -> None:
     store = table()
+    write(store, 0)
     clock, spec = FakeClock(1_000_000, seed=9), TieredSpec(l0_view_ids=(), sorted_runs=(0,), destination=0)
     with listed_job(store._stores, clock, spec, "0123456789abcdef", is_held=False):
-        for number in range(MIN_RUNS + 1):
+        for number in range(1, MIN_RUNS + 1):
             write(store, number)
         assert len(store.runs()) == MIN_RUNS + 1
     write(store, 99)

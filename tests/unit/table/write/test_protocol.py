@@ -288,13 +288,13 @@ CLAIM = Claim(8, 4, 3, fence=5)
 
 
 def test_no_compactions_file_stays_none(store: FailingStore, stores: TableStores) -> None:
-    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert store.list("compactions/") == []
 
 
 def test_finished_jobs_stay_as_they_are(store: FailingStore, stores: TableStores) -> None:
     store.put(compactions_path(3), [encode_compactions(Compactions(2, (job(1, CompactionStatus.COMPLETED),)))])
-    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores)[0] == 3
 
 
@@ -302,16 +302,16 @@ def test_finished_jobs_stay_as_they_are(store: FailingStore, stores: TableStores
 def test_active_jobs_go_under_our_epoch(store: FailingStore, stores: TableStores, status: CompactionStatus) -> None:
     done = job(1, CompactionStatus.FAILED)
     store.put(compactions_path(3), [encode_compactions(Compactions(2, (done, job(2, status, 5))))])
-    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (4, Compactions(3, (done,)))
 
 
 def test_a_hold_takes_the_place_of_what_was_active(store: FailingStore, stores: TableStores) -> None:
-    clear_active_jobs(stores, CLAIM, job(7, CompactionStatus.RUNNING), now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, job(7, CompactionStatus.RUNNING), now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (1, Compactions(3, (job(7, CompactionStatus.RUNNING),)))
-    clear_active_jobs(stores, CLAIM, job(8, CompactionStatus.RUNNING), now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, job(8, CompactionStatus.RUNNING), now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (2, Compactions(3, (job(8, CompactionStatus.RUNNING),)))
-    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+    clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (3, Compactions(3, ()))
 
 
@@ -320,7 +320,7 @@ def test_another_coordinator_wins(store: FailingStore, stores: TableStores) -> N
     store.put(compactions_path(3), [encode_compactions(Compactions(2, active))])
     store.run(lambda: store.inner.put(compactions_path(4), [b"theirs"]), "create", "compactions/*")
     with pytest.raises(RaceLostError, match="a compactor wrote its state"):
-        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     store.put(compactions_path(4), [encode_compactions(Compactions(4, active))])
     with pytest.raises(RaceLostError, match="higher epoch"):  # ours would make the client stop
-        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
