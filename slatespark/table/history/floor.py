@@ -18,7 +18,7 @@ from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records import CommitRecord, fetch_claimed_digests, fetch_commit_records, manifest_digest
-from slatespark.table.snapshot import Snapshot, fetch_manifest, manifest_log
+from slatespark.table.snapshot import Snapshot, fetch_manifest, list_manifests, manifest_log
 from slatespark.table.stores import TableStores
 
 _RECORD_BATCHES = (1, 16, None)  # the newest one serves, unless the manifest is an older version
@@ -111,21 +111,29 @@ def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | No
 def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: int) -> bool:
     """Tell whether each step from the record's epoch to `compactor_epoch` is a claim of ours.
 
-    A commit of ours that is under way, that crashed, or that left no record, compacts nothing.
+    A commit of ours that is under way, that crashed, or that left no record, compacts nothing. Not every version since
+    has to be there: epochs never fall, and a claim raises them by one, so that its version tells of all before it.
     """
+    reached = record.compactor_epoch
+    if reached == compactor_epoch:
+        return True
     log = manifest_log(stores)
-    number, reached = record.manifest_id, record.compactor_epoch
-    while reached < compactor_epoch:
-        number += 1
+    for number in list_manifests(stores):
+        if number <= record.manifest_id:
+            continue
         try:
             data = bytes(log.get(number))
         except SnapshotExpiredError:
-            return False
+            continue
         epoch = decode_manifest(data).compactor_epoch
-        if epoch != reached and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+        if epoch == reached:
+            continue
+        if epoch != reached + 1 or manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
             return False
         reached = epoch
-    return True
+        if reached == compactor_epoch:
+            return True
+    return False
 
 
 def _left_all_as_it_was(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.manifest import Manifest
+from slatespark.format.paths import manifest_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.table.history.floor import lost_through
@@ -115,6 +116,40 @@ def test_commits_of_ours_lose_nothing_not_even_one_that_died() -> None:
     write(store, (b"a", 30))
     assert store.definition.lost_through_ms is None
     assert values(store, timestampAsOf=10) == [b"10"]
+
+
+def test_versions_that_were_collected_are_no_loss_but_claims_that_were_are() -> None:
+    store = new_store()
+    write(store, (b"a", 10), (b"a", 20))
+    stores = stores_of(store)
+    first, _ = fetch_latest_manifest(stores)
+    for _ in range(3):
+        store.createCheckpoint()
+    for seed in (1, 2):  # writers that die after their claims
+        number, manifest = fetch_latest_manifest(stores)
+        claim_epochs(stores, number, manifest, FakeClock(NOW_MS, seed=seed), write_id=f"{seed:016x}", attempt=0)
+        store.createCheckpoint()
+    for number in (first + 1, first + 2, first + 5):
+        stores.main.delete(manifest_path(number))
+    latest = fetch_latest_manifest(stores)[1]
+    assert lost_through(stores, latest) is None
+    write(store, (b"a", 30))
+    assert store.definition.lost_through_ms is None
+    assert lost_through(stores, replace(latest, compacted=())) is None, "a claim of ours compacts nothing"
+    stores.main.delete(manifest_path(first + 4))
+    assert lost_through(stores, replace(latest, last_l0_seq=latest.last_l0_seq + 1)) == 20, "nobody knows whose it was"
+
+
+def test_a_client_that_came_and_went_among_versions_that_were_collected_is_found() -> None:
+    store = new_store()
+    write(store, (b"a", 10), (b"a", 20))
+    stores = stores_of(store)
+    number, manifest = fetch_latest_manifest(stores)
+    foreign = replace(manifest, compactor_epoch=manifest.compactor_epoch + 1, last_l0_seq=manifest.last_l0_seq + 1)
+    publish_manifest(stores, number + 1, foreign, manifest, FakeClock(NOW_MS))
+    claim_epochs(stores, number + 1, foreign, FakeClock(NOW_MS, seed=9), write_id="0" * 16, attempt=0)
+    stores.main.delete(manifest_path(number + 1))
+    assert lost_through(stores, fetch_latest_manifest(stores)[1]) == 20
 
 
 def test_an_epoch_that_nobody_explains_is_a_loss_where_files_changed() -> None:
