@@ -121,3 +121,24 @@ def test_a_commit_without_an_answer_is_not_repeated_otherwise(moment: Moment) ->
     table = store_on(store, clock)
     assert table.get(b"a") == {"key": b"a", "value": b"1" if moment == "before" else b"2"}
     assert not table.verify().has_damage
+
+
+def test_a_refusal_that_follows_the_publication_takes_nothing_back() -> None:
+    clock = FakeClock()
+    store = new_table(clock)
+    denied = InvalidRequestError("Cannot read gc/manifest.boundary.", why="403")
+
+    def deny() -> None:
+        store.fail("get", "gc/manifest.boundary", error=denied)
+
+    store.run(deny, "create", "manifest/*", nth=2, moment="after")
+    txn = store_on(store, clock).begin()
+    with pytest.raises(UnavailableError, match="is not known") as caught, txn:
+        txn.write(table_of([(b"a", b"2")]))
+    assert caught.value.__cause__ is denied
+    assert txn.state == "unknown"
+    txn.rollback()
+    store.clear()
+    table = store_on(store, clock)
+    assert table.get(b"a") == {"key": b"a", "value": b"2"}
+    assert not table.verify().has_damage

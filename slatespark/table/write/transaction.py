@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ConflictError, InvalidRequestError, OptionError, SlateError
-from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
@@ -35,13 +34,14 @@ from slatespark.table.read.reader import (
     run_read,
     run_read_descending,
 )
-from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, delete_lease, renew_lease
+from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, delete_lease
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.batches import alike, as_batches
 from slatespark.table.write.commit import commit_write
 from slatespark.table.write.conflicts import ReadSet, check_unchanged
 from slatespark.table.write.definition_plan import plan_definition
+from slatespark.table.write.discard import delete_files, delete_unshown
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.idempotence import find_outcome
 from slatespark.table.write.job import WriteJob
@@ -58,7 +58,7 @@ from slatespark.table.write.transaction_options import (
     refuse_filter,
 )
 from slatespark.table.write.transaction_times import CommitTimes, Reached
-from slatespark.table.write.young_files import keep_young
+from slatespark.table.write.young_files import hold_lease, keep_young, rescue
 from slatespark.units import parse_time_ms
 
 DESCENDING_SPLIT_BYTES = 8 << 20  # a descending read holds one split at a time
@@ -128,6 +128,7 @@ class Transaction:
         self._locked_keys: set[bytes] = set()
         self._locked_ranges: set[KeyRange] = set()
         self._began_ms = self._lease_renewed_ms = job.planned_ms
+        self._tried_from: int | None = None  # the newest version when it was first tried to commit
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -387,6 +388,8 @@ class Transaction:
         self._keep_files()
         self._move(time_ms, reached)
         self._state = State.UNKNOWN
+        if self._tried_from is None:
+            self._tried_from = reached.version
         try:
             record = commit_write(
                 self._stores,
@@ -407,8 +410,10 @@ class Transaction:
     def rollback(self) -> None:
         """Give the transaction up, also after a commit that failed; the files of what it wrote are removed."""
         self._require(State.OPEN, State.PREPARED, State.FAILED, State.UNKNOWN, call="rollback")
-        if self._state is not State.UNKNOWN:  # else a manifest may show them
-            self._remove(self._uploaded)
+        if self._tried_from is None:
+            delete_files(self._stores, self._uploaded)
+        elif self._state is not State.UNKNOWN:  # else a manifest may still come that shows them
+            delete_unshown(self._stores, self._uploaded, self._tried_from)
         delete_lease(self._stores.main, self.id)
         self._state = State.ROLLED_BACK
 
@@ -448,13 +453,23 @@ class Transaction:
 
     def _keep_files(self) -> None:
         """Keep collectors from what the transaction has written: in time for a lease, and for the ids of its files."""
-        now_ms = self._clock.now_ms()
+        now_ms, held = self._clock.now_ms(), True
         if now_ms - self._lease_renewed_ms > LEASE_LIFETIME_MS // _RENEWALS:
-            renew_lease(self._stores.main, self.id, self._began_ms, now_ms)
+            held = hold_lease(self._stores, self.id, self._began_ms, now_ms)
             self._lease_renewed_ms = now_ms
+        if not held:
+            self._rescue_files()
         age_ms = self._options.gc_min_age_ms
         kept = [keep_young(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
         self._hold(self._own.with_files(kept))
+
+    def _rescue_files(self) -> None:
+        try:
+            saved = [rescue(self._stores, self._clock, files) for files in self._own.outputs]
+        except ConflictError:
+            self._state = State.FAILED
+            raise
+        self._hold(self._own.with_files(saved))
 
     def _choose_time(self, given_ms: int | None, reached: Reached) -> int:
         small = self._own.size <= self._options.rewrite_limit_bytes
@@ -479,9 +494,4 @@ class Transaction:
     def _remove_unpublished(self, record: CommitRecord | None) -> None:
         """Remove files that were written anew for the commit; what a commit that was found later took is not known."""
         if record is not None and record.write_id == self.id and record.first_seq is not None:
-            self._remove(sst_id for sst_id in self._uploaded if str(sst_id) not in record.files)
-
-    def _remove(self, ids: Iterable[Ulid]) -> None:
-        for sst_id in list(ids):
-            with contextlib.suppress(SlateError):
-                self._stores.main.delete(sst_path(sst_id))
+            delete_files(self._stores, (sst_id for sst_id in self._uploaded if str(sst_id) not in record.files))

@@ -15,17 +15,18 @@ from slatespark.units import MIN_MS, ms_to_text
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a table has come: its highest sequence number, and its last clock tick."""
+    """How far a table has come: its newest version, its highest sequence number, and its last clock tick."""
 
+    version: int
     seq: int
     tick_ms: int
 
     @classmethod
     def of(cls, stores: TableStores) -> Reached:
         """Return it for the newest state, WAL included."""
-        _, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+        version, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-        return cls(max(manifest.last_l0_seq, wal.last_seq), tick_ms)
+        return cls(version, max(manifest.last_l0_seq, wal.last_seq), tick_ms)
 
 
 @dataclass(frozen=True, slots=True)
