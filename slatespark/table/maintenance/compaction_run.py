@@ -6,7 +6,6 @@ what it merged was changed. Source: design section 11, spec 6.2 and 12.8.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +19,7 @@ from slatespark.errors import (
     InternalError,
     InvalidRequestError,
     OptionError,
-    SlateError,
 )
-from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options import WriteOptions
@@ -65,6 +62,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.commit import commit_write
+from slatespark.table.write.discard import delete_files, delete_unshown
 from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.job import COMPACT, WriteJob, abandon_write, plan_write
 from slatespark.table.write.protocol import refuse_foreign_job
@@ -295,8 +293,11 @@ class _Compaction:
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
-            if not may_have_landed or isinstance(exc, _DEFINITE):
-                self._discard([file for part in merged for file in part.files])
+            made = [file.handle.id for part in merged for file in part.files]
+            if not may_have_landed:
+                delete_files(self.stores, made)
+            elif isinstance(exc, _DEFINITE):
+                delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
         return _facts(plan, stage, record, merged)
 
@@ -364,14 +365,6 @@ class _Compaction:
         manifest = fetch_latest_manifest(self.stores)[1]
         known = file_properties(self.stores, manifest)
         return frozenset(sst_id for sst_id in manifest.ssts if hold_no_operands([sst_id], known))
-
-    def _discard(self, files: Sequence[NewFile]) -> None:
-        """Delete what was uploaded in vain, as far as it is known; vacuum finds the rest."""
-        with contextlib.suppress(SlateError):
-            shown = fetch_latest_manifest(self.stores)[1].ssts
-            for file in files:
-                if file.handle.id not in shown:
-                    self.stores.main.delete(sst_path(file.handle.id))
 
     def _report(self, state: State, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
         versions = [job.version for job in self.jobs if job.version is not None]

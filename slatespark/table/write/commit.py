@@ -40,7 +40,6 @@ from slatespark.table.records import (
     merge_counts,
     publish_commit_record,
     publish_txn_record,
-    renew_lease,
 )
 from slatespark.table.snapshot import WalTail, fetch_latest_manifest, fetch_newest_state, find_latest_manifest
 from slatespark.table.stores import TableStores
@@ -76,7 +75,7 @@ from slatespark.table.write.version_retention import (
     retained,
 )
 from slatespark.table.write.write_time import check_not_ahead, check_tick, check_timestamp
-from slatespark.table.write.young_files import keep_young
+from slatespark.table.write.young_files import hold_lease, keep_young, rescue
 from slatespark.units import MIN_MS, ms_to_text
 
 MAX_ATTEMPTS = 20
@@ -187,7 +186,7 @@ class _Commit:
             check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
-        self._refresh_ids()
+        self._refresh_ids(has_table=not self.job.creates)
         found = find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
@@ -316,18 +315,23 @@ class _Commit:
                 todo="Read and write again.",
             )
 
-    def _refresh_ids(self) -> None:
+    def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
+
+        All of them get fresh ids where the lease of the job did not hold. That of a creator is not renewed as long as
+        there may be no table: somebody else may have begun to create it.
 
         Those of a compaction are spared as long as it is listed, as it is if it merges runs.
         """
         if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:
             return
-        now_ms = self.clock.now_ms()
-        if now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2 and not self.job.creates:
-            renew_lease(self.stores.main, self.job.write_id, self.job.planned_ms, now_ms)
+        now_ms, held = self.clock.now_ms(), True
+        if has_table and now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2:
+            held = hold_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
 
         def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
+            if not held:
+                return rescue(self.stores, self.clock, files)
             return keep_young(self.stores, self.clock, files, self.options.gc_min_age_ms)
 
         self.outputs = tuple(kept(files) for files in self.outputs)

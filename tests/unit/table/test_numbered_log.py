@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnavailableError
+from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnavailableError
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.numbered_log import NumberedLog
-from tests.support.failing_store import FailingStore
+from tests.support.failing_store import FailingStore, Operation
 
 _names = itertools.count()
 BOUNDARY = "gc/manifest.boundary"
@@ -50,6 +50,28 @@ def test_a_lost_race(log: NumberedLog) -> None:
     with pytest.raises(FileExistsError):
         log.create(1, b"ours")
     assert log.latest() == (1, b"theirs")
+
+
+@pytest.mark.parametrize(("operation", "path"), [("get", BOUNDARY), ("create", manifest_path(1))])
+def test_a_refusal_after_a_version_was_created_does_not_say_that_it_was_not(
+    log: NumberedLog, store: FailingStore, operation: Operation, path: str
+) -> None:
+    denied = InvalidRequestError("Cannot read it.", why="403")
+    store.fail(operation, path, moment="after" if operation == "create" else "before", error=denied)
+    with pytest.raises(UnavailableError, match="whether it was created, and counts, is not known") as caught:
+        log.create(1, b"1")
+    assert caught.value.__cause__ is denied
+    assert log.latest() == (1, b"1")
+
+
+def test_a_refusal_before_a_version_was_created_is_one(log: NumberedLog, store: FailingStore) -> None:
+    store.fail("create", error=InvalidRequestError("Cannot create it.", why="403"))
+    with pytest.raises(InvalidRequestError, match="403"):
+        log.create(1, b"1")
+    store.fail("create", error=InvalidRequestError("Cannot create it.", why="403")).fail("head")
+    with pytest.raises(UnavailableError, match="is not known"):
+        log.create(1, b"1")
+    assert log.latest() is None
 
 
 def test_the_boundary_is_dead(log: NumberedLog, store: FailingStore) -> None:
