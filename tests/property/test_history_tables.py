@@ -154,7 +154,6 @@ class HistoryMachine(RuleBasedStateMachine):
         self.store.compact(mergeOperator="concat", **({"full": True} if start is None else {"startKey": start}))
         if self.version() != before:
             self.committed()
-            self.was_compacted |= self.floor is not None
 
     @rule()
     def vacuum(self) -> None:
@@ -268,12 +267,14 @@ class HistoryMachine(RuleBasedStateMachine):
     def commit(self, rows: dict[tuple[bytes, int], bytes], columns: pa.Table, **options: Any) -> bool:
         """Write; False if the table refused it, as it must where a version would be older than the newest one."""
         out_of_order = self.model.is_out_of_order(rows)
+        is_below_floor = self.floor is not None and min(ts for _, ts in rows) < self.floor
         try:
             self.store.write(columns, timestampColumn="ts", **options)
         except CommitConflictError:
-            if not out_of_order:
+            if not out_of_order and not is_below_floor:
                 raise
             return False
+        assert not is_below_floor
         assert not out_of_order or self.was_compacted, (
             "the client's compaction drops deletions, and nobody knows of them"
         )

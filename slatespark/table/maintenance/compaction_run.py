@@ -52,6 +52,7 @@ from slatespark.table.maintenance.filter_plan import (
     requested_floor,
     resolve_filter_now,
 )
+from slatespark.table.maintenance.reap_run import resolve_destructive_now
 from slatespark.table.read.fetch import fetch_wal_rows, sample_index
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.plan import plan_splits
@@ -151,6 +152,7 @@ def compact_table(
         progress=progress,
     )
     definition = compaction.look().definition
+    _check_operator(given, definition, stores.url)
     keys = named_ranges(where, given, definition.codec())
     state = compaction.take_filters(filters, definition, dry_run=dry_run)
     if pick is None:
@@ -159,6 +161,18 @@ def compact_table(
         ages = partial(plan_due, due=state.due_files(clock)) if due else None
         pick = ranges or ages or (plan_full if full else plan_l0 if l0_only else tiered)
     return compaction.run(state, pick, dry_run=dry_run)
+
+
+def _check_operator(options: WriteOptions, definition: TableDefinition, table: str) -> None:
+    """Refuse to fold for good in another way than reads do."""
+    given, own = options.merge_operator, definition.merge_operator
+    if given is None or own is None or resolve_operator(given) is resolve_operator(own):
+        return
+    raise OptionError(
+        f"mergeOperator: {given} is given, and {table} folds by {own}.",
+        why="A compaction folds operands for good.",
+        todo="Leave the option out, or change the table's property.",
+    )
 
 
 def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
@@ -181,7 +195,13 @@ def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
 
 @dataclass(slots=True)
 class _Compaction:
-    """A compaction under way; `now_ms` is what the first job made of `asked_ms` for all of them."""
+    """A compaction under way.
+
+    Attributes
+    ----------
+    asked_ms, now_ms : what was given, and what the first job made of it for all of them
+    takes_rows : rows may go that would stay without what was asked for: filters, or a later instant than the default
+    """
 
     stores: TableStores
     clock: Clock
@@ -193,6 +213,7 @@ class _Compaction:
     asked_ms: int | None
     progress: Progress | None
     now_ms: int | None = None
+    takes_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
 
     def look(self) -> State:
@@ -209,7 +230,10 @@ class _Compaction:
         if floor_ms is not None and not dry_run:
             raise_history_floor(self.stores, self.clock, floor_ms)
         self.now_ms = None  # the filters may have named one
-        return self.look()
+        state = self.look()
+        default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
+        self.takes_rows = bool(self.filters) or state.now_ms > default_ms
+        return state
 
     def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
         """Do one job after the other, and return what was done."""
@@ -285,8 +309,12 @@ class _Compaction:
         is_held, may_have_landed = definition.holds_history, False
         try:
             with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
-                running = replace(listed.entry, spec=plan.spec)
-                job = replace(job, compaction=running, goes_by_lifetimes=stage.rules.retired_ms is not None)
+                job = replace(
+                    job,
+                    compaction=replace(listed.entry, spec=plan.spec),
+                    goes_by_lifetimes=stage.rules.retired_ms is not None,
+                    goes_by_operator=_may_fold(state, plan, stage.rules),
+                )
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
                 may_have_landed = True
                 record = self._commit(plan, stage, job, [file for part in merged for file in part.files])
@@ -343,7 +371,7 @@ class _Compaction:
             seed=self.clock.random_bits(_SEED_BITS),
             is_lowest=plan.is_lowest,
             known_above=plan.above if stage.rules.retired_ms is not None else None,
-            takes_rows=stage.stage is not None,
+            takes_rows=self.takes_rows,
         )
         for _ in range(MAX_CONFLICTS):
             try:
@@ -384,6 +412,11 @@ class _Compaction:
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,
         )
+
+
+def _may_fold(state: State, plan: CompactionPlan, rules: MergeRules) -> bool:
+    """Tell whether a merge may fold operands."""
+    return rules.merge_operator is not None and not hold_no_operands((file.id for file in plan.files), state.known)
 
 
 def _facts(

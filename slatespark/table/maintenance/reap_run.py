@@ -61,7 +61,6 @@ from slatespark.table.write.commit import commit_write
 from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.job import WriteJob, abandon_write, plan_write
-from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.table.write.sorted_rows import SortedRows
 from slatespark.table.write.sst_upload import NewFile, upload_sorted
 from slatespark.table.write.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
@@ -118,14 +117,14 @@ def reap_table(
 
 def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
     """Return the instant at which is judged what gets destroyed; raises `OptionError` if it is of the future."""
-    if definition.has_own_time:
-        return snapshot.tick_ms if now_ms is None else now_ms
-    present_ms = read_clock(clock)
+    tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
+    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms is None:
-        return max(snapshot.tick_ms, present_ms - SKEW_MS)
-    if now_ms > max(snapshot.tick_ms, present_ms) + MAX_AHEAD_MS:
+        return tick_ms if has_own_time else max(tick_ms, present_ms - SKEW_MS)
+    if now_ms > present_ms:
+        says = "the last clock tick is" if has_own_time else "it is"
         raise OptionError(
-            f"now: {ms_to_text(now_ms)} ({now_ms}) is of the future, our clock says {ms_to_text(present_ms)}.",
+            f"now: {ms_to_text(now_ms)} ({now_ms}) is of the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
             why="Rows would be deleted that are not past retention yet.",
             todo="Give an instant of the past, or none.",
         )

@@ -46,7 +46,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.conflicts import ReadCheck, ReadSet
 from slatespark.table.write.definition_run import settle_creation, settle_growth
 from slatespark.table.write.history_hold import plan_hold
-from slatespark.table.write.history_order import check_order_in_rows, check_order_in_trees
+from slatespark.table.write.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
 from slatespark.table.write.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
 from slatespark.table.write.job import COMPACT, ENGINE, RESTORE, TRANSACTION, TRIM, WriteJob
 from slatespark.table.write.kept_history import KeptHistory, find_kept_history, settle_losses
@@ -272,6 +272,8 @@ class _Commit:
         """Refuse versions older than what a history table holds of their keys; times that may move are above it."""
         if not (self._has_history and self._has_given_times and any(self.outputs)):
             return
+        floor_ms = resolve_definition(self.stores, latest).full_history_ts_low_ms
+        check_above_floor(self.stores, floor_ms, self._files)
         check_order_in_trees(
             self.stores, latest, self._files, self.codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
         )
@@ -303,12 +305,18 @@ class _Commit:
                 todo="Read and write again.",
             )
 
-    def _check_lifetimes(self, latest: Manifest) -> None:
-        """Refuse if the table keeps its rows for another time than the write took them to be kept."""
-        if not self.job.goes_by_lifetimes:
+    def _check_rules(self, latest: Manifest) -> None:
+        """Refuse if the table keeps its rows for another time, or folds in another way, than the write went by."""
+        if not self.job.goes_by_lifetimes and not self.job.goes_by_operator:
             return
         planned, current = self.job.definition or TableDefinition(), resolve_definition(self.stores, latest)
-        if planned.lifetimes != current.lifetimes:
+        if self.job.goes_by_operator and planned.merge_operator != current.merge_operator:
+            raise CommitConflictError(
+                f"{self.stores.url}: the mergeOperator of the table has changed.",
+                why="Operands were folded by the one before.",
+                todo="Run it again.",
+            )
+        if self.job.goes_by_lifetimes and planned.lifetimes != current.lifetimes:
             raise CommitConflictError(
                 f"{self.stores.url}: the retention or the history floor of the table has changed.",
                 why="What goes was chosen by the ones before.",
@@ -434,7 +442,7 @@ class _Commit:
         self._clear_jobs(claim, base, change, holds=holds)
         self._check_files_stand()
         while True:
-            self._check_lifetimes(base)
+            self._check_rules(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:

@@ -41,6 +41,7 @@ class WriteJob:
     definition : of the table, as this write needs it; None for a raw table without one
     delete_rate : bytes per second at which a reap deletes, for the commit record
     goes_by_lifetimes : whether what it does depends on how long the table keeps rows
+    goes_by_operator : whether it may have folded merge operands as the table's `mergeOperator` then said
     compaction : its entry in `.compactions` with all sources; None for what is no compaction
     """
 
@@ -53,6 +54,7 @@ class WriteJob:
     definition: TableDefinition | None = None
     delete_rate: int | None = None
     goes_by_lifetimes: bool = False
+    goes_by_operator: bool = False
     has_instants: bool = False
     compaction: Compaction | None = None
 

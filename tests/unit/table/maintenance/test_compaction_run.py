@@ -12,11 +12,14 @@ import pytest
 
 from slatespark import (
     CommitConflictError,
+    ExpireFilter,
     HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
+    RetentionFilter,
     SlateStore,
     TableNotFoundError,
+    TransactionConflictError,
     UnsupportedFormatError,
 )
 from slatespark.format.compactions import CompactionStatus
@@ -310,7 +313,16 @@ def test_an_instant_of_the_future() -> None:
     table = Table()
     table.put([1])
     with pytest.raises(OptionError, match=r"now: .* is of the future"):
-        table.compact(full=True, now_ms=table.clock.now_ms() + HOUR_MS)
+        table.compact(full=True, now_ms=table.clock.now_ms() + 1)
+
+
+def test_a_clock_of_the_tables_own_has_a_future_too() -> None:
+    table = Table(clock="custom")
+    table.put([1], timestamp=1000, ttl=5000)
+    table.put([2], timestamp=2000)
+    with pytest.raises(OptionError, match=r"now: .* is of the future, the last clock tick is .*\(2000\)"):
+        table.compact(full=True, now_ms=2001)
+    assert table.compact(full=True, now_ms=2000).expired == 0
 
 
 def test_due_files_are_rewritten_in_their_places() -> None:
@@ -393,6 +405,53 @@ def test_operands_need_an_operator() -> None:
         table.compact(full=True, options={"mergeOperator": "nonsense"})
     table.compact(full=True, options={"mergeOperator": "concat"})
     assert table.versions() == [(b"001", "merge", b"ab")]
+
+
+def test_operands_fold_as_reads_fold_them() -> None:
+    table = Table(mergeOperator="concat")
+    table.put([1], b"a", operation="merge")
+    table.put([1], b"b", operation="merge")
+    with pytest.raises(OptionError, match=r"mergeOperator: sum is given, and .* folds by concat"):
+        table.compact(full=True, options={"mergeOperator": "sum"})
+    with pytest.raises(CommitConflictError, match="mergeOperator of the table has changed"):
+        table.compact(lambda: table.store.setProperties(mergeOperator="max"), full=True)
+    table.store.setProperties(mergeOperator="concat")
+    table.compact(full=True, options={"mergeOperator": "concat"})
+    assert table.versions() == [(b"001", "merge", b"ab")]
+
+
+def test_an_operator_that_changes_meanwhile_does_not_matter_where_nothing_is_folded() -> None:
+    table = Table(mergeOperator="concat")
+    table.put([1])
+    table.put([2])
+    table.compact(lambda: table.store.setProperties(mergeOperator="max"), full=True)
+    assert table.layers() == ["run 0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "conflicts"),
+    [
+        ({"filters": [RetentionFilter("1h")]}, True),
+        ({"filters": [ExpireFilter()]}, True),
+        ({"now_ms": START_MS + 2 * HOUR_MS}, True),
+        ({"now_ms": START_MS + HOUR_MS}, False),
+        ({}, False),
+    ],
+    ids=["retention", "expire", "now", "earlier now", "nothing"],
+)
+def test_what_takes_rows_is_a_conflict_for_who_locked_them(arguments: dict[str, Any], conflicts: bool) -> None:
+    table = Table()
+    table.put([1, 2])
+    table.put([3])
+    transaction = table.store.begin()
+    transaction.getForUpdate([b"001"])
+    table.compact(full=True, **arguments)
+    transaction.write(pa.table({"key": [b"004"], "value": [b"from 1"]}, _RAW))
+    if not conflicts:
+        transaction.commit()
+        return
+    with pytest.raises(TransactionConflictError, match="may have been removed"):
+        transaction.commit()
 
 
 def test_a_history_table_keeps_what_reads_of_its_past_need() -> None:

@@ -298,6 +298,26 @@ def test_equal_times_are_no_conflict_and_the_later_write_counts(bits: int) -> No
         write(store, Timed(2, 3000, "below the deletion"))
 
 
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_version_from_before_the_floor_is_refused(compacts: bool) -> None:
+    """The deletion that it came before may be gone; whether it is makes no difference."""
+    store = new_store()
+    write(store, Timed(1, 1000, "a"))
+    write(store, Timed(1, 2000, None))
+    write(store, Timed(2, 9000, "x"))
+    store.setHistoryFloor(5000)
+    if compacts:
+        store.compact(full=True)
+    said = r"is of .*\(4999\), and the history floor is .*\(5000\)"
+    with pytest.raises(CommitConflictError, match=said):
+        write(store, Timed(3, 6000, "later"), Timed(1, 4999, "late"))
+    with pytest.raises(CommitConflictError, match=said):
+        store.write(pa.table({"id": [1], "name": ["late"], "at": [6000]}), timestamp=4999)
+    assert [row["id"] for row in store.scan(timestampAsOf=5000).read_all().to_pylist()] == []
+    write(store, Timed(1, 5000, "at the floor"))
+    assert [row["id"] for row in store.scan(timestampAsOf=5000).read_all().to_pylist()] == [1]
+
+
 class CountingStore:
     """Counts the reads of SSTs of a store."""
 
