@@ -761,6 +761,8 @@ class SlateStore:
         ------
         OptionError
             When `minAge` is no duration.
+        InvalidRequestError
+            When the WAL is elsewhere, or what `walPath` leads to belongs to another database.
         CommitConflictError
             When others kept changing the manifest.
         UnavailableError
@@ -773,7 +775,8 @@ class SlateStore:
         """Return where rows of a key, or of an interval of keys, are still stored, or that they are gone.
 
         Every object that holds rows is looked through: what no version shows, what views hide and what deletions hide,
-        too. Rows of the keys that are deletions count as well, since they name the key.
+        too. Rows of the keys that are deletions count as well, since they name the key. Parts of unfinished multipart
+        uploads to S3 are not covered: no listing shows them.
 
         Parameters
         ----------
@@ -785,6 +788,8 @@ class SlateStore:
         ------
         OptionError
             When not exactly one of these is given.
+        InvalidRequestError
+            When the WAL is kept elsewhere; nothing is proven then.
         CorruptDataError
             When an object cannot be read; nothing is proven then.
         ConflictError
