@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,25 @@ def test_nothing_goes_that_a_version_may_need_which_cannot_be_read() -> None:
     assert "checkpoint damaged keeps it, for ever; deleteCheckpoint ends that" in report.unknown
     place.table.deleteCheckpoint("damaged")
     assert place.vacuum().counts["sst"] == 2
+
+
+def test_memory_does_not_grow_with_versions_times_files() -> None:
+    place = Place()
+    place.write(b"a")
+    number, manifest = fetch_latest_manifest(place.stores)
+    (handle,) = manifest.ssts.values()
+    more = [replace(handle, id=make_ulid(handle.id.timestamp_ms, at)) for at in range(500)]
+    data = encode_manifest(replace(manifest, ssts=manifest.ssts.adding(more)))
+    peaks = []
+    for versions in (2, 38):
+        for _ in range(versions):
+            number += 1
+            place.store.create(manifest_path(number), data)
+        tracemalloc.start()
+        place.vacuum("24h", dryRun=True)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
 
 
 def test_files_of_other_databases_are_left_to_them() -> None:
