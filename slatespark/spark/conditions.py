@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates import bind_filter, parse_filter
+from slatespark.encoding.predicates import Literal, bind_filter, parse_filter
+from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _UTC: Final = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
+_WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # of the decimal that Spark makes of an integer type
 
 
 def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool:
     """Tell whether a condition is text that means the same as the option `filter`: every row it selects passes that.
 
     The two differ where Spark is told to: in another time zone than UTC, without ANSI mode, and by settings that change
-    what double quotes and backslashes mean.
+    what double quotes and backslashes mean. They differ for numbers that Spark rounds to compare them, and it takes
+    some comparisons with numbers that a column cannot hold for true, whatever is null.
 
     Parameters
     ----------
@@ -30,8 +35,39 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     if '"' in condition or "\\" in condition:
         return False
     try:
-        columns = bind_filter(parse_filter(condition), schema).columns
+        comparisons = parse_filter(condition)
+        columns = bind_filter(comparisons, schema).columns
     except (OptionError, SchemaError):
+        return False
+    types = {field.name.lower(): field.type for field in schema}
+    if not all(_compares_exactly(item.literals, types[item.column.lower()]) for item in comparisons):
         return False
     in_utc = str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC
     return in_utc or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Tell whether Spark takes names for different that differ in their case."""
+    return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+
+def _compares_exactly(literals: Sequence[Literal], kind: pa.DataType) -> bool:
+    """Tell whether Spark compares a column with numbers as they are, in a type that holds all of them."""
+    if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+        return True
+    numbers = [literal.value for literal in literals if isinstance(literal.value, Fraction | float)]
+    if pa.types.is_decimal(kind):
+        whole, scale = kind.precision - kind.scale, kind.scale
+    else:
+        whole, scale = _WHOLE_DIGITS[kind.bit_width], 0
+        limit = 1 << kind.bit_width - 1
+        if not all(-limit <= number < limit for number in numbers):
+            return False
+    exact = [number for number in numbers if isinstance(number, Fraction)]
+    whole = max([whole, *(len(str(abs(int(number)))) for number in exact)])
+    return bool(whole + max([scale, *map(_scale, exact)]) <= MAX_DIGITS)
+
+
+def _scale(number: Fraction) -> int:
+    """Return how many decimals a number has."""
+    return next(digits for digits in range(MAX_DIGITS + 1) if 10**digits % number.denominator == 0)

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, IntegralType
 
-from slatespark.spark.conditions import is_filter
+from slatespark.spark.conditions import is_case_sensitive, is_filter
 from slatespark.spark.merge_rows import MATCHED, NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _STAR: Final = re.compile(r"(?:^|[\s.(,])\*")
 _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+_LITERAL: Final = re.compile(r"'[^']*'")
 _NOT_JOINED: Final = re.compile(r"\b(?:or|not|case|between|exists|select)\b|--|/\*|[!|]", re.IGNORECASE)
+_BRACKETS: Final = ("()", "[]", "{}")
 _EQUAL: Final = re.compile(r"\s*([\w.]+)\s*(=|==|<=>)\s*([\w.]+)\s*", re.ASCII)
 
 
@@ -60,7 +62,7 @@ def find_target_filter(
     """Return what a condition says of the target alone, as the option `filter`; None where no row may be left out.
 
     Only rows that match are needed where no clause is about others. Left out of the answer is whatever cannot be told
-    from the text.
+    from the text; nothing is told where names differ by their case, or quotes are none of literals.
 
     Parameters
     ----------
@@ -69,14 +71,24 @@ def find_target_filter(
     """
     if alias is None or not isinstance(condition, str) or any(clause.kind != MATCHED for clause in clauses):
         return None
-    if _NOT_JOINED.search(condition) or alias.lower() in map(str.lower, source.columns):
-        return None
-    parts = _AND.split(condition)
-    if any(part.count("'") % 2 or part.count("(") != part.count(")") for part in parts):
+    if is_case_sensitive(source.sparkSession) or alias.lower() in map(str.lower, source.columns):
         return None
     own = re.compile(rf"\s*{re.escape(alias)}\.(.*)", re.IGNORECASE | re.DOTALL)
-    texts = [found[1] for part in parts if (found := own.fullmatch(part))]
+    texts = [found[1] for part in _conjuncts(condition) if (found := own.fullmatch(part))]
     return " AND ".join(text for text in texts if is_filter(text, schema, source.sparkSession)) or None
+
+
+def _conjuncts(condition: str) -> list[str]:
+    """Return what AND joins at the top of a condition; nothing where that cannot be told without parsing it."""
+    bare = _LITERAL.sub(lambda found: "'" * len(found[0]), condition)  # nothing in a literal joins or brackets
+    if condition.count("'") % 2 or any(sign in condition for sign in '"\\`') or _NOT_JOINED.search(bare):
+        return []
+    joints = list(_AND.finditer(bare))
+    starts, ends = [0, *(joint.end() for joint in joints)], [*(joint.start() for joint in joints), len(bare)]
+    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+    if any(bare[part].count(opening) != bare[part].count(closing) for part in parts for opening, closing in _BRACKETS):
+        return []
+    return [condition[part] for part in parts]
 
 
 def writes_every_row(clauses: Clauses) -> bool:
@@ -98,7 +110,7 @@ def find_unmatched_nulls(sides: MergeSides, condition: Expression, clauses: Clau
     None when the condition says anything else, inserts take their keys from elsewhere, or it cannot be told.
     """
     parts = _AND.split(condition) if isinstance(condition, str) else []
-    if sides.alias is None or len(parts) != len(sides.key_columns):
+    if sides.alias is None or len(parts) != len(sides.key_columns) or is_case_sensitive(sides.source.sparkSession):
         return None
     inserts = [clause for clause in clauses if clause.kind == NOT_MATCHED]
     operators: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable,
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_needs import find_target_filter, writes_every_row
 from slatespark.spark.merge_rows import MergeClause
+from tests.support.random_filters import Dice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -263,13 +265,70 @@ def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
         "s.tenant = 'b AND t.id = 2 AND c'",
         "CASE WHEN t.tenant = 'a' AND t.id = 1 THEN true END",
         "t.id = s.id -- AND t.id = 1",
+        "coalesce(s.tenant = ')' AND t.id = 1 AND s.tenant = '(', true)",
+        't.id = s.id AND s.tenant <> " AND t.id = 1 AND "',
+        "s.tenant = '\\' AND t.id = 1 AND \\'",
+        "s.`tenant AND t.id = 1 AND t` = 1",
+        "array(t.id > 1 AND t.id = 1 AND s.id = 2)[0]",
         "t.id BETWEEN 1 AND 2",
         F.expr("t.id = 1"),
     ):
         assert found(nothing) is None, nothing
+    assert found("t.tenant = 'a AND (b' AND s.tenant = ' OR ' AND t.id=1") == "tenant = 'a AND (b' AND id=1"
+    assert found("t.tenant = 'it''s' AND s.tenant = 'b'") == "tenant = 'it''s'"
     assert found("t.id = 1", matched, inserted) is None
     assert found("t.id = 1", MergeClause("notMatchedBySource", "delete")) is None
     assert found("t.id = 1", alias=None) is found("id.id = 1", alias="id") is None
+
+
+def test_no_condition_matches_more_than_what_is_read_for_it(spark: SparkSession) -> None:
+    """Random conditions, each with what is read for it, in one query of Spark."""
+    dice = Dice(20)
+    atoms = """
+        t.tenant = 'a'|t.id = s.id|t.tenant = s.tenant|t.id > 1|t.tenant LIKE 'a%'|s.id = 1|s.note <> ')'|s.note = '('
+        t.tenant <> ' AND t.id = 1 AND '|t.tenant <> 'it''s'|s.note <> " AND t.id = 1 AND "|t.id IN (1, 2)|t.id <> 3
+        s.note <> '\\' AND t.id = 1 AND \\''|s.`AND t.id = 1 AND t` = 1|t.tenant <> ' OR '|t.id <> -1 /* ' */
+    """
+    joined = "({0} AND {1})|{0} OR {1}|NOT ({0})|coalesce({0} AND {1} AND {2}, true)|array({0} AND {1})[0]"
+    plain = [atom.strip() for atom in atoms.replace("\n", "|").split("|") if atom.strip()]
+    schema = pa.schema([("tenant", pa.string()), ("id", pa.int64())])
+    source = spark.createDataFrame(
+        [("a", 1, "(", 1), ("b", 2, ")", 1), ("a", 2, "x", 2)],
+        "tenant STRING, id INT, note STRING, `AND t.id = 1 AND t` INT",
+    )
+    target = spark.createDataFrame(
+        [(tenant, n) for tenant in ("a", "b", "it's") for n in (1, 2)], "tenant STRING, id BIGINT"
+    )
+
+    def conjunct() -> str:
+        parts = [dice.choice(plain) for _ in range(3)]
+        return dice.choice(joined.split("|")).format(*parts) if dice.random() < 0.2 else parts[0]
+
+    texts = [" AND ".join(conjunct() for _ in range(dice.randint(1, 4))) for _ in range(100)]
+    narrowed = [find_target_filter(text, (MergeClause("matched", "delete"),), source, "t", schema) for text in texts]
+    assert 10 < sum(text is not None for text in narrowed) < 90
+    pairs = target.alias("t").crossJoin(source.alias("s"))
+    read = [(text, found) for text, found in zip(texts, narrowed, strict=True) if found is not None]
+    missed = [F.count_if(F.expr(f"({text}) AND NOT coalesce({_of_target(found)}, false)")) for text, found in read]
+    [counts] = pairs.select(missed).collect()
+    assert [item for item, count in zip(read, counts, strict=True) if count] == []
+
+
+def _of_target(condition: str) -> str:
+    """Return a filter on the target alone as a condition on both sides."""
+    names = re.compile(r"('(?:[^']|'')*')|\b(tenant|id)\b")
+    return names.sub(lambda found: found[1] or f"t.{found[2]}", condition)
+
+
+def test_names_that_differ_by_their_case_alone(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 2, 99, "hit")).alias("T")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        both = table.alias("t").merge(source, "T.tenant = 'a' AND t.id = T.id")
+        both.whenMatchedUpdate(set={"note": "'hit'"}).execute()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert [row[:2] for row in stored(table) if row[3] == "hit"] == [("a", 2), ("b", 2)]
 
 
 # --- what the builder refuses, without a job ------------------------------------------------------------------------

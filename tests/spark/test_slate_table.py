@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from slatespark import (
@@ -22,6 +23,7 @@ from slatespark import (
     TableNotFoundError,
     TransactionConflictError,
 )
+from slatespark.encoding.predicates import bind_filter, parse_filter
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.frames import DETAIL, FILES, HISTORY, RUNS
 from tests.support.cluster import run_in_cluster
@@ -282,6 +284,29 @@ def test_a_condition_is_a_filter_where_both_mean_the_same(spark: SparkSession) -
     assert not is_filter("at < '2026-01-01'", schema, berlin)
     berlin.conf.set("spark.sql.ansi.enabled", "false")
     assert not is_filter("id < 7", schema, berlin)
+
+
+def test_a_filter_never_selects_fewer_rows_than_spark(spark: SparkSession) -> None:
+    """Spark rounds numbers of many digits, and compares null with what no value of the column can be."""
+    kinds: list[pa.DataType] = [pa.int8(), pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(38, 10)]
+    schema = pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)])
+    rows = pa.table([pa.array([None, 0, 1, -1], pa.int8()).cast(kind) for kind in kinds], schema=schema)
+    literals = (
+        "1 1.0 127 128 -129 1e300 2147483648 9223372036854775807 9223372036854775808 99999999999999999999 1.5 "
+        "1.000000000000000001 1.0000000000000000001 0.99999999999999999999999999999999999999 1.00000000001"
+    )
+    shapes = "{c} = {x}|{c} < {x}|{x} <= {c}|{c} <=> {x}|{c} <> {x}|{c} IN ({x}, 1)|{c} NOT IN ({x}, 1)"
+    texts = [text.format(c=name, x=x) for name in schema.names for x in literals.split() for text in shapes.split("|")]
+    taken = [text for text in texts if is_filter(text, schema, spark)]
+    assert 0.5 < len(taken) / len(texts) < 0.9
+    for name in schema.names:  # one query for all would be too large to compile
+        own = [text for text in taken if name in text]
+        frame = spark.createDataFrame(rows.to_pylist(), from_arrow_schema(schema))
+        theirs = frame.select([F.expr(f"coalesce({text}, false)").alias(text) for text in own]).collect()
+        for text, theirs_of in zip(own, zip(*theirs, strict=True), strict=True):
+            passes = bind_filter(parse_filter(text), schema)
+            mask = passes.mask({name: rows[name].combine_chunks()}).tolist()
+            assert all(mine or not theirs for mine, theirs in zip(mask, theirs_of, strict=True)), text
 
 
 def test_conditions_that_do_not_resolve_are_sparks_own_errors(spark: SparkSession, table: SlateTable) -> None:
