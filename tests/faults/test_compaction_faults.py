@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slatespark import SlateError, SlateStore, UnavailableError
+from slatespark import InvalidRequestError, SlateError, SlateStore, UnavailableError
 from slatespark.format.compactions import CompactionStatus
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
@@ -108,6 +108,22 @@ def test_files_stay_when_an_interrupted_commit_may_still_land(scene: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         compact(store)
     assert len(names(store, "compacted/") - objects) > 2
+
+
+def test_files_stay_when_a_commit_was_refused_after_it_landed(scene: Path) -> None:
+    store = FailingStore(copy_of(scene))
+    before = rows_of(store)
+    number, _ = fetch_latest_manifest(stores_of(store))
+    denied = InvalidRequestError("Cannot read gc/manifest.boundary.", why="403")
+
+    def deny() -> None:
+        store.fail("get", "gc/manifest.boundary", error=denied)
+
+    store.run(deny, "create", "manifest/*", nth=2, moment="after")
+    with pytest.raises(UnavailableError, match="is not known"):
+        compact(store)
+    assert rows_of(store) == before
+    assert fetch_latest_manifest(stores_of(store))[0] == number + 2, "it landed"
 
 
 def names(store: ObjectStore, folder: str) -> set[str]:
