@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
+from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.worker import settle_modules
 from slatespark.table.clock import SystemClock
@@ -56,6 +57,19 @@ class SparkRunner:
         with own_errors():
             rows = numbers.mapInArrow(merge, _RESULT).collect()  # in the order of partitions
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+
+def check_filters_travel(filters: object) -> None:
+    """Refuse filters that cannot be sent to executors, before anything is begun; what is no list is refused later."""
+    for chosen in filters if isinstance(filters, Sequence) else ():
+        try:
+            _packed(chosen)
+        except Exception as exc:  # whatever an object says to its being pickled
+            raise InvalidRequestError(
+                f"filters: {type(chosen).__name__} cannot be pickled: {exc}.",
+                why="Filters travel to Spark's executors.",
+                todo="Make what cannot travel, such as locks and connections, in decide.",
+            ) from exc
 
 
 def run_packed(packed: bytes) -> bytes:

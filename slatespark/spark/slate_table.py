@@ -28,7 +28,7 @@ from slatespark.spark.frames import (
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place
-from slatespark.spark.range_merges import SparkRunner
+from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.spark.type_mapping import arrow_schema, struct_type
@@ -452,10 +452,11 @@ class SlateTable:
         Raises
         ------
         InvalidRequestError
-            When a filter fails, or answers with something else than decisions; nothing was changed.
+            When a filter cannot be pickled, fails, or answers with something else than decisions; nothing was changed.
         CommitConflictError
             When what was merged was changed meanwhile, or a SlateDB client is at work.
         """
+        check_filters_travel(filters)
         return self._store.compact(full, where, filters, now, runner=SparkRunner(self._spark), **options)
 
     def reap(

@@ -66,7 +66,7 @@ from slatespark.table.write.commit import commit_write
 from slatespark.table.write.discard import delete_files, delete_unshown
 from slatespark.table.write.idempotence import refuse_pair
 from slatespark.table.write.job import COMPACT, WriteJob, abandon_write, plan_write
-from slatespark.table.write.protocol import refuse_foreign_job
+from slatespark.table.write.protocol import Baseline, refuse_foreign_job
 from slatespark.table.write.range_replace import named_ranges
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import MergeRuns
@@ -102,6 +102,7 @@ def compact_table(
     range_bytes: int | None = None,
     progress: Progress | None = None,
     dry_run: bool = False,
+    baseline: Baseline | None = None,
 ) -> CompactionReport:
     """Merge layers of a table into runs, and return what was done.
 
@@ -124,6 +125,7 @@ def compact_table(
     range_bytes : how much one task reads at most, about
     progress : is told how far it is
     dry_run : only plan; of several commits the first one
+    baseline : a client at work since then is not shut out unless `ifClientActive` says so; by default since each plan
 
     Raises
     ------
@@ -150,6 +152,7 @@ def compact_table(
         filters=(),
         asked_ms=now_ms,
         progress=progress,
+        baseline=baseline,
     )
     definition = compaction.look().definition
     _check_operator(given, definition, stores.url)
@@ -212,6 +215,7 @@ class _Compaction:
     together: int
     asked_ms: int | None
     progress: Progress | None
+    baseline: Baseline | None
     now_ms: int | None = None
     takes_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
@@ -311,6 +315,7 @@ class _Compaction:
             with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
                 job = replace(
                     job,
+                    baseline=self.baseline or job.baseline,
                     compaction=replace(listed.entry, spec=plan.spec),
                     goes_by_lifetimes=stage.rules.retired_ms is not None,
                     goes_by_operator=_may_fold(state, plan, stage.rules),

@@ -13,12 +13,21 @@ from slatespark.errors import UnavailableError
 from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import SstView
 from slatespark.format.row import Row
+from slatespark.format.ulid import Ulid
 from slatespark.table.definition import DEFINITION_DIR
 from slatespark.table.maintenance import auto_compaction
-from slatespark.table.maintenance.auto_compaction import MAX_RUNS, MIN_RUNS, SMALL_BYTES, plan_after_write
+from slatespark.table.maintenance.auto_compaction import (
+    MAX_RUNS,
+    MIN_RUNS,
+    SMALL_BYTES,
+    is_worth_a_retry,
+    plan_after_write,
+)
 from slatespark.table.maintenance.compaction_job import listed_job
 from slatespark.table.maintenance.compaction_plan import CompactionPlan, SourceLayer, Trees
+from slatespark.table.maintenance.compaction_run import compact_table
 from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.records import CommitRecord
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.layers import new_stores, put_file
@@ -58,6 +67,18 @@ def test_only_neighbours_are_merged_the_longest_series_of_them() -> None:
 
 def test_a_merge_is_bounded() -> None:
     assert chosen(plan_after_write(trees(*[1] * 100))) == list(range(MAX_RUNS, 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("small", "own", "expected"), [(31, 1, False), (32, 1, True), (33, 1, False), (33, 2, True), (40, 20, True)]
+)
+def test_a_retry_waits_for_as_many_small_runs_more(small: int, own: int, expected: bool) -> None:
+    views = [SstView(Ulid(number), Ulid(number)) for number in range(small + 1)]
+    found = trees(*[1] * small, 900)
+    layers = tuple(replace(layer, views=(view,)) for layer, view in zip(found.layers, views, strict=True))
+    files: dict[str, Any] = {str(view.sst_id): {} for view in views[:own]}
+    record = CommitRecord(7, "write", "0123456789abcdef", "slatespark", 0, 0, None, None, files=files)
+    assert is_worth_a_retry(replace(found, layers=layers), record) == expected
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -134,15 +155,40 @@ def test_no_second_compaction_begins_while_one_is_under_way() -> None:
     store = table()
     write(store, 0)
     clock, spec = FakeClock(1_000_000, seed=9), TieredSpec(l0_view_ids=(), sorted_runs=(0,), destination=0)
-    with listed_job(store._stores, clock, spec, "0123456789abcdef", is_held=False):
+    with listed_job(store._stores, clock, spec, "0123456789abcdef", is_held=False) as job:
         for number in range(1, MIN_RUNS + 1):
             write(store, number)
         assert len(store.runs()) == MIN_RUNS + 1
+        job.complete()
     write(store, 99)
     assert len(store.runs()) == 1
 
 
-def test_a_compaction_that_fails_does_not_fail_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_had_to_fail_is_tried_again_after_as_many_small_runs_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts: list[int] = []
+    store = SlateStore.create(new_stores().url, mergeOperator="sum", clock=FakeClock(1_000_000))
+    store.write(pa.table({"key": [b"k"], "value": [b"no number"]}))
+    store.write(pa.table({"key": [b"k"], "value": [bytes(8)]}), operation="merge")
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        attempts.append(len(store.runs()))
+        return compact_table(*arguments, **named)
+
+    monkeypatch.setattr(auto_compaction, "compact_table", counted)
+    for _ in range(2 * MIN_RUNS):
+        store.write(pa.table({"key": [b"x"], "value": [b"x"]}))
+    assert attempts == [MIN_RUNS, 2 * MIN_RUNS]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert f"autoCompact of {store.url} failed: " in told[0]
+    assert "has 9 bytes" in told[0]
+
+
+def test_a_compaction_that_fails_does_not_fail_the_write(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(stores: TableStores, *_: Any, **__: Any) -> None:
         raise UnavailableError(f"{stores.url} is gone.")
 
@@ -151,6 +197,7 @@ def test_a_compaction_that_fails_does_not_fail_the_write(monkeypatch: pytest.Mon
     versions = [write(store, number) for number in range(MIN_RUNS + 3)]
     assert versions == sorted(set(versions))
     assert len(rows(store)) == MIN_RUNS + 3 + 5
+    assert "is gone" in caplog.text
     monkeypatch.undo()
     write(store, 99)
     assert len(store.runs()) == 1

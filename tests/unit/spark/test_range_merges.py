@@ -1,0 +1,34 @@
+"""Compaction filters on their way to the executors."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import InvalidRequestError, SlateStore
+from slatespark.spark.slate_table import SlateTable
+from slatespark.table.stores import open_stores
+from slatespark.table.write.protocol import fetch_compactions
+
+
+class Locked:
+    """A filter that cannot travel."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pa.array(["keep"] * versions.num_rows)
+
+
+def test_a_filter_that_cannot_travel_is_refused_before_anything_is_listed(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "db"))
+    store.write(pa.table({"key": [b"k"], "value": [b"v"]}))
+    session: Any = None  # nothing is asked of Spark
+    with pytest.raises(InvalidRequestError, match=r"filters: Locked cannot be pickled: .*lock"):
+        SlateTable.forPath(session, store.url).compact(full=True, filters=[Locked()])
+    assert fetch_compactions(open_stores(store.url, storage={}))[1].jobs == ()
