@@ -415,11 +415,7 @@ class _Commit:
         manifest = self._with_outcome(manifest, 1)
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         if self.job.definition.holds_history:
-            with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
-                first = Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0)
-                now_ms, runs = self.clock.now_ms(), manifest.run_ids()
-                hold = plan_hold(manifest, new_ulid(self.clock, now_ms))
-                clear_active_jobs(self.stores, first, hold, now_ms=now_ms, runs=runs)
+            self._hold_exactly(Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0), manifest)
         return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
@@ -452,6 +448,8 @@ class _Commit:
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
                 continue
+            if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
+                self._hold_exactly(claim, manifest)
             return self._record(base_id + 1, manifest, change, base)
 
     def _check_files_stand(self) -> None:
@@ -477,9 +475,16 @@ class _Commit:
         """
         now_ms = self.clock.now_ms()
         planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
-        hold = plan_hold(planned, new_ulid(self.clock, now_ms)) if holds else None
+        hold = plan_hold((*base.run_ids(), *planned.run_ids()), new_ulid(self.clock, now_ms)) if holds else None
         own = self._completed(now_ms)
         clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own)
+
+    def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
+        """Hold the runs of what was published, and no others: a client would not make a run with the id of one."""
+        now_ms, runs = self.clock.now_ms(), manifest.run_ids()
+        hold = plan_hold(runs, new_ulid(self.clock, now_ms))
+        with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
+            clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
 
     def _completed(self, now_ms: int) -> Compaction | None:
         """Return the entry of a compaction as it is after its commit; None for what is no compaction."""

@@ -7,25 +7,26 @@ submits, and collectors take no SST that is younger than the job; so every commi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 
 HOLDER: Final = "slatespark-hold"
 HELD_MS: Final = 1 << 62  # a heartbeat that is never stale
 
 
-def plan_hold(manifest: Manifest, job_id: Ulid) -> Compaction | None:
-    """Return the job that holds all runs of a manifest; None if there are none.
+def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
+    """Return the job that holds runs; None if there are none.
 
     Parameters
     ----------
+    runs : before a commit those that it takes, too: it may never come to its end
     job_id : with the time from which on collectors spare SSTs
     """
-    runs = tuple(run.id for run in manifest.compacted)
-    if not runs:
+    held = tuple(sorted(set(runs), reverse=True))
+    if not held:
         return None
-    spec = TieredSpec(l0_view_ids=(), sorted_runs=runs, destination=runs[-1])
+    spec = TieredSpec(l0_view_ids=(), sorted_runs=held, destination=held[-1])
     return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=WorkerSpec(HOLDER, HELD_MS))
