@@ -23,7 +23,8 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
     if report.now_ms is not None:
         yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
     if not report.jobs:
-        yield "jobs", "none: there is nothing to merge"
+        asked = "nothing was merged, so no filter was asked" if report.filters else "there is nothing to merge"
+        yield "jobs", f"none: {asked}"
         return
     if report.dry_run:
         yield "jobs", f"{plural(len(report.jobs), 'job')} planned, nothing was done"

@@ -445,7 +445,7 @@ class SlateTable:
         ----------
         full : merge everything into one run
         where : merge everything in intervals of keys
-        filters : asked about every version that would be kept; they travel to the executors
+        filters : asked about every version that would be kept, if anything is merged; they travel to the executors
         now : the instant at which expiry and retention are judged
         options : further arguments of `SlateStore.compact`, and write options
 

@@ -56,7 +56,8 @@ class CompactionReport:
     url, version : the table, and the manifest id that it was left at
     now_ms : the instant at which expiry was judged; None if nothing counted as expired
     dry_run : nothing was done: the jobs are plans
-    jobs : in order, each a commit of its own; none if there was nothing to merge
+    jobs : in order, each a commit of its own; none if there was nothing to merge: then no filter was asked
+    filters : names of those that were given
     rows_in, rows_out, expired, dropped, filtered, bytes_in, bytes_out : sums over the jobs
     elapsed_ms : from the first plan to the last commit
     has_own_time : whether `now_ms` is of a clock of the table's own
@@ -67,6 +68,7 @@ class CompactionReport:
     now_ms: int | None = None
     dry_run: bool = False
     jobs: tuple[CompactionJob, ...] = ()
+    filters: tuple[str, ...] = ()
     rows_in: int = 0
     rows_out: int = 0
     expired: int = 0

@@ -116,7 +116,7 @@ def compact_table(
     l0_only : all L0 views become a run
     due : files that may hold expired rows are rewritten if the table's `periodicCompactionInterval` says so
     pick : chooses what is merged, instead of these
-    filters : asked about what would be kept, one after the other
+    filters : asked about what would be kept, one after the other; if nothing is merged, none is asked
     now_ms : the instant at which expiry and retention are judged; see `resolve_destructive_now`
     options : how files are written, `mergeOperator`, and `ifClientActive`
     tiers : parameters of the size-tiered choice
@@ -407,6 +407,7 @@ class _Compaction:
             now_ms=state.expired_ms,
             dry_run=dry_run,
             jobs=tuple(self.jobs),
+            filters=tuple(type(chosen).__name__ for chosen in self.filters),
             rows_in=sum(job.rows_in or 0 for job in self.jobs),
             rows_out=sum(job.rows_out or 0 for job in self.jobs),
             expired=sum(job.expired or 0 for job in self.jobs),

@@ -20,6 +20,7 @@ from slatespark import (
     RetentionFilter,
     SlateStore,
 )
+from slatespark.display.compaction_text import compaction_text
 from slatespark.options import WriteOptions
 from slatespark.table.maintenance.compaction_run import compact_table
 from tests.support.fake_clock import FakeClock
@@ -273,3 +274,12 @@ def test_retention_waits_where_operands_may_make_rows_young_again(tmp_path: Path
     assert len(store.scan().read_all()) == 4
     assert not store.compact(full=True, filters=chosen).filters_waited
     assert store.scan().read_all().to_pylist() == [{"key": b"a", "value": b"old+"}]
+
+
+def test_a_compaction_that_merges_nothing_says_that_it_asked_no_filter(tmp_path: Path) -> None:
+    store = table(tmp_path / "t")
+    write(store, (1, "ann"))
+    report = store.compact(filters=[Rule(broken)])
+    assert (report.jobs, report.filters) == ((), ("Rule",))
+    assert "none: nothing was merged, so no filter was asked" in compaction_text(report)
+    assert "none: there is nothing to merge" in compaction_text(store.compact())
