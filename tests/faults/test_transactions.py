@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
 
-from slatespark import InvalidRequestError, SlateStore, UnavailableError
+from slatespark import (
+    ClockRegressionError,
+    CommitConflictError,
+    InvalidRequestError,
+    SlateStore,
+    TransactionConflictError,
+    UnavailableError,
+)
+from slatespark.format.paths import COMPACTED_DIR
 from slatespark.storage import open_store
 from slatespark.table.records import LEASES_DIR
 from slatespark.table.write.transaction import Transaction
@@ -102,6 +112,103 @@ def test_a_commit_without_an_answer_may_be_repeated_under_its_pair(moment: Momen
     again.write(table_of([(b"a", b"x")]), operation="merge")
     assert again.commit() == version
     assert table.get(b"a", mergeOperator="concat") == {"key": b"a", "value": b"1x"}
+    assert store.inner.list(LEASES_DIR) == []
+
+
+def lose_second_manifest(store: FailingStore, work: Callable[[], Any]) -> Callable[[], None]:
+    """Commit, with the claim, but without an answer after that; return what lets the manifest come in late."""
+    create, sent = store.create, list[tuple[str, bytes]]()
+
+    def lose(path: str, data: bytes) -> Any:
+        if path.startswith("manifest/"):
+            sent.append((path, bytes(data)))
+            if len(sent) > 1:
+                raise UnavailableError("No answer.")
+        return create(path, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "create", lose)
+        with pytest.raises(UnavailableError):
+            work()
+    return partial(store.inner.create, *sent[1])
+
+
+def start_unknown(clock: FakeClock) -> tuple[FailingStore, Transaction, Callable[[], None]]:
+    store = new_table(clock)
+    txn = store_on(store, clock).begin(**PAIR, commitRewriteLimit=1)
+    txn.write(table_of([(b"a", b"2"), (b"d", b"4")]))
+    txn.delete(keys=[b"b"])
+    land = lose_second_manifest(store, partial(txn.commit, timestamp=clock.now_ms()))
+    assert txn.state == "unknown"
+    return store, txn, land
+
+
+def test_a_commit_that_landed_is_found_whatever_a_repetition_would_meet() -> None:
+    clock = FakeClock()
+    store, txn, land = start_unknown(clock)
+    time_ms, files = clock.now_ms(), {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+    land()
+    version = store_on(store, clock).history(1)[0].version
+    store_on(store, FakeClock(time_ms + 10, seed=5)).write(table_of([(b"d", b"9")]))  # a later tick, and a conflict
+    clock.advance(-3_600_000)
+    assert txn.commit(timestamp=time_ms) == version
+    assert txn.state == "committed"
+    assert rows_of(store_on(store, clock)) == [*NEW[:2], (b"d", b"9")]
+    assert files <= {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+    assert store.inner.list(LEASES_DIR) == []
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_repetition_that_is_refused_leaves_the_outcome_open(given: bool) -> None:
+    clock = FakeClock()
+    store, txn, land = start_unknown(clock)
+    clock.advance(-3_600_000 if given else 10)  # a time of the future, or rows above the limit that would have to move
+    refusal, time = (
+        (ClockRegressionError, clock.now_ms() + 3_600_000) if given else (CommitConflictError, clock.now_ms())
+    )
+    with pytest.raises(refusal):
+        txn.commit(timestamp=time)
+    assert txn.state == "unknown"
+    txn.rollback()
+    land()
+    assert rows_of(store_on(store, clock)) == NEW
+    assert not store_on(store, clock).verify().has_damage
+
+
+def test_a_conflict_of_a_repetition_leaves_the_outcome_open() -> None:
+    """Files that a version may still show stay, too, where another commit has come first."""
+    clock = FakeClock()
+    store, txn, _ = start_unknown(clock)
+    files = {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+    store_on(store, FakeClock(clock.now_ms(), seed=5)).write(table_of([(b"d", b"9")]))
+    with pytest.raises((TransactionConflictError, CommitConflictError)):
+        txn.commit(timestamp=clock.now_ms())
+    assert txn.state == "unknown"
+    txn.rollback()
+    assert files <= {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+
+
+@pytest.mark.parametrize("prepares", [True, False])
+def test_a_time_that_was_overtaken_leaves_a_transaction_as_it_was(prepares: bool) -> None:
+    clock = FakeClock()
+    store = new_table(clock)
+    txn = store_on(store, clock).begin()
+    txn.write(table_of([(b"a", b"2"), (b"d", b"4")]))
+    if prepares:
+        txn.prepare()
+    state, rows, time_ms = txn.state, rows_of(txn), clock.now_ms() + 10
+    clock.advance(2000)
+    other = store_on(store.inner, FakeClock(time_ms + 1000, seed=5))
+    store.run(lambda: other.write(table_of([(b"z", b"9")])), "create", "manifest/*", nth=1)
+    with pytest.raises(ClockRegressionError):
+        txn.commit(timestamp=time_ms)
+    assert (txn.state, rows_of(txn)) == (state, rows)
+    if not prepares:
+        txn.delete(keys=[b"b"])
+        assert rows_of(txn) == NEW
+    txn.commit()
+    assert rows_of(store_on(store, clock)) == [*(rows if prepares else NEW), (b"z", b"9")]
+    assert not store_on(store, clock).verify().has_damage
     assert store.inner.list(LEASES_DIR) == []
 
 

@@ -86,7 +86,7 @@ class Run:
             self.write(meanwhile, self.tick_ms)
         not_before = {key for key in IDS if any(at >= read_at_ms for at, *_ in self.versions.get(key, []))}
         changed = set(meanwhile) if read_ms is None else set(meanwhile) | not_before
-        commit_ms = read_at_ms + random.randint(0 if read_ms is None else 1, 15)
+        commit_ms = read_at_ms + random.randint(1, 15)
         if changed & (locked | mine.keys()):
             with pytest.raises(TransactionConflictError):
                 txn.commit(timestamp=commit_ms)

@@ -264,7 +264,7 @@ class ReadCheck:
         if found:
             named = [name_key(self.codec, key) for key in sorted(found)[:MAX_NAMED]]
             more = " and others" if len(found) > MAX_NAMED else ""
-            raise self._conflict(f"{'; '.join(named)}{more} changed after {self._read_point}")
+            raise self._conflict(f"{'; '.join(named)}{more} changed {self._since}")
 
     def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
         """Raise the conflict, if keys of the read set may be gone."""
@@ -278,13 +278,15 @@ class ReadCheck:
                 raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
 
     @property
-    def _read_point(self) -> str:
+    def _since(self) -> str:
         read_ms = self.reads.read_ts_ms
-        return f"sequence number {self.reads.read_seq}" if read_ms is None else f"the read as of {ms_to_text(read_ms)}"
+        if read_ms is None:
+            return f"after sequence number {self.reads.read_seq}"
+        return f"since the read timestamp {ms_to_text(read_ms)} ({read_ms})"
 
     def _unknown(self) -> TransactionConflictError:
-        point = f"version {self.reads.manifest_id}" if self._goes_by_numbers else self._read_point
-        return self._conflict(f"what was committed after {point} cannot be told any more")
+        since = f"after version {self.reads.manifest_id}" if self._goes_by_numbers else self._since
+        return self._conflict(f"what was committed {since} cannot be told any more")
 
     def _conflict(self, fact: str) -> TransactionConflictError:
         return TransactionConflictError(

@@ -17,7 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import ConflictError, InvalidRequestError, OptionError, SlateError
+from slatespark.errors import ClockRegressionError, ConflictError, InvalidRequestError, OptionError, SlateError
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
@@ -34,7 +34,7 @@ from slatespark.table.read.reader import (
     run_read,
     run_read_descending,
 )
-from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, delete_lease
+from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, TxnRecord, delete_lease
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write.batches import alike, as_batches
@@ -165,7 +165,7 @@ class Transaction:
     @property
     def wasCommitted(self) -> bool:
         """Whether it was committed before under its `txnAppId` and `txnVersion`: its commit will do nothing then."""
-        return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options) is not None
+        return self._find_outcome() is not None
 
     def __repr__(self) -> str:
         return f"Transaction({self._stores.url!r}, {self.id}, {self.state})"
@@ -177,13 +177,11 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless that was done; roll back after an exception, also one of the commit."""
-        if self._state not in _LIVE:
-            return
         try:
-            if kind is None:
+            if kind is None and self._state in _LIVE:
                 self.commit()
         finally:
-            if self._state not in (State.COMMITTED, State.UNKNOWN):
+            if self._state in (*_LIVE, State.FAILED):
                 with contextlib.suppress(SlateError):  # what failed first is what counts
                     self.rollback()
 
@@ -360,8 +358,9 @@ class Transaction:
 
         Parameters
         ----------
-        timestamp : of all its rows; by default the time of the commit. Above the read timestamp, and on plain tables
-            not before the last clock tick. Tables with `clock=custom` need it
+        timestamp : of all its rows; by default the time of the commit. On history tables above the read timestamp, or
+            else above all rows of the read point; on plain tables not before the last clock tick. Tables with
+            `clock=custom` need it
 
         Raises
         ------
@@ -374,10 +373,16 @@ class Transaction:
             When a SlateDB client is at work on the table, or other writers kept winning.
         UnavailableError
             When the store stopped answering, so that nobody knows whether it landed. With `txnAppId` and `txnVersion`
-            it may be committed again; it takes effect once.
+            it may be committed again; it takes effect once. It is looked for first, and as long as it is not found the
+            outcome stays open, whatever else a repetition raises.
         """
         may_repeat = (State.UNKNOWN,) if self._options.txn is not None else ()
         self._require(State.OPEN, State.PREPARED, *may_repeat, call="commit")
+        repeats = self._state is State.UNKNOWN
+        if repeats and (outcome := self._find_outcome()) is not None:
+            self._state = State.COMMITTED
+            delete_lease(self._stores.main, self.id)
+            return outcome.manifest_id
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
         reached = Reached.of(self._stores)
         time_ms = self._choose_time(given_ms, reached)
@@ -386,6 +391,7 @@ class Transaction:
         if not self._own.files:  # there will be no commit that validates
             self._validate()
         self._keep_files()
+        before = self._state, self._own, self._job
         self._move(time_ms, reached)
         self._state = State.UNKNOWN
         if self._tried_from is None:
@@ -399,11 +405,15 @@ class Transaction:
                 replace(self._options, timestamp_ms=given_ms),
                 depends_on=self._read_set(),
             )
+        except (OptionError, ClockRegressionError):  # reads of an open transaction go by the time from before
+            self._state, self._own, self._job = before
+            raise
         except (ConflictError, InvalidRequestError):
-            self._state = State.FAILED
+            self._state = before[0]
+            self._fail()
             raise
         self._state = State.COMMITTED
-        self._remove_unpublished(record)
+        self._remove_unpublished(record, repeats=repeats)
         compact_after_write(self._stores, self._clock, record, self._options)
         return self.readVersion if record is None else record.manifest_id
 
@@ -424,6 +434,14 @@ class Transaction:
             raise InvalidRequestError(
                 f"{call}: the transaction {_SAID[self._state]}.", todo="Begin another transaction."
             )
+
+    def _fail(self) -> None:
+        """Let it be rolled back only; what may have landed stays unknown, whatever its repetition meets."""
+        if self._state is not State.UNKNOWN:
+            self._state = State.FAILED
+
+    def _find_outcome(self) -> TxnRecord | None:
+        return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options)
 
     def _parse_read(self, options: Mapping[str, Any]) -> ReadOptions:
         return parse_read(self._common, self._begun, options)
@@ -448,7 +466,7 @@ class Transaction:
         try:
             check_unchanged(self._stores, self._read_set(), self._own.outputs, self.codec, self._options)
         except ConflictError:
-            self._state = State.FAILED
+            self._fail()
             raise
 
     def _keep_files(self) -> None:
@@ -467,7 +485,7 @@ class Transaction:
         try:
             saved = [rescue(self._stores, self._clock, files) for files in self._own.outputs]
         except ConflictError:
-            self._state = State.FAILED
+            self._fail()
             raise
         self._hold(self._own.with_files(saved))
 
@@ -491,7 +509,11 @@ class Transaction:
             has_instants=self._own.has_instants,
         )
 
-    def _remove_unpublished(self, record: CommitRecord | None) -> None:
-        """Remove files that were written anew for the commit; what a commit that was found later took is not known."""
-        if record is not None and record.write_id == self.id and record.first_seq is not None:
+    def _remove_unpublished(self, record: CommitRecord | None, *, repeats: bool) -> None:
+        """Remove files that no version shows; what a commit that was found later took is not known."""
+        if record is None:
+            return
+        if record.write_id == self.id and record.first_seq is not None:
             delete_files(self._stores, (sst_id for sst_id in self._uploaded if str(sst_id) not in record.files))
+        elif record.write_id != self.id and not repeats:  # another one was committed under the pair
+            delete_files(self._stores, self._uploaded)

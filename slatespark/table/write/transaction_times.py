@@ -66,7 +66,7 @@ class CommitTimes:
                 f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give commit a timestamp."
             )
         wanted_ms = self.now_ms if moves or definition.has_history else written_ms
-        return max(wanted_ms, self.reached.tick_ms, MIN_MS if self.read_ms is None else self.read_ms + 1)
+        return max(wanted_ms, self.reached.tick_ms, MIN_MS if self._seen_ms is None else self._seen_ms + 1)
 
     def check(self, stores: TableStores, given_ms: int) -> int:
         """Return the time that a commit was given.
@@ -78,14 +78,21 @@ class CommitTimes:
         ClockRegressionError
             When it lies before the last tick of a plain table, or in the future.
         """
-        definition, tick_ms = self.point.definition, self.point.snapshot.tick_ms
-        if self.read_ms is not None and given_ms <= self.read_ms:
-            raise _not_above(given_ms, f"it reads as of {ms_to_text(self.read_ms)} ({self.read_ms})")
-        if self.read_ms is None and definition.has_history and given_ms < tick_ms:
-            raise _not_above(given_ms, f"it may have read rows of {ms_to_text(tick_ms)} ({tick_ms})")
+        definition, seen_ms = self.point.definition, self._seen_ms
+        if seen_ms is not None and given_ms <= seen_ms:
+            how = "may have read rows of" if self.read_ms is None else "reads as of"
+            raise _not_above(given_ms, f"it {how} {ms_to_text(seen_ms)} ({seen_ms})")
         present_ms = None if definition.has_own_time else self.now_ms
         check_timestamp(stores, given_ms, MIN_MS if definition.has_history else self.reached.tick_ms, present_ms)
         return given_ms
+
+    @property
+    def _seen_ms(self) -> int | None:
+        """The latest time of what it may have read, which its rows come after; None where only numbers tell."""
+        if self.read_ms is not None:
+            return self.read_ms
+        snapshot = self.point.snapshot
+        return snapshot.tick_ms if self.point.definition.has_history and snapshot.max_seq else None
 
 
 def provisional_ms(job: WriteJob, point: ReadPoint) -> int:

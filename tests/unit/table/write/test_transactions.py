@@ -410,7 +410,7 @@ def test_a_deletion_that_was_compacted_away_is_not_overlooked(locks: bool, floor
     store.compact(full=True)
     with pytest.raises(TransactionConflictError) as caught:
         txn.commit(timestamp=NOW_MS - 3000)
-    told = "tenant='a', id=1 changed after the read as of" if floor == NOW_MS - 6000 else "cannot be told any more"
+    told = "tenant='a', id=1 changed since the read timestamp" if floor == NOW_MS - 6000 else "cannot be told any more"
     assert told in str(caught.value)
     assert shown(store) == [("b", 1, 1)]
 
@@ -420,9 +420,24 @@ def test_a_commit_of_a_history_table_is_not_below_what_was_read() -> None:
     store.write(amounts(("a", 1, 1)), timestamp=NOW_MS - 1000)
     txn = store.begin()
     txn.write(amounts(("b", 1, 1)))
-    with pytest.raises(OptionError, match=r"is not above what the transaction has read.*may have read rows of"):
-        txn.commit(timestamp=NOW_MS - 1001)
-    txn.commit(timestamp=NOW_MS - 1000)
+    for timestamp in (NOW_MS - 1001, NOW_MS - 1000):
+        with pytest.raises(OptionError, match=r"is not above what the transaction has read.*may have read rows of"):
+            txn.commit(timestamp=timestamp)
+    txn.commit(timestamp=NOW_MS - 999)
+
+
+def test_commits_of_a_history_table_in_one_ms_come_after_what_they_read() -> None:
+    store = typed_store(history=True)
+    for amount in range(3):  # the clock stands still
+        with store.begin() as txn:
+            rows = shown_for_update(txn, [("a", 1)])
+            assert rows == ([("a", 1, amount - 1)] if amount else [])
+            txn.write(amounts(("a", 1, amount)))
+    assert [row[:2] for row in stored(store)] == [("put", 2), ("put", 1), ("put", 0)]
+    assert shown(store, timestampAsOf=NOW_MS + 1) == [("a", 1, 1)]
+    empty = typed_store(history=True).begin()
+    empty.write(amounts(("a", 1, 1)))
+    empty.commit(timestamp=-5)
 
 
 def test_a_read_timestamp_of_a_plain_table_is_a_version() -> None:
@@ -667,6 +682,32 @@ def test_a_block_whose_commit_fails_leaves_nothing() -> None:
         txn.get("a", 1)
     assert txn.state == "rolled back"
     assert {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()} == files_of(store)
+    assert open_store(store.url, {}).list(LEASES_DIR) == []
+
+
+def test_a_block_that_failed_inside_leaves_nothing() -> None:
+    store = new_store()
+    txn = store.begin()
+    txn.write(pairs((b"a", b"1")))
+    own = files_of(store)
+    store.write(pairs((b"a", b"2")))
+    with pytest.raises(TransactionConflictError), txn:
+        txn.prepare()
+    assert txn.state == "rolled back"
+    assert len(own) == len(files_of(store) - own) == len(files_of(store)) == 1
+    assert open_store(store.url, {}).list(LEASES_DIR) == []
+
+
+def test_a_pair_that_another_one_committed_leaves_nothing() -> None:
+    store = new_store()
+    early = store.begin(txnAppId="app", txnVersion=1)
+    early.write(pairs((b"a", b"1")))
+    with store.begin(txnAppId="app", txnVersion=1) as late:
+        late.write(pairs((b"b", b"2")))
+    kept = files_of(store)
+    assert early.commit() == store.history(1)[0].version
+    assert files_of(store) < kept
+    assert shown(store) == [(b"b", b"2")]
     assert open_store(store.url, {}).list(LEASES_DIR) == []
 
 
