@@ -437,8 +437,8 @@ class WriteOptions:
     )
     if_last_seq: int | None = option(
         "ifLastSeq",
-        doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of what was read, not the "
-        "`_seq` of a row. Each commit moves it, a compaction (`autoCompact` too) as well.",
+        doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of what was read, not "
+        "the `_seq` of a row. Each commit moves it, a compaction (`autoCompact` too) as well.",
         parse=parse_count(0, 2**63 - 1),
         default=None,
     )

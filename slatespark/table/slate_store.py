@@ -416,7 +416,8 @@ class SlateStore:
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
         """Give up the past of a history table below an instant, so that compaction may drop what only that needs.
 
-        Reads as of an earlier time fail from now on. Of each key the newest version of then stays.
+        Reads as of an earlier time fail from now on, and so do writes of rows with earlier times of their own. Of each
+        key the newest version of then stays.
 
         Parameters
         ----------
@@ -663,7 +664,7 @@ class SlateStore:
         full : merge everything into one run
         where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, `=` or `IN`
             on all but the last of them; of a raw table give `startKey`, `endKey` or `keyPrefix` instead
-        filters : asked about every version that would be kept, one after the other
+        filters : asked about every version that would be kept, one after the other; if nothing is merged, none is asked
         now : the instant at which expiry and retention are judged; by default a minute before the clock's, or the last
             clock tick if that is later; with `clock=custom` the tick
         l0Only : merge all L0 views into a run, and no run
@@ -679,7 +680,8 @@ class SlateStore:
         Raises
         ------
         OptionError
-            When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold.
+            When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold, or the
+            option says it otherwise than the table.
         InvalidRequestError
             When a filter fails, or answers with something else than decisions; nothing was changed.
         CommitConflictError
