@@ -173,7 +173,7 @@ def test_a_compaction_of_ours_that_ends_while_it_is_looked_at_is_nobody_elses(ba
         stores, clock = stores_of(inner), FakeClock(seed=1)
         runs = fetch_latest_manifest(stores)[1].run_ids()
         with listed_job(stores, clock, TieredSpec((), runs, min(runs)), "ab" * 8, is_held=False) as listed:
-            store = FailingStore(inner).run(lambda: listed.complete(()), "head", "slatespark/claims/worker-*")
+            store = FailingStore(inner).run(lambda: listed.complete(), "head", "slatespark/claims/worker-*")
             ACTIONS["upsert"].on(2)(store)
         assert store.count("head", "slatespark/claims/worker-*") == 1
         assert rows_of(inner) == ACTIONS["upsert"].model(ROWS)

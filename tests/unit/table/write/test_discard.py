@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import pytest
-
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.paths import COMPACTED_DIR, manifest_path, sst_path
 from slatespark.storage.memory_store import MemoryStore
