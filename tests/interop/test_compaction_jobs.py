@@ -100,6 +100,7 @@ def test_the_client_lists_the_job_and_goes_on(tmp_path: Path, has_runs: bool) ->
         for number in range(8):
             client.put(b"later %d" % number, b"x")
             client.flush_memtable()
+        wait_until_it_rests(location)
         compact_full(client)
         assert [row.value for row in client.scan()] == values_with_later(expected)
     collect_garbage(location)

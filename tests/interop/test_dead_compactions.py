@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from slatespark import SlateStore
+from slatespark.format.compactions import CompactionStatus, encode_compactions
+from slatespark.format.paths import compactions_path, sst_path
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.maintenance.compaction_merge import MergedRange
 from slatespark.table.maintenance.compaction_plan import RangeTask
 from slatespark.table.maintenance.compaction_run import compact_table, run_here
 from slatespark.table.write.protocol import fetch_compactions
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, read_rows
+from tests.support.client_admin import collect_garbage
 from tests.support.failing_store import FailingStore, Moment
 
 FLUSHES: Final = 24
@@ -108,6 +112,29 @@ def test_the_client_goes_on(tmp_path: Path, layers: str, kill: str) -> None:
     fill(tmp_path / "db", layers)
     compact_and_die(tmp_path / "db", kill, lambda: None)
     check_goes_on(tmp_path / "db", ONE_JOB)
+
+
+@pytest.mark.parametrize("layers", ["runs", "L0"])
+def test_collectors_spare_what_a_completed_job_has_not_published_yet(tmp_path: Path, layers: str) -> None:
+    SlateStore.create(str(tmp_path / "db"), autoCompact=False)
+    location = Location.local(tmp_path / "db")
+    fill(location.folder, layers)
+    compact_and_die(location.folder, "before it publishes", lambda: None)
+    with Client.open(location) as client:
+        client.put(b"later", b"L0")  # files are spared, too, that are younger than all of L0
+        client.flush_memtable()
+    store, clock = LocalStore(location.folder), SystemClock()
+    number, listed = fetch_compactions(stores_of(store))
+    (job,) = listed.jobs
+    assert job.status is CompactionStatus.COMPLETED
+    collect_garbage(location)
+    outputs = [location.folder / sst_path(handle.id) for handle in job.output_ssts]
+    assert outputs
+    assert all(path.exists() for path in outputs)
+    later = replace(listed, jobs=(replace(job, id=new_ulid(clock, clock.now_ms()), output_ssts=()),))
+    store.put(compactions_path(number + 1), [encode_compactions(later)])
+    collect_garbage(location)
+    assert not any(path.exists() for path in outputs), "nothing but the job kept them"
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])

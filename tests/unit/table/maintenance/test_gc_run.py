@@ -410,11 +410,13 @@ def test_young_files_stay_and_an_old_file_that_was_put_late_is_young() -> None:
     assert actions(place.vacuum(), [old_name, young, future]) == ["deleted", "deleted", "kept"]
 
 
-def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once() -> None:
+@pytest.mark.parametrize("is_held", [False, True])
+def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once(is_held: bool) -> None:
+    """One that holds history has a heartbeat that is never old; the record of its worker tells."""
     place = Place()
     place.write(b"a")
     worker = publish_worker(place.store, "00000000000000cc", place.clock.now_ms())
-    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, place.clock.now_ms())))
+    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, HELD_MS if is_held else place.clock.now_ms())))
     assert not place.vacuum("0s").jobs_dropped, "its heartbeat is fresh"
     place.clock.advance(MINUTE_MS)
     assert place.vacuum("24h").jobs_dropped
