@@ -105,7 +105,7 @@ class SlateTransaction:
         """
         if where is not None:
             refuse_filter(readOptions)
-        named = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
+        named = _names(columns)
         if where is None or isinstance(where, str):
             limits = {"columns": named, "filter": where}
             given = {name: value for name, value in limits.items() if value is not None}
@@ -118,7 +118,11 @@ class SlateTransaction:
         return self._core.get(*key, **readOptions)
 
     def getForUpdate(
-        self, keys: Iterable[Any] | str | None = None, where: Expression | None = None, **readOptions: Any
+        self,
+        keys: Iterable[Any] | str | None = None,
+        where: Expression | None = None,
+        columns: Sequence[str] | str | None = None,
+        **readOptions: Any,
     ) -> DataFrame:
         """Return rows as `read` does, and make the commit fail if any of them, or of those keys, changes until then.
 
@@ -128,6 +132,7 @@ class SlateTransaction:
             count too
         where : instead, a condition as in the option `filter`: all keys in the ranges that it makes on leading key
             columns count. With a Column, or other SQL text, the whole table counts
+        columns : only these are returned; a condition may name any column of the table
         readOptions : read options
 
         Raises
@@ -135,17 +140,20 @@ class SlateTransaction:
         InvalidRequestError, OptionError
             When that names no keys.
         """
+        named = _names(columns)
         if isinstance(keys, str) and where is None:
             keys, where = None, keys
         if keys is not None or where is None:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
-            return self._frame(self._core.plan_for_update(keys, None, **readOptions))
+            given = readOptions if named is None else {**readOptions, "columns": named}
+            return self._frame(self._core.plan_for_update(keys, None, **given))
         refuse_filter(readOptions)
-        plan = self._core.plan_scan(**readOptions, **self._narrowed(where))
+        needed = {} if named is None else {"columns": self._with_all(named)}
+        plan = self._core.plan_scan(**readOptions, **needed, **self._narrowed(where))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
-        return rows
+        return rows if named is None else rows.select(*[quoted(name) for name in named])
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
@@ -221,8 +229,17 @@ class SlateTransaction:
         rows = plan_frame(self._spark, self._place, plan)
         return rows if self._name is None else rows.alias(self._name)
 
+    def _with_all(self, named: Sequence[str]) -> list[str]:
+        """Return the names with those of all columns of the table."""
+        own = {name.lower(): name for name in self._codec.schema.names}
+        return [*own.values(), *(name for name in named if name.lower() not in own)]
+
     def _narrowed(self, condition: Expression) -> Mapping[str, str]:
         """Return the filter that reads no more than a condition needs; Spark still decides what it is true for."""
         if isinstance(condition, str) and is_filter(condition, self._codec.schema, self._spark):
             return {"filter": condition}
         return {}
+
+
+def _names(columns: Sequence[str] | str | None) -> Sequence[str] | None:
+    return [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns

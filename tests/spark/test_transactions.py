@@ -105,6 +105,15 @@ def test_what_was_locked_is_validated(spark: SparkSession, table: SlateTable) ->
             txn.commit()
 
 
+def test_conditions_see_columns_that_are_not_returned(spark: SparkSession, table: SlateTable) -> None:
+    txn = table.begin()
+    for where in ("amount >= 3 AND id < 5", "amount % 50 > 2 AND id < 5", F.expr("amount >= 3 AND id < 5")):
+        rows = txn.getForUpdate(where=where, columns="ID, _seq", metadataColumns="seq")
+        assert (rows.columns, ids(rows)) == (["ID", "_seq"], [3, 4])
+    assert txn.getForUpdate(keys=[("a", 3)], columns=["amount"]).columns == ["amount"]
+    txn.rollback()
+
+
 def test_errors_keep_their_class(spark: SparkSession, table: SlateTable) -> None:
     before = files(table)
     with pytest.raises(OptionError, match="commit"), table.begin() as txn:

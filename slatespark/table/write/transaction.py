@@ -341,7 +341,8 @@ class Transaction:
     def prepare(self) -> None:
         """Do all of the commit that may fail, but for what comes in between: upload, and validate.
 
-        Nothing can be read for update or written after that.
+        Nothing can be read for update or written after that. No other process can commit it: nothing is kept but files
+        that no version shows.
 
         Raises
         ------

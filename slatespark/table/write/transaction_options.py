@@ -39,6 +39,7 @@ _OF_WRITES: Final = (
 )
 _PIN: Final = "pin"
 _TIMES: Final = ("timestamp", "timestampColumn")
+_PLACES: Final = ("path", "walPath")
 _POINTS: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", _PIN)
 
 
@@ -111,8 +112,12 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
 
 
 def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
-    """Return the options of one read of a transaction; raises `OptionError` for one that names another read point."""
+    """Return the options of one read of a transaction; raises `OptionError` for another read point, or table."""
     for name in given:
+        if plain_name(name) in map(plain_name, _PLACES):
+            raise OptionError(
+                f"{name}: a transaction reads the table that it began with.", todo="Read another one by its own store."
+            )
         if plain_name(name) in map(plain_name, _POINTS):
             raise OptionError(
                 f"{name}: a transaction has one read point.",

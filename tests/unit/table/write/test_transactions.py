@@ -612,6 +612,14 @@ def test_a_read_has_no_other_read_point(name: str) -> None:
         typed_store().begin().read(**options)
 
 
+@pytest.mark.parametrize("name", ["path", "walPath", "wal_path"])
+def test_a_read_is_of_the_own_table(name: str) -> None:
+    txn = typed_store().begin()
+    for read in (txn.read, partial(txn.get, "a", 1), partial(txn.getForUpdate, [("a", 1)])):
+        with pytest.raises(OptionError, match=f"{name}: a transaction reads the table that it began with"):
+            read(**{name: typed_store().url})
+
+
 def test_reads_and_locks_are_checked() -> None:
     store = typed_store()
     txn = store.begin()
