@@ -359,8 +359,8 @@ class Transaction:
 
         Parameters
         ----------
-        timestamp : of all its rows; by default the time of the commit. On history tables above the read timestamp, or
-            else above all rows of the read point; on plain tables not before the last clock tick. Tables with
+        timestamp : of all its rows; by default the time of the commit. Above the read timestamp; on history tables
+            without one above all rows of the read point; on plain tables not before the last clock tick. Tables with
             `clock=custom` need it
 
         Raises
