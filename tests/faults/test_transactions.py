@@ -13,6 +13,7 @@ from slatespark import (
     ClockRegressionError,
     CommitConflictError,
     InvalidRequestError,
+    SlateError,
     SlateStore,
     TransactionConflictError,
     UnavailableError,
@@ -133,9 +134,9 @@ def lose_second_manifest(store: FailingStore, work: Callable[[], Any]) -> Callab
     return partial(store.inner.create, *sent[1])
 
 
-def start_unknown(clock: FakeClock) -> tuple[FailingStore, Transaction, Callable[[], None]]:
+def start_unknown(clock: FakeClock, **options: Any) -> tuple[FailingStore, Transaction, Callable[[], None]]:
     store = new_table(clock)
-    txn = store_on(store, clock).begin(**PAIR, commitRewriteLimit=1)
+    txn = store_on(store, clock).begin(**PAIR, **options)
     txn.write(table_of([(b"a", b"2"), (b"d", b"4")]))
     txn.delete(keys=[b"b"])
     land = lose_second_manifest(store, partial(txn.commit, timestamp=clock.now_ms()))
@@ -145,7 +146,7 @@ def start_unknown(clock: FakeClock) -> tuple[FailingStore, Transaction, Callable
 
 def test_a_commit_that_landed_is_found_whatever_a_repetition_would_meet() -> None:
     clock = FakeClock()
-    store, txn, land = start_unknown(clock)
+    store, txn, land = start_unknown(clock, commitRewriteLimit=1)
     time_ms, files = clock.now_ms(), {meta.path for meta in store.inner.list(COMPACTED_DIR)}
     land()
     version = store_on(store, clock).history(1)[0].version
@@ -158,16 +159,16 @@ def test_a_commit_that_landed_is_found_whatever_a_repetition_would_meet() -> Non
     assert store.inner.list(LEASES_DIR) == []
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_a_repetition_that_is_refused_leaves_the_outcome_open(given: bool) -> None:
+@pytest.mark.parametrize(
+    ("advance_ms", "refusal"),
+    [(-3_600_000, ClockRegressionError), (10, CommitConflictError)],  # rows above the limit would have to move
+)
+def test_a_repetition_that_is_refused_leaves_the_outcome_open(advance_ms: int, refusal: type[SlateError]) -> None:
     clock = FakeClock()
-    store, txn, land = start_unknown(clock)
-    clock.advance(-3_600_000 if given else 10)  # a time of the future, or rows above the limit that would have to move
-    refusal, time = (
-        (ClockRegressionError, clock.now_ms() + 3_600_000) if given else (CommitConflictError, clock.now_ms())
-    )
+    store, txn, land = start_unknown(clock, commitRewriteLimit=1)
+    clock.advance(advance_ms)
     with pytest.raises(refusal):
-        txn.commit(timestamp=time)
+        txn.commit(None if advance_ms < 0 else clock.now_ms())
     assert txn.state == "unknown"
     txn.rollback()
     land()
@@ -176,13 +177,13 @@ def test_a_repetition_that_is_refused_leaves_the_outcome_open(given: bool) -> No
 
 
 def test_a_conflict_of_a_repetition_leaves_the_outcome_open() -> None:
-    """Files that a version may still show stay, too, where another commit has come first."""
+    """Whether it may still land is not for the one who repeats it to say: all files stay."""
     clock = FakeClock()
     store, txn, _ = start_unknown(clock)
     files = {meta.path for meta in store.inner.list(COMPACTED_DIR)}
     store_on(store, FakeClock(clock.now_ms(), seed=5)).write(table_of([(b"d", b"9")]))
-    with pytest.raises((TransactionConflictError, CommitConflictError)):
-        txn.commit(timestamp=clock.now_ms())
+    with pytest.raises(TransactionConflictError):
+        txn.commit()
     assert txn.state == "unknown"
     txn.rollback()
     assert files <= {meta.path for meta in store.inner.list(COMPACTED_DIR)}
