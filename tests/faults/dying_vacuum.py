@@ -1,39 +1,27 @@
-"""A program whose children vacuum a folder each and are killed: at a call to the store, or after some microseconds."""
+"""A program whose children vacuum a folder each and are killed."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import time
 
 from slatespark import SlateStore
-from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from tests.faults.dying_children import run_and_kill
 from tests.faults.jobs import store_on, table_of
-from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
 
 def main(now_ms: int, cues: list[str]) -> None:
-    """Run for each cue `folder:call` or `folder:us` (microseconds, with a `+` in front)."""
+    """Run for each cue of `run_and_kill`."""
     warm = SlateStore.create(MemoryStore("warm").url)
     warm.write(table_of([(b"a", b"x")]))
     warm.vacuum(0)  # so that no child has to load what is needed
-    for seed, cue in enumerate(cues):
-        folder, _, moment = cue.rpartition(":")
-        store = FailingStore(LocalStore(folder))
-        if not moment.startswith("+"):
-            store.die("*", nth=int(moment), moment="before" if seed % 2 else "after")
-        child = os.fork()
-        if child == 0:
-            store_on(store, FakeClock(now_ms, seed=seed)).vacuum(0)
-            os._exit(0)
-        if moment.startswith("+"):
-            time.sleep(int(moment) / 1_000_000)
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert status in (0, signal.SIGKILL), f"the child on {folder} ended with {status}"
+
+    def vacuum(store: ObjectStore, seed: int) -> None:
+        store_on(store, FakeClock(now_ms, seed=seed)).vacuum(0)
+
+    run_and_kill(vacuum, cues)
 
 
 if __name__ == "__main__":

@@ -8,30 +8,16 @@ import pytest
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest, SstHandle
-from slatespark.format.properties import SstProperties
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.write.publication import without_l0
 from slatespark.table.write.sst_upload import NewFile
 from slatespark.table.write.tree_edit import CutViews, MergeRuns, bars_operands, removed_ranges, replaced_ranges
+from tests.unit.table.test_plans import new_file
 from tests.unit.table.write.test_cut_views import cut, handle, manifest, shown, view
 
 NEW, MIDDLE, OLD = handle(3, b"a", b"m"), handle(2, b"c", b"z"), handle(1, b"a", b"z")
 THREE = manifest([NEW, MIDDLE, OLD], [view(NEW)], [view(MIDDLE)], [view(OLD)])
-PROPERTIES = SstProperties(
-    created_ms=0,
-    min_create_ts=None,
-    max_create_ts=None,
-    min_expire_ts=None,
-    max_expire_ts=None,
-    min_seq=1,
-    max_seq=1,
-    puts=1,
-    deletes=0,
-    merges=0,
-    any_flags=0,
-    all_flags=0,
-    all_versions=False,
-)
+PROPERTIES = new_file(1, "a", "b").properties
 
 
 def output(number: int, first: bytes, last: bytes) -> NewFile:
