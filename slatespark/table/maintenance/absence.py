@@ -171,8 +171,9 @@ class _Search:
         for _ in range(_ATTEMPTS):
             unread = set(self._unfinished())
             latest_id = self._look_at_versions()
-            found = list(self._objects())
-            unread |= set(self._others())
+            ssts, wal = self.stores.main.list(COMPACTED_DIR), self.stores.wal.list(WAL_DIR)
+            found = list(self._objects(ssts, wal))
+            unread |= set(self._others(ssts, wal))
             there = {place for place, _ in found}
             fresh = [(place, target) for place, target in found if place not in self.tallies]
             self.tallies = {place: tally for place, tally in self.tallies.items() if place in there}
@@ -186,12 +187,12 @@ class _Search:
         for root, meta in list_unfinished(self.stores):
             yield f"{(self.stores.wal if root else self.stores.main).url}/{meta.path}"
 
-    def _others(self) -> Iterator[str]:
+    def _others(self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]) -> Iterator[str]:
         """Yield what lies beside the objects that hold rows, and may hold some."""
-        main, wal = self.stores.main, self.stores.wal
-        found = [(main, meta) for meta in main.list(COMPACTED_DIR) if sst_id(meta.path) is None]
-        found += [(wal, meta) for meta in wal.list(WAL_DIR) if numbered(meta.path, SST_EXTENSION) is None]
-        if wal.url != main.url:  # the WAL is not looked for there
+        main, apart = self.stores.main, self.stores.wal
+        found = [(main, meta) for meta in ssts if sst_id(meta.path) is None]
+        found += [(apart, meta) for meta in wal if numbered(meta.path, SST_EXTENSION) is None]
+        if apart.url != main.url:  # the WAL is not looked for there
             found += [(main, meta) for meta in main.list(WAL_DIR)]
         yield from (f"{store.url}/{meta.path}" for store, meta in found if meta.size)
 
@@ -208,12 +209,14 @@ class _Search:
                 continue
         return latest_id
 
-    def _objects(self) -> Iterator[tuple[tuple[str, str], ObjectMeta | SstFile]]:
+    def _objects(
+        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]
+    ) -> Iterator[tuple[tuple[str, str], ObjectMeta | SstFile]]:
         """Yield every object that holds rows: those of other databases as manifests describe them."""
-        for meta in self.stores.main.list(COMPACTED_DIR):
+        for meta in ssts:
             if sst_id(meta.path) is not None:
                 yield (OWN_ROOT, meta.path), meta
-        for meta in self.stores.wal.list(WAL_DIR):
+        for meta in wal:
             if numbered(meta.path, SST_EXTENSION) is not None and meta.size:  # else a fence
                 yield (OWN_ROOT, meta.path), meta
         borrowed = {}
