@@ -591,3 +591,9 @@ def option_rows(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, str, s
         (f"{STORAGE_PREFIX}*", "", "Handed to the storage backend; `storage.root` is where external paths start.")
     )
     return rows
+
+
+def refuse_filter(options: Mapping[str, Any]) -> None:
+    """Refuse the read option `filter` beside a condition, which is one; raises `OptionError`."""
+    if any(plain_name(name) == "filter" for name in options):
+        raise OptionError("where and filter are both given.", todo="Join them by AND.")

@@ -39,8 +39,13 @@ from slatespark.cli.arguments import (
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
-from slatespark.table.slate_store import DESCENDING_SPLIT_BYTES
+from slatespark.table.read.reader import (
+    DESCENDING_SPLIT_BYTES,
+    look_up,
+    plan_read,
+    run_read,
+    run_read_descending,
+)
 
 SMALL_SPLIT_BYTES = 1 << 20  # of a scan that stops after a few rows
 

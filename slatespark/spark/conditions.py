@@ -46,6 +46,11 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     return in_utc or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
 
 
+def narrowing(condition: object, schema: pa.Schema, spark: SparkSession) -> dict[str, str]:
+    """Return the read option that leaves out only rows for which a condition is not true; Spark still decides."""
+    return {"filter": condition} if isinstance(condition, str) and is_filter(condition, schema, spark) else {}
+
+
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Tell whether Spark takes names for different that differ in their case."""
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"

@@ -57,6 +57,11 @@ def resolve_columns(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
     return found
 
 
+def split_names(names: Sequence[str] | str) -> list[str]:
+    """Return names that are given as a list or as a comma list."""
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
 def quoted(name: str) -> str:
     """Return a column's name so that Spark takes it as one name, whatever is in it."""
     return f"`{name.replace('`', '``')}`"

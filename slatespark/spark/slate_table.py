@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
 from slatespark.option_values import STORAGE_PREFIX
-from slatespark.options import ReadOptions, WriteOptions
-from slatespark.spark.conditions import is_filter
-from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
+from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.spark.conditions import narrowing
+from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frames import (
     checkpoints_frame,
@@ -118,8 +118,8 @@ class SlateTable:
         SchemaError
             When a column has a type that no table, or no key, can hold.
         """
-        columns, storage = arrow_schema(struct_type(schema), _names(keyColumns)), _storage_of(properties)
-        SlateStore.create(path, schema=columns, keyColumns=_names(keyColumns), **_without_prefix(properties))
+        columns, storage = arrow_schema(struct_type(schema), split_names(keyColumns)), _storage_of(properties)
+        SlateStore.create(path, schema=columns, keyColumns=split_names(keyColumns), **_without_prefix(properties))
         return cls.forPath(spark, path, **storage)
 
     @classmethod
@@ -142,7 +142,7 @@ class SlateTable:
             return cls.create(spark, path, schema, keyColumns, **properties)
         except TableExistsError:
             table = cls.forPath(spark, path, **_storage_of(properties))
-        have, wanted = table._key_columns(), _names(keyColumns)
+        have, wanted = table._key_columns(), split_names(keyColumns)
         if [name.lower() for name in have] != [name.lower() for name in wanted]:
             raise InvalidRequestError(
                 f"{table._store.url} is there, with key columns {', '.join(have)} instead of {', '.join(wanted)}.",
@@ -198,11 +198,10 @@ class SlateTable:
         OptionError, SchemaError
             When an option, the filter or a column's name is wrong.
         """
-        columns = None if columns is None else _names(columns)
+        columns = None if columns is None else split_names(columns)
         by_spark, options = None if isinstance(where, str) else where, dict(readOptions)
         if isinstance(where, str):
-            if any(name.lower() == "filter" for name in options):
-                raise OptionError("where and filter are both given.", todo="Join them by AND.")
+            refuse_filter(options)
             options["filter"] = where
         listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
         rows = self._load(options if listed else {**options, "columns": columns})
@@ -287,8 +286,7 @@ class SlateTable:
             if self._is_committed(writeOptions):
                 return
             # Only a filter more: Spark still decides, so that text means here what it means everywhere in Spark.
-            narrowed = {"filter": condition} if is_filter(condition, self._codec().schema, self._spark) else {}
-            change = self._begin_change(narrowed)
+            change = self._begin_change(narrowing(condition, self._codec().schema, self._spark))
             rows = change.rows if condition is None else change.rows.where(expression(condition))
             keys = rows.select(*[quoted(name) for name in change.key_columns])
             self._write_change(change, keys, **{**writeOptions, "operation": "delete"})
@@ -600,10 +598,6 @@ class SlateTable:
 
     def _read_options(self) -> ReadOptions:
         return ReadOptions.parse({"path": self._path, **self._options})
-
-
-def _names(given: Sequence[str] | str) -> list[str]:
-    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
 
 
 def _storage_of(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
-from slatespark.spark.conditions import is_filter
-from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load
+from slatespark.options import refuse_filter
+from slatespark.spark.conditions import narrowing
+from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.write.transaction import Transaction
-from slatespark.table.write.transaction_options import refuse_filter
+from slatespark.table.write.transaction_options import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +106,7 @@ class SlateTransaction:
         """
         if where is not None:
             refuse_filter(readOptions)
-        named = _names(columns)
+        named = None if columns is None else split_names(columns)
         if where is None or isinstance(where, str):
             limits = {"columns": named, "filter": where}
             given = {name: value for name, value in limits.items() if value is not None}
@@ -140,7 +141,7 @@ class SlateTransaction:
         InvalidRequestError, OptionError
             When that names no keys.
         """
-        named = _names(columns)
+        named = None if columns is None else split_names(columns)
         if isinstance(keys, str) and where is None:
             keys, where = None, keys
         if keys is not None or where is None:
@@ -150,7 +151,7 @@ class SlateTransaction:
             return self._frame(self._core.plan_for_update(keys, None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        plan = self._core.plan_scan(**readOptions, **needed, **self._narrowed(where))
+        plan = self._core.plan_scan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
         return rows if named is None else rows.select(*[quoted(name) for name in named])
@@ -197,8 +198,8 @@ class SlateTransaction:
             return self._core.delete(None, keys, **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
-        operator = {name: value for name, value in writeOptions.items() if name in ("mergeOperator", "merge_operator")}
-        plan = self._core.plan_scan(**{**operator, **self._narrowed(condition)})
+        narrowed = narrowing(condition, self._codec.schema, self._spark)
+        plan = self._core.plan_scan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
         names = resolve_columns(self._codec.key_columns, rows.columns)
         deleted = self.write(rows.select(*[quoted(name) for name in names]), **{**writeOptions, "operation": "delete"})
@@ -233,13 +234,3 @@ class SlateTransaction:
         """Return the names with those of all columns of the table."""
         own = {name.lower(): name for name in self._codec.schema.names}
         return [*own.values(), *(name for name in named if name.lower() not in own)]
-
-    def _narrowed(self, condition: Expression) -> Mapping[str, str]:
-        """Return the filter that reads no more than a condition needs; Spark still decides what it is true for."""
-        if isinstance(condition, str) and is_filter(condition, self._codec.schema, self._spark):
-            return {"filter": condition}
-        return {}
-
-
-def _names(columns: Sequence[str] | str | None) -> Sequence[str] | None:
-    return [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns

@@ -54,7 +54,7 @@ from slatespark.table.maintenance.reap_run import reap_table
 from slatespark.table.maintenance.reaper import ReapLimits
 from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.reader import look_up, plan_read, run_read, run_read_descending
+from slatespark.table.read.reader import look_up, open_batches, options_for_order, plan_read
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
@@ -82,8 +82,6 @@ if TYPE_CHECKING:
     from slatespark.table.maintenance.compaction_filter import CompactionFilter
     from slatespark.table.maintenance.compaction_report import CompactionReport
     from slatespark.table.maintenance.compaction_run import Progress, Runner
-
-DESCENDING_SPLIT_BYTES = 8 << 20  # a descending scan holds one split at a time
 
 _VERSION = parse_count(1, 2**63 - 1)
 
@@ -211,13 +209,8 @@ class SlateStore:
         OptionError, SchemaError, HistoryTrimmedError, CorruptDataError
             At the call, or while batches are taken.
         """
-        if order not in ("asc", "desc"):
-            raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
-        if order == "desc":
-            options.setdefault("splitSize", DESCENDING_SPLIT_BYTES)
-        plan = plan_read(self._stores, self._read_options(options), self._clock)
-        run = run_read if order == "asc" else run_read_descending
-        return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
+        parsed = self._read_options(options_for_order(order, options))
+        return open_batches(self._stores, plan_read(self._stores, parsed, self._clock), order)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with the time in which it was valid.

@@ -13,9 +13,9 @@ from slatespark.table.maintenance import auto_compaction, filter_rows, periodic_
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES
 from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
+from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
 from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.records import LEASE_LIFETIME_MS
-from slatespark.table.slate_store import DESCENDING_SPLIT_BYTES
 from slatespark.table.write.commit import MAX_ATTEMPTS
 from slatespark.table.write.protocol import HEARTBEAT_FRESH_MS, MAX_AHEAD_MS
 from slatespark.table.write.rows import MAX_KEY_BYTES

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,9 @@ from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
+
+
+DESCENDING_SPLIT_BYTES: Final = 8 << 20  # a descending read holds one split at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +288,19 @@ def run_read(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
             yield from scan_split(stores, split, plan.settings, tally)
     finally:
         tally.warn(plan.settings.table)
+
+
+def options_for_order(order: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return read options for a read in key order, `asc` or `desc`; raises `OptionError` for another order."""
+    if order not in ("asc", "desc"):
+        raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
+    return dict(options) if order == "asc" else {"splitSize": DESCENDING_SPLIT_BYTES, **options}
+
+
+def open_batches(stores: TableStores, plan: ReadPlan, order: str = "asc") -> pa.RecordBatchReader:
+    """Return the rows of a plan as batches, in key order; the plan is of `options_for_order`."""
+    run = run_read if order == "asc" else run_read_descending
+    return pa.RecordBatchReader.from_batches(plan.schema, run(stores, plan))
 
 
 def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ClockRegressionError, ConflictError, InvalidRequestError, OptionError, SlateError
 from slatespark.format.ulid import Ulid
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import ReadOptions, WriteOptions, refuse_filter
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition
@@ -29,10 +29,11 @@ from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     ReadPlan,
     look_up,
+    open_batches,
+    options_for_order,
     plan_look_up,
     plan_read,
     run_read,
-    run_read_descending,
 )
 from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, TxnRecord, delete_lease
 from slatespark.table.snapshot import fetch_latest_manifest
@@ -53,15 +54,13 @@ from slatespark.table.write.transaction_options import (
     has_instants,
     key_table,
     one_of,
+    operator_of,
     parse_read,
     parse_write,
-    refuse_filter,
 )
 from slatespark.table.write.transaction_times import CommitTimes, Reached
 from slatespark.table.write.young_files import hold_lease, keep_young, rescue
 from slatespark.units import parse_time_ms
-
-DESCENDING_SPLIT_BYTES = 8 << 20  # a descending read holds one split at a time
 
 MAX_LAYERS = 16  # of own writes that a read has to merge
 
@@ -200,13 +199,7 @@ class Transaction:
         SnapshotExpiredError
             At the call, or while batches are taken: what the transaction reads was collected meanwhile.
         """
-        if order not in ("asc", "desc"):
-            raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
-        if order == "desc":
-            options.setdefault("splitSize", DESCENDING_SPLIT_BYTES)
-        plan = self.plan_scan(**options)
-        run = run_read if order == "asc" else run_read_descending
-        return pa.RecordBatchReader.from_batches(plan.schema, run(self._stores, plan))
+        return open_batches(self._stores, self.plan_scan(**options_for_order(order, options)), order)
 
     def plan_scan(self, **options: Any) -> ReadPlan:
         """Return the plan of a read, for who runs it elsewhere; parameters as for `read`."""
@@ -236,8 +229,7 @@ class Transaction:
         InvalidRequestError, OptionError
             When that names no keys.
         """
-        plan = self.plan_for_update(keys, where, **options)
-        return pa.RecordBatchReader.from_batches(plan.schema, run_read(self._stores, plan))
+        return open_batches(self._stores, self.plan_for_update(keys, where, **options))
 
     def plan_for_update(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
         """Return the plan of a read for update, for who runs it elsewhere; parameters as for `getForUpdate`."""
@@ -304,8 +296,7 @@ class Transaction:
         write = {**options, "operation": "delete"}
         if where is None:
             return self.write(key_table(wanted, self.codec), **write)
-        operator = {name: value for name, value in options.items() if name in ("mergeOperator", "merge_operator")}
-        plan = self.plan_scan(filter=where, columns=list(self.codec.key_columns), **operator)
+        plan = self.plan_scan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))
         load = self.plan_load(plan.schema, **write)
         deleted = self.take_up(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
         self.lock(plan)

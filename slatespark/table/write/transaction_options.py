@@ -61,16 +61,11 @@ def parse_begin(
     taken = (*_OF_BEGIN, _PIN)
     pin = {name: value for name, value in given.items() if plain_name(name) == _PIN}
     rest = {name: value for name, value in given.items() if name not in pin}
-    for name in rest:
-        if plain_name(name) not in map(plain_name, taken):
-            raise (
-                unknown_option(name, list(taken))
-                if not _is_option(name)
-                else OptionError(
-                    f"begin: {name} is of no use to a transaction as a whole.",
-                    todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
-                )
-            )
+    if (other := _find_other(rest, taken)) is not None:
+        raise OptionError(
+            f"begin: {other} is of no use to a transaction as a whole.",
+            todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
+        )
     try:
         read = ReadOptions.parse({**common, **pin, "timestampAsOf": timestamp})
     except OptionError as exc:
@@ -90,23 +85,18 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
     OptionError
         When one is unknown, or says what is the transaction's to say.
     """
-    allowed = [plain_name(name) for name in _OF_WRITES]
     for name in given:
         if plain_name(name) in map(plain_name, _TIMES):
             raise OptionError(
                 f"{name}: all rows of a transaction get one time when it commits.",
                 todo="Give it to commit(timestamp=...), or write outside of a transaction.",
             )
-        if plain_name(name) not in allowed:
-            raise (
-                unknown_option(name, list(_OF_WRITES))
-                if not _is_option(name)
-                else OptionError(
-                    f"{name} cannot be given for a write within a transaction.",
-                    todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
-                )
-            )
-    kept = {name: value for name, value in begun.items() if plain_name(name) in allowed}
+    if (other := _find_other(given, _OF_WRITES)) is not None:
+        raise OptionError(
+            f"{other} cannot be given for a write within a transaction.",
+            todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
+        )
+    kept = {name: value for name, value in begun.items() if plain_name(name) in map(plain_name, _OF_WRITES)}
     known = {plain_name(name) for name in given}
     return WriteOptions.parse({**common, **_without(kept, known), **given})
 
@@ -123,8 +113,8 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
                 f"{name}: a transaction has one read point.",
                 todo="Give readTimestamp, or pin, to begin, or read the table outside of the transaction.",
             )
-    operator = {name: value for name, value in begun.items() if plain_name(name) == plain_name("mergeOperator")}
-    options = ReadOptions.parse({**common, **_without(operator, {plain_name(name) for name in given}), **given})
+    operator = _without(operator_of(begun), {plain_name(name) for name in given})
+    options = ReadOptions.parse({**common, **operator, **given})
     if options.shows_intervals:
         raise OptionError(
             "readVersions=intervals: what a transaction wrote is valid from its commit on, which is not known yet.",
@@ -135,6 +125,19 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
 
 def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if plain_name(name) not in names}
+
+
+def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge operator among options, however it is spelt; nothing if there is none."""
+    return {name: value for name, value in options.items() if plain_name(name) == plain_name("mergeOperator")}
+
+
+def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
+    """Return the first name that is not among `taken`; raises `OptionError` for one that no write knows."""
+    other = next((name for name in given if plain_name(name) not in map(plain_name, taken)), None)
+    if other is not None and not _is_option(other):
+        raise unknown_option(other, list(taken))
+    return other
 
 
 def _is_option(name: str) -> bool:
@@ -168,12 +171,6 @@ def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
             todo="Set ttl=none or ttlFrom=write, or write the rows with a TTL apart.",
         )
     return True
-
-
-def refuse_filter(options: Mapping[str, Any]) -> None:
-    """Refuse the option `filter` beside a condition, which is one; raises `OptionError`."""
-    if any(plain_name(name) == "filter" for name in options):
-        raise OptionError("where and filter are both given.", todo="Join them by AND.")
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
