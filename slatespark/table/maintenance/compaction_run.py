@@ -154,10 +154,10 @@ def compact_table(
         progress=progress,
         baseline=baseline,
     )
-    definition = compaction.look().definition
-    _check_operator(given, definition, stores.url)
-    keys = named_ranges(where, given, definition.codec())
-    state = compaction.take_filters(filters, definition, dry_run=dry_run)
+    state = compaction.look()
+    _check_operator(given, state.definition, stores.url)
+    keys = named_ranges(where, given, state.definition.codec())
+    state = compaction.take_filters(filters, state, dry_run=dry_run)
     if pick is None:
         tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
         ranges = None if keys is None else partial(plan_interval, keys=keys)
@@ -226,15 +226,21 @@ class _Compaction:
         self.now_ms = state.now_ms
         return state
 
-    def take_filters(self, filters: Sequence[CompactionFilter], definition: TableDefinition, *, dry_run: bool) -> State:
-        """Check the filters, raise the floor that they ask for, and return what the first job is planned on."""
-        self.filters = check_filters(filters, definition, self.stores.url)
-        self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
-        floor_ms = requested_floor(self.filters, definition)
-        if floor_ms is not None and not dry_run:
-            raise_history_floor(self.stores, self.clock, floor_ms)
-        self.now_ms = None  # the filters may have named one
-        state = self.look()
+    def take_filters(self, filters: Sequence[CompactionFilter], state: State, *, dry_run: bool) -> State:
+        """Check the filters, raise the floor that they ask for, and return what the first job is planned on.
+
+        Parameters
+        ----------
+        state : as it was looked at; with filters it is looked at again
+        """
+        self.filters = check_filters(filters, state.definition, self.stores.url)
+        if self.filters:
+            self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
+            floor_ms = requested_floor(self.filters, state.definition)
+            if floor_ms is not None and not dry_run:
+                raise_history_floor(self.stores, self.clock, floor_ms)
+            self.now_ms = None  # the filters may have named one
+            state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
         self.takes_rows = bool(self.filters) or state.now_ms > default_ms
         return state
