@@ -11,8 +11,8 @@ from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, storag
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
 from slatespark.display.text import verify_text
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.stores import open_stores
+from slatespark.table.verify.run import verify_table
 
 
 @app.command()

@@ -20,8 +20,8 @@ from slatespark.cli.arguments import (
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.display.checkpoints_text import checkpoints_text, expiry_text
 from slatespark.errors import OptionError
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.write.version_retention import is_retained
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.commit.version_retention import is_retained
 
 checkpoint_app = typer.Typer(help="Keep versions of a table from being collected.", no_args_is_help=True)
 app.add_typer(checkpoint_app, name="checkpoint")

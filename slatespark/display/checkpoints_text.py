@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slatespark.display.text import NOTHING, align_table, plural, printable
-from slatespark.table.history.checkpoints import CheckpointFacts
+from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.units import ms_to_text
 
 

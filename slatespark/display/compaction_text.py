@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, plural
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.table.compaction.report import CompactionJob, CompactionReport
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_NAMED = 8  # layers of a job, and intervals of keys

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slatespark.display.text import bytes_text
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.key_prefixes import AFTER, decode_prefixes
+from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import plural
-from slatespark.table.describe import TablePortrait
-from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.table.read.describe import TablePortrait
+from slatespark.table.read.files import FileFacts, LayerFacts
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_LANES: Final = 24

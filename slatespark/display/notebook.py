@@ -13,7 +13,7 @@ from typing import Final
 from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
 from slatespark.display.portrait_text import portrait_facts
 from slatespark.display.text import column_mark, plural, printable
-from slatespark.table.describe import ColumnFacts, DefinitionFacts, TablePortrait
+from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TablePortrait
 
 MAX_COLUMNS: Final = 200  # of a table that are listed
 OPEN_COLUMNS: Final = 20  # a longer list is folded

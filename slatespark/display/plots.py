@@ -12,9 +12,9 @@ from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
-from slatespark.table.describe import TablePortrait
-from slatespark.table.history.key_timeline import KeyTimeline
-from slatespark.table.maintenance.expiry_tally import ExpiryReport
+from slatespark.table.read.describe import TablePortrait
+from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.units import bytes_to_text
 
 if TYPE_CHECKING:

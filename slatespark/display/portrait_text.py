@@ -7,7 +7,7 @@ from typing import Final
 
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
 from slatespark.display.text import align_facts, definition_facts, plural
-from slatespark.table.describe import TableFacts, TablePortrait
+from slatespark.table.read.describe import TableFacts, TablePortrait
 from slatespark.units import bytes_to_text, ms_to_text
 
 BAR_CHARACTERS: Final = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, plural
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.retention.reap_report import ReapReport
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_CHECKPOINTS = 5  # that are named

@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from slatespark.ranges import KeyRange
-from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableFacts
-from slatespark.table.describe_files import FileFacts
-from slatespark.table.maintenance.findings import Finding, VerifyReport
-from slatespark.table.write.version_retention import is_retained
+from slatespark.table.commit.version_retention import is_retained
+from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TableFacts
+from slatespark.table.read.files import FileFacts
+from slatespark.table.verify.findings import Finding, VerifyReport
 from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
 
 if TYPE_CHECKING:

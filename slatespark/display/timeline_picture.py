@@ -16,8 +16,8 @@ import numpy as np
 from slatespark.display.key_names import KeyNames
 from slatespark.display.layer_picture import TICKS, Tick, key_distances
 from slatespark.display.text import plural
-from slatespark.table.history.key_spans import FileVersion, Replacement, TimelineInterval
-from slatespark.table.history.key_timeline import KeyTimeline
+from slatespark.table.read.history.key_spans import FileVersion, Replacement, TimelineInterval
+from slatespark.table.read.history.key_timeline import KeyTimeline
 
 MAX_LANES: Final = 24
 EVEN_SHARE: Final = 0.8  # of the axis that all intervals share evenly; the rest goes by how far their keys lie apart

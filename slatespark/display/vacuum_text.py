@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, align_table, plural
-from slatespark.table.maintenance.gc_report import VacuumReport
+from slatespark.table.gc.report import VacuumReport
 from slatespark.units import bytes_to_text, duration_to_text
 
 _NAMES = {"compactions": "compactions file", "wal": "WAL file", "sst": "SST", "unfinished": "unfinished file"}

@@ -32,28 +32,29 @@ from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.spark.type_mapping import arrow_schema, struct_type
+from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.clock import SystemClock
-from slatespark.table.definition import resolve_codec
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.history.resolution import Resolution
-from slatespark.table.history.sequences import SequenceMatch
-from slatespark.table.maintenance.compaction_filter import CompactionFilter
-from slatespark.table.maintenance.compaction_report import CompactionReport
-from slatespark.table.maintenance.findings import VerifyReport
-from slatespark.table.maintenance.gc_report import VacuumReport
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.compaction.filter import CompactionFilter
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.history.resolution import Resolution
+from slatespark.table.read.history.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore
-from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.idempotence import is_committed
-from slatespark.table.write.read_set import ReadSet
+from slatespark.table.verify.findings import VerifyReport
 from slatespark.table_properties import parse_properties, split_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from slatespark.table.maintenance.absence import AbsenceReport
+    from slatespark.table.gc.absence import AbsenceReport
 
 _WAL_PATH = "walPath"
 

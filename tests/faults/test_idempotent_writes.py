@@ -18,9 +18,9 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.records import TXN_DIR, fetch_txn_record, txn_path
-from slatespark.table.snapshot import fetch_latest_manifest
-from slatespark.table.write.idempotence import TXN_NAMES
+from slatespark.table.commit.idempotence import TXN_NAMES
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.idempotent_writes import TXN_DIR, fetch_txn_record, txn_path
 from slatespark.table.write.load import Load, commit_load, load_batches, plan_load, run_task
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment

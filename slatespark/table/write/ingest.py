@@ -23,27 +23,28 @@ from slatespark.options import WriteOptions
 from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
-from slatespark.table.located import reading
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.definition.plan import grow_definition
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import window_size
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest
-from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.commit import commit_write
-from slatespark.table.write.definition_plan import grow_definition
-from slatespark.table.write.file_label import FileLabel
-from slatespark.table.write.idempotence import is_committed
-from slatespark.table.write.job import WriteJob, abandon_write, plan_write
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.encoder import RowEncoder
+from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_writer import open_file
+from slatespark.table.rows.throughput import sole_pace
+from slatespark.table.rows.version_spill import VersionSpill, merged_steps, numbered
+from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
-from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
-from slatespark.table.write.rows import RowEncoder
-from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.table.write.sst_writer import open_file
-from slatespark.table.write.throughput import sole_pace
-from slatespark.table.write.version_spill import VersionSpill, merged_steps, numbered
 from slatespark.units import MAX_MS
 
 # What an ingest may say; the rest says something of rows, which SstWriter was told.
@@ -125,7 +126,7 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
         job = plan_write(
             stores,
             clock,
-            operation="ingest",
+            operation=Operation.INGEST,
             found=found,
             definition=definition,
             timestamp_ms=options.timestamp_ms,
@@ -148,7 +149,7 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
         data = store.get(name)
     except FileNotFoundError as exc:
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
-    with reading(store, name):
+    with object_context(store, name):
         end = decode_stand_alone(data)
         label = None if end is None else FileLabel.from_json(end.label)
     if end is None or label is None:

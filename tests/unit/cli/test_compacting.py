@@ -8,7 +8,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.display.compaction_text import compaction_text
 from slatespark.ranges import KeyRange
-from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.table.compaction.report import CompactionJob, CompactionReport
 from tests.unit.cli.shell import answer, done, refused
 
 PLAN = CompactionJob(

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from slatespark import SlateStore
 from slatespark.cli.commands import app
 from slatespark.display.reap_text import reap_text
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.retention.reap_report import ReapReport
 
 
 def run(*arguments: str | Path) -> Result:

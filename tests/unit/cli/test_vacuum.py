@@ -6,8 +6,8 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.display.vacuum_text import vacuum_text
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.maintenance.gc_report import CollectedFile, VacuumReport
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.gc.report import CollectedFile, VacuumReport
 from tests.faults.jobs import Job, table_of
 from tests.support.fake_clock import FakeClock
 from tests.unit.cli.shell import answer, done, refused

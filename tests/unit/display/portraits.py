@@ -8,14 +8,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.table.describe import (
+from slatespark.table.read.describe import (
     ColumnFacts,
     DefinitionFacts,
     TableFacts,
     TablePortrait,
     WalFacts,
 )
-from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.table.read.files import FileFacts, LayerFacts
 
 FACTS = TableFacts(
     url="file:///t",

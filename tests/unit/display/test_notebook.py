@@ -11,7 +11,7 @@ import pyarrow as pa
 from slatespark import SlateStore
 from slatespark.display.layer_picture import picture_layers
 from slatespark.display.notebook import MAX_COLUMNS, failure_html, layers_svg, portrait_html
-from slatespark.table.describe import ColumnFacts
+from slatespark.table.read.describe import ColumnFacts
 from tests.unit.display.portraits import CODEC, DEFINITION, FACTS, layer, portrait, typed_portrait
 
 ALLOWED_TAGS = frozenset("div table tr td b details summary svg title rect line text".split())  # noqa: SIM905

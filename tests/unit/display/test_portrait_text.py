@@ -3,7 +3,7 @@ from __future__ import annotations
 from slatespark.display.portrait_text import portrait_text
 from slatespark.display.text import describe_text
 from slatespark.display.versions_text import versions_text
-from slatespark.table.history.timeline import VersionFacts
+from slatespark.table.read.history.timeline import VersionFacts
 from tests.unit.display.portraits import typed_portrait
 
 

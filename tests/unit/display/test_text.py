@@ -12,7 +12,8 @@ from slatespark.display.text import (
     numbers_text,
     verify_text,
 )
-from slatespark.table.describe import (
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.read.describe import (
     CodecFacts,
     ExternalFacts,
     JobFacts,
@@ -20,9 +21,8 @@ from slatespark.table.describe import (
     TableFacts,
     WalFacts,
 )
-from slatespark.table.describe_files import FileFacts
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.maintenance.findings import Finding, VerifyReport
+from slatespark.table.read.files import FileFacts
+from slatespark.table.verify.findings import Finding, VerifyReport
 
 FACTS = TableFacts(
     url="file:///t",
