@@ -209,7 +209,7 @@ def ingest(name: str, **rows: str) -> Action:
     changes = {key.encode(): value.encode() for key, value in rows.items()}
 
     def act(table: SlateStore, **options: Any) -> int:
-        path = f"memory://loose-{next(_numbers)}/rows.sst"
+        path = f"memory://external-{next(_numbers)}/rows.sst"
         SstWriter(path).write(table_of(sorted(changes.items())))
         return table.ingest(path, **options)
 

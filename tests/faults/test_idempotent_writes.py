@@ -277,12 +277,12 @@ def test_a_write_on_a_history_table(tmp_path: Path) -> None:
 
 def test_files_that_went_after_they_were_ingested(folder: Path, tmp_path: Path) -> None:
     store = store_on(LocalStore(folder))
-    loose = tmp_path / "rows.sst"
-    SstWriter(str(loose)).write(ROWS)
-    store.ingest(str(loose), **PAIR)
-    loose.unlink()
+    external = tmp_path / "rows.sst"
+    SstWriter(str(external)).write(ROWS)
+    store.ingest(str(external), **PAIR)
+    external.unlink()
     last = store.write(MORE)
-    assert store.ingest(str(loose), **PAIR) == last
+    assert store.ingest(str(external), **PAIR) == last
 
 
 def test_a_write_that_found_nothing_to_do_is_not_done_later(folder: Path) -> None:

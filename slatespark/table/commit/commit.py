@@ -26,7 +26,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
 from slatespark.storage import run_together
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
@@ -583,7 +583,7 @@ def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[
             lower_bound(rows, keys.start, 0, len(rows)),
             len(rows) if keys.end is None else lower_bound(rows, keys.end, 0, len(rows)),
         )
-        for keys in ranges_outside(ranges)
+        for keys in complement_ranges(ranges)
     )
     return [np.arange(low, high, dtype=np.int64) for low, high in spans]
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
-from slatespark.ranges import ALL_KEYS, KeyRange, joined_ranges
+from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.snapshot import Snapshot
 
@@ -79,7 +79,7 @@ class ReadSet:
 
     def adding(self, *, keys: Iterable[bytes] = (), ranges: Iterable[KeyRange] = ()) -> Self:
         """Return what depends on more keys and ranges, in any order, of the same read."""
-        joined = replace(self, ranges=joined_ranges((*self.ranges, *ranges)))
+        joined = replace(self, ranges=merge_ranges((*self.ranges, *ranges)))
         return replace(joined, keys=tuple(sorted({key for key in (*self.keys, *keys) if not joined.covers(key)})))
 
     def of_written(self) -> Self:

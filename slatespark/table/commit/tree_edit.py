@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
 from slatespark.format.ulid import Ulid, make_ulid
-from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
 from slatespark.table.rows.sst_upload import NewFile
 
 _RANDOM_BYTES: Final = 10  # of a ULID
@@ -148,7 +148,7 @@ class CutViews:
 
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest with the views cut."""
-        outside = ranges_outside(self.keys)
+        outside = complement_ranges(self.keys)
         runs = (
             SortedRun(run.id, tuple(piece for view in run.views for piece in _cut(view, base, outside, self.seed)))
             for run in base.compacted
@@ -202,7 +202,7 @@ class MergeRuns:
             When a source is gone or was cut, or when other versions of the keys came where none may be.
         """
         newest, oldest = self._find_place(base)
-        outside = ranges_outside(self.keys)
+        outside = complement_ranges(self.keys)
         runs = list(base.compacted)
         for at in range(newest, oldest + 1):
             left = [piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed)]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex
 from slatespark.kernels import decode_blocks, lower_bound
 from slatespark.kernels.columns import RowColumns
@@ -194,7 +194,7 @@ def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowCo
             data = np.frombuffer(next(reads.buffers), np.uint8)
             while block < stop:
                 inside = edges[block : stop + 1] - start
-                opened = open_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
+                opened = unpack_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
                 block += len(opened.starts)
                 yield block, rows

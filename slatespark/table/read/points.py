@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
@@ -215,7 +215,7 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, wanted: _Wanted, windo
         at = 0
         while at < len(numbers):
             try:
-                opened = open_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
+                opened = unpack_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
             except CorruptDataError as exc:
                 block = int(np.searchsorted(edges, exc.offset or 0, side="right")) - 1

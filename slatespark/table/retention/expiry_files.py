@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import FOOTER_BYTES, decode_footer, footer_range
 from slatespark.format.properties import BlockBounds, SstProperties, decode_properties
@@ -108,7 +108,7 @@ def _decoded(
     """Yield the rows of consecutive blocks that are stored at `edges` in `data`, as `read_blocks` does."""
     done = 0
     while done < len(edges) - 1:
-        opened = open_blocks(data, edges[done:], file.info.compression, limit_bytes=window_bytes)
+        opened = unpack_blocks(data, edges[done:], file.info.compression, limit_bytes=window_bytes)
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
         # A value, an empty one too, lies in its block; so value_starts ascend, and tell where a block's rows begin.
         yield first + done, rows, np.searchsorted(rows.value_starts, opened.starts)

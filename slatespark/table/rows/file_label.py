@@ -1,4 +1,4 @@
-"""What a stand-alone file says of itself: of which table its rows are, and what their times mean."""
+"""What an external SST says of itself: of which table its rows are, and what their times mean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABEL_VERSION: Final = 1  # on disk, do not change
 
 @dataclass(frozen=True, slots=True)
 class FileLabel:
-    """The label of a stand-alone file.
+    """The label of an external SST.
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.format.external_sst import label_sst
 from slatespark.format.paths import sst_path
-from slatespark.format.stand_alone import label_sst
 from slatespark.option_values import DEFAULT_TTL_MS, STORAGE_PREFIX, plain_name
 from slatespark.options import WriteOptions
 from slatespark.storage import open_scratch, open_store
@@ -51,7 +51,7 @@ _TAKEN: Final = (
 
 
 class SstWriter:
-    """Writes a stand-alone sorted file, which `SlateStore.ingest` makes visible in a table.
+    """Writes an external SST, which `SlateStore.ingest` makes visible in a table.
 
     Parameters
     ----------

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.format.compactions import Compactions
-from slatespark.format.invariants import RULES, Change, new_l0_is_not_behind_the_watermark
+from slatespark.format.invariants import RULES, Change, new_l0_is_not_older_than_the_watermark
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.units import s_to_ms
 
 # What a published manifest has to keep. A restored state (spec 12.5) may hold older L0 files than the one before it.
-RULES_AT_REST: Final = tuple(rule for rule in RULES if rule is not new_l0_is_not_behind_the_watermark)
+RULES_AT_REST: Final = tuple(rule for rule in RULES if rule is not new_l0_is_not_older_than_the_watermark)
 
 
 @dataclass(frozen=True, slots=True)

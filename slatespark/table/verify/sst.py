@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.filter import decode_filter_section
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import (
@@ -22,7 +22,7 @@ from slatespark.format.info import (
     Footer,
     SstInfo,
     SstType,
-    check_inside,
+    check_section_bounds,
     decode_footer,
     decode_info_section,
     footer_range,
@@ -142,7 +142,7 @@ class _SstCheck:
         span = self._attempt("footer", self.target.size - FOOTER_BYTES, lambda: info_range(footer, self.target.size))
         info = self._section("info", span, decode_info_section)
         if info is not None:
-            self._attempt("info", 0, lambda: check_inside(info, footer.info_offset))
+            self._attempt("info", 0, lambda: check_section_bounds(info, footer.info_offset))
             self._check_type(info)
         return info
 
@@ -240,7 +240,7 @@ class _SstCheck:
         first_block: int,
     ) -> int:
         """Check as many blocks as a window holds when they are decompressed; returns their number."""
-        opened = open_blocks(data, edges, info.compression, limit_bytes=self.window_bytes)
+        opened = unpack_blocks(data, edges, info.compression, limit_bytes=self.window_bytes)
         ordered = info.sst_type is not SstType.WAL
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=version, ordered=ordered)
         check.add(rows, opened.starts, first_block)

@@ -1,4 +1,4 @@
-"""Stand-alone files made visible in a table, all in one commit: checked, numbered above what is there, dated."""
+"""External SSTs made visible in a table, all in one commit: checked, numbered above what is there, dated."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
+from slatespark.format.external_sst import decode_external_sst
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
-from slatespark.format.stand_alone import decode_stand_alone
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
@@ -69,8 +69,8 @@ _SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where
 
 
 @dataclass(frozen=True, slots=True)
-class LooseFile:
-    """A stand-alone file, copied to where it can be read like any other.
+class ExternalSstFile:
+    """An external SST, copied to where it can be read like any other.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOp
 
 
 def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord | None:
-    """Make stand-alone files visible in one commit, and return its record; None when it was committed before.
+    """Make external SSTs visible in one commit, and return its record; None when it was committed before.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
 # --- the files ------------------------------------------------------------------------------------------------------
 
 
-def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> LooseFile:
+def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> ExternalSstFile:
     """Copy a file and read what it says of itself."""
     store, name = open_file(path, storage)
     try:
@@ -150,18 +150,18 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
     except FileNotFoundError as exc:
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
     with object_context(store, name):
-        end = decode_stand_alone(data)
+        end = decode_external_sst(data)
         label = None if end is None else FileLabel.from_json(end.label)
     if end is None or label is None:
-        raise InvalidRequestError(f"{path} is no stand-alone file.", todo="Write it with SstWriter.")
+        raise InvalidRequestError(f"{path} is no external SST.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
     scratch.put(sst_path(file_id), [data])
     handle = SstHandle(file_id, end.info, end.format_version)
     file = SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version)
-    return LooseFile(path, label, end.properties, FileSlice(file, handle.key_range()))
+    return ExternalSstFile(path, label, end.properties, FileSlice(file, handle.key_range()))
 
 
-def _admit(current: TableDefinition | None, file: LooseFile, *, merge: bool) -> TableDefinition | None:
+def _admit(current: TableDefinition | None, file: ExternalSstFile, *, merge: bool) -> TableDefinition | None:
     """Return the definition that a table needs to take a file up; raises `SchemaError` when it cannot."""
     here, theirs = current or TableDefinition(), file.label.definition
     if not here.same_keys(theirs):
@@ -193,7 +193,7 @@ def _keys(definition: TableDefinition) -> str:
     return f"{names} ({definition.key_format} keys, {definition.value_format} values)"
 
 
-def _with_times(definition: TableDefinition, files: Sequence[LooseFile], options: WriteOptions) -> WriteOptions:
+def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> WriteOptions:
     """Return options that say which times the commit may move: none where the user gave any."""
     timed = [file.path for file in files if file.label.stamp_ms is None]
     if timed and not definition.has_history:
@@ -218,7 +218,7 @@ def _upload_all(
     stores: TableStores,
     clock: Clock,
     scratch: ObjectStore,
-    files: Sequence[LooseFile],
+    files: Sequence[ExternalSstFile],
     job: WriteJob,
     options: WriteOptions,
 ) -> tuple[tuple[NewFile, ...], ...]:
@@ -241,7 +241,7 @@ def _upload_all(
 
 
 def _dated(
-    stores: TableStores, file: LooseFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
+    stores: TableStores, file: ExternalSstFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
 ) -> Iterator[RowColumns]:
     """Yield the rows of a file with their times, a window at a time."""
     previous: RowColumns | None = None
@@ -253,9 +253,11 @@ def _dated(
         yield rows
 
 
-def _read(stores: TableStores, file: LooseFile, options: WriteOptions) -> Iterator[RowColumns]:
+def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> Iterator[RowColumns]:
     try:
-        for window in layer_windows(stores, Layer("loose", (file.slice,)), window_size(options.write_buffer_bytes, 1)):
+        for window in layer_windows(
+            stores, Layer("external", (file.slice,)), window_size(options.write_buffer_bytes, 1)
+        ):
             yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
     except CorruptDataError as exc:  # name the file that was given, not the copy
         raise CorruptDataError(
@@ -275,7 +277,7 @@ def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
 
 
-def _check_rows(file: LooseFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
+def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
     """Refuse rows that no writer of ours makes: without a time, or out of order."""
     if not (rows.flags & HAS_CREATE).all():
         raise CorruptDataError("a row has no time.", path=file.path)
@@ -293,7 +295,7 @@ def _check_rows(file: LooseFile, rows: RowColumns, previous: RowColumns | None, 
 
 
 def _refuse_shared_keys(
-    stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[LooseFile], options: WriteOptions
+    stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[ExternalSstFile], options: WriteOptions
 ) -> None:
     """Refuse files that hold the same key, of which no order says which one counts."""
     shared = find_overlapping(outputs)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from slatespark.ranges import KeyRange, ranges_outside
+from slatespark.ranges import KeyRange, complement_ranges
 from slatespark.table.read.plan import Layer, SstFile
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import OWN_ROOT
@@ -207,7 +207,7 @@ def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
             joined[-1] = KeyRange(last.start, end)
         else:
             joined.append(item)
-    return [piece for gap in ranges_outside(joined) if not (piece := gap.intersect(keys)).is_empty()]
+    return [piece for gap in complement_ranges(joined) if not (piece := gap.intersect(keys)).is_empty()]
 
 
 # --- intervals ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from slatespark.format.codecs import Compression
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import make_ulid
-from slatespark.ranges import ALL_KEYS, KeyRange, ranges_outside
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews, replaced_ranges
 
 CREATED_MS = 1_700_000_000_000
@@ -139,5 +139,5 @@ def test_an_edit_tells_what_it_replaces() -> None:
     ],
 )
 def test_ranges_outside(ranges: list[tuple[bytes, bytes | None]], outside: list[tuple[bytes, bytes | None]]) -> None:
-    found = ranges_outside(KeyRange(*bounds) for bounds in ranges)
+    found = complement_ranges(KeyRange(*bounds) for bounds in ranges)
     assert found == tuple(KeyRange(*bounds) for bounds in outside)

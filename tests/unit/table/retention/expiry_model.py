@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import Footer, decode_footer, encode_footer, footer_range
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
@@ -90,7 +90,9 @@ class Model:
         index = decode_index_section(data[info.index_range.start : info.index_range.end], info)
         for start, end in itertools.pairwise(index.block_edges(info).tolist()):
             edges = np.array([0, end - start], np.int64)
-            block = open_blocks(np.frombuffer(data[start:end], np.uint8), edges, info.compression, limit_bytes=1 << 40)
+            block = unpack_blocks(
+                np.frombuffer(data[start:end], np.uint8), edges, info.compression, limit_bytes=1 << 40
+            )
             rows = decode_blocks(block.data, block.starts, block.ends, version=part.file.format_version)
             self.add_block(((row, part.keys.contains(row.key)) for row in columns_to_rows(rows)), end - start)
 

@@ -93,7 +93,8 @@ def text_of(ranges: tuple[KeyRange, ...]) -> str:
         return keys.end.rstrip(b"\0").decode()
 
     return ", ".join(
-        keys.start.decode() if keys.is_point() else f"{keys.start.decode()}-{end(keys)}" for keys in ranges
+        keys.start.decode() if keys == point_range(keys.start) else f"{keys.start.decode()}-{end(keys)}"
+        for keys in ranges
     )
 
 

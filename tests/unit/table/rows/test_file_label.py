@@ -1,4 +1,4 @@
-"""What a stand-alone file says of its rows comes back as it was, or is refused."""
+"""What an external SST says of its rows comes back as it was, or is refused."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.filter import FilterSet, NamedFilter, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer
@@ -54,7 +54,7 @@ def check(data: bytes, claims: Claims, *, window: int = 3) -> tuple[list[tuple[s
     edges = claims.index.block_edges(claims.info)
     octets = np.frombuffer(data, np.uint8)
     for first in range(0, len(edges) - 1, window):
-        opened = open_blocks(octets, edges[first : first + window + 1], claims.info.compression, limit_bytes=1 << 20)
+        opened = unpack_blocks(octets, edges[first : first + window + 1], claims.info.compression, limit_bytes=1 << 20)
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
     return faults, rows.finish()
 
@@ -120,7 +120,7 @@ def test_sums_mean_nothing_where_a_block_was_skipped() -> None:
     rows = RowCheck(claims, lambda section, offset, what: faults.append(what))
     edges = claims.index.block_edges(claims.info)
     for first in (0, 2):
-        opened = open_blocks(
+        opened = unpack_blocks(
             np.frombuffer(data, np.uint8), edges[first : first + 2], claims.info.compression, limit_bytes=1 << 20
         )
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
@@ -153,7 +153,7 @@ def test_blocks_in_the_wrong_order() -> None:
     rows = RowCheck(replace(claims, stats=None, properties=None), lambda *fault: faults.append((fault[0], fault[2])))
     edges = claims.index.block_edges(claims.info)
     for first in (1, 0):
-        opened = open_blocks(
+        opened = unpack_blocks(
             np.frombuffer(data, np.uint8), edges[first : first + 2], claims.info.compression, limit_bytes=1 << 20
         )
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)

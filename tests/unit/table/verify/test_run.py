@@ -261,14 +261,14 @@ def test_every_broken_rule_is_listed(copy_of: CopyMaker) -> None:
     found = [finding.what for finding in copy.findings()]
     assert len(found) == 2
     assert "marker_is_not_in_l0" in found[0]
-    assert "snapshot_seq_is_reached" in found[1]
+    assert "snapshot_seq_is_not_above_last_seq" in found[1]
 
 
 def test_epochs_that_fall_are_found_among_all_versions(copy_of: CopyMaker) -> None:
     copy = copy_of("l0_basic")
     copy.publish(replace(copy.manifest(), writer_epoch=0))
     assert copy.findings() == []
-    assert ["epochs_do_not_fall" in finding.what for finding in copy.findings(all_versions=True)] == [True]
+    assert ["epochs_do_not_decrease" in finding.what for finding in copy.findings(all_versions=True)] == [True]
 
 
 def test_rows_above_the_last_seq(copy_of: CopyMaker) -> None:

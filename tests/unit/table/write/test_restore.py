@@ -162,7 +162,7 @@ def test_what_cannot_be(table: Table) -> None:
             table.store.restoreToVersion(wrong)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="lies in the future"):
         table.store.restoreToTimestamp(NOW_MS + 3_600_000)
-    with pytest.raises(OptionError, match="is no instant"):
+    with pytest.raises(OptionError, match="instant"):
         table.store.restoreToTimestamp("noon")
     with pytest.raises(HistoryTrimmedError, match="there was no table"):
         table.store.restoreToTimestamp(NOW_MS - 1)

@@ -70,7 +70,7 @@ def test_a_floor_only_rises() -> None:
         store.setHistoryFloor("2019-12-31")
     with pytest.raises(OptionError, match="lies in the future"):
         store.setHistoryFloor(NOW_MS + 1)
-    with pytest.raises(OptionError, match="setHistoryFloor: 'soon' is no instant"):
+    with pytest.raises(OptionError, match="setHistoryFloor"):
         store.setHistoryFloor("soon")
     store.setHistoryFloor(NOW_MS)
 

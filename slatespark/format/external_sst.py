@@ -1,4 +1,4 @@
-"""Stand-alone SST: a file of ours that no database lists yet, and that says itself of what table it is.
+"""External SST: a file of ours that no database lists yet, and that says itself of what table it is.
 
 It is an SST like any other. The label is one more field of the header of its properties, so the file is told apart, and
 read, from its end.
@@ -26,8 +26,8 @@ from slatespark.format.sst import layout_of
 
 
 @dataclass(frozen=True, slots=True)
-class StandAloneSst:
-    """What the end of a stand-alone file says.
+class ExternalSst:
+    """What the end of an external SST says.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ def label_sst(data: Buffer, label: Mapping[str, object]) -> bytes:
     return b"".join((front, encode_info_section(info), encode_footer(Footer(len(front), footer.version))))
 
 
-def decode_stand_alone(data: Buffer) -> StandAloneSst | None:
-    """Return what a file says of itself; None for an SST that is not stand-alone.
+def decode_external_sst(data: Buffer) -> ExternalSst | None:
+    """Return what a file says of itself; None for an SST that is not external.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def decode_stand_alone(data: Buffer) -> StandAloneSst | None:
     label, found = decode_label(gap), decode_properties(gap)
     if label is None or found is None:
         return None
-    return StandAloneSst(info, footer.version, found[0], label)
+    return ExternalSst(info, footer.version, found[0], label)
 
 
 def _open(view: memoryview) -> tuple[Footer, SstInfo, memoryview]:

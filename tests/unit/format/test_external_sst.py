@@ -1,4 +1,4 @@
-"""Stand-alone files: an SST with a label, which damage of any kind may not turn into something else unnoticed."""
+"""External SSTs: an SST with a label, which damage of any kind may not turn into something else unnoticed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.external_sst import decode_external_sst, label_sst
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.sst import SstBuilder
-from slatespark.format.stand_alone import decode_stand_alone, label_sst
 
 LABEL = {"version": 1, "text": "ünïcode", "more": [1, None]}
 
@@ -23,8 +23,8 @@ def built(count: int = 3) -> bytes:
 
 def test_a_label_leaves_the_rest_as_it_was() -> None:
     plain = built()
-    assert decode_stand_alone(plain) is None
-    end = decode_stand_alone(labelled := label_sst(plain, LABEL))
+    assert decode_external_sst(plain) is None
+    end = decode_external_sst(labelled := label_sst(plain, LABEL))
     assert end is not None
     assert end.label == LABEL
     assert (end.properties.puts, end.properties.created_ms) == (3, 5)
@@ -32,7 +32,7 @@ def test_a_label_leaves_the_rest_as_it_was() -> None:
 
 
 def test_another_label_takes_its_place() -> None:
-    end = decode_stand_alone(label_sst(label_sst(built(), LABEL), {"version": 2}))
+    end = decode_external_sst(label_sst(label_sst(built(), LABEL), {"version": 2}))
     assert end is not None
     assert end.label == {"version": 2}
 
@@ -41,14 +41,14 @@ def test_another_label_takes_its_place() -> None:
 @given(st.data())
 def test_damage_behind_the_rows_is_noticed(data: st.DataObject) -> None:
     whole = label_sst(built(), LABEL)
-    end = decode_stand_alone(whole)
+    end = decode_external_sst(whole)
     assert end is not None
     changed = bytearray(whole)
     at = data.draw(st.integers(end.info.sections_end, len(whole) - 1))
     changed[at] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.sampled_from([0, 0, 0, 1, 5, 20, len(whole)]))
     try:
-        found = decode_stand_alone(bytes(changed[: len(changed) - cut]))
+        found = decode_external_sst(bytes(changed[: len(changed) - cut]))
     except (CorruptDataError, UnsupportedFormatError):
         return
     assert found is None or (found.label, found.properties) == (end.label, end.properties)
