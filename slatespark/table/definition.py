@@ -15,14 +15,14 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
-from slatespark.option_values import parse_duration_or_none
+from slatespark.options.properties import parse_property
+from slatespark.options.values import parse_duration_or_none
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.located import reading
 from slatespark.table.numbered_log import NumberedLog
 from slatespark.table.records import ROOT
 from slatespark.table.stores import TableStores, resolve_external
-from slatespark.table_properties import parse_property
 
 DEFINITION_DIR: Final = f"{ROOT}table/"
 DEFINITION_EXTENSION: Final = "json"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.encoding.row_codec import KEY_FORMATS, VALUE_FORMATS
 from slatespark.encoding.schema import schema_of_spark_json, spark_json
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
-from slatespark.table_properties import parse_property
+from slatespark.options.properties import parse_property
 
 if TYPE_CHECKING:
     from slatespark.table.definition import TableDefinition

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError, SlateError
-from slatespark.option_values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.options import WriteOptions
+from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.maintenance.reap_report import ReapReport
 from slatespark.table.maintenance.reap_run import SKEW_MS, Progress, reap_table

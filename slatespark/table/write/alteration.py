@@ -11,6 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.table.clock import Clock
 from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
@@ -22,7 +23,6 @@ from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.read_set import ReadSet
-from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
 
 

@@ -8,8 +8,9 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR
-from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
+from slatespark.options.properties import parse_property
+from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.records import delete_lease, publish_lease
@@ -18,7 +19,6 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.protocol import Baseline, RaceLostError, refuse_unwritable
 from slatespark.table.write.rows import Stamp
 from slatespark.table.write.write_time import check_tick, check_timestamp
-from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS
 
 ENGINE = "slatespark"

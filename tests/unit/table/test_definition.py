@@ -20,6 +20,7 @@ from slatespark.encoding.column_types import VARIANT
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableNotFoundError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest
+from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition import (
     TableDefinition,
     definition_path,
@@ -30,7 +31,6 @@ from slatespark.table.definition import (
 from slatespark.table.definition_json import decode_definition, encode_definition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table_properties import TABLE_PROPERTIES, parse_properties, split_creation
 
 _numbers = count()
 
