@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError, TableExistsError, TableNotFoundError
-from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.options.properties import parse_properties, split_creation
+from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
@@ -49,7 +50,6 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.verify.findings import VerifyReport
-from slatespark.table_properties import parse_properties, split_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

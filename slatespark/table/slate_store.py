@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SlateError
-from slatespark.option_values import (
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.properties import split_creation
+from slatespark.options.values import (
     STORAGE_PREFIX,
     parse_count,
     parse_duration_or_none,
@@ -17,7 +19,6 @@ from slatespark.option_values import (
     parse_text,
     refuse_misspelt,
 )
-from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     create_checkpoint,
@@ -74,7 +75,6 @@ from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
 from slatespark.table.write.restore import restore_to_version
 from slatespark.table.write.trim import trim_history
-from slatespark.table_properties import split_creation
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:

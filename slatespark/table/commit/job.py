@@ -8,8 +8,9 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR
-from slatespark.option_values import DEFAULT_TTL_MS
 from slatespark.options import WriteOptions
+from slatespark.options.properties import parse_property
+from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
@@ -21,7 +22,6 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
-from slatespark.table_properties import parse_property
 from slatespark.units import MIN_MS
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from slatespark.kernels import gather_fields, merge_all
 from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention, RowColumns
 from slatespark.kernels.results import Fields
-from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
+from slatespark.options.values import MergeOperator
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally

@@ -6,21 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from slatespark.errors import OptionError
-from slatespark.option_values import plain_name, unknown_option
-from slatespark.options import WriteOptions, option_rows
+from slatespark.options import Call, WriteOptions, option_keys
+from slatespark.options.values import plain_name, unknown_option
 
-_TAKEN: Final = (
-    "startKey",
-    "endKey",
-    "keyPrefix",
-    "mergeOperator",
-    "ifClientActive",
-    "compression",
-    "blockSize",
-    "sstSize",
-    "bloomBitsPerKey",
-    "writeBuffer",
-)
+_TAKEN: Final = option_keys(WriteOptions, Call.COMPACT)
 _ARGUMENTS: Final = (
     "full",
     "where",
@@ -49,7 +38,7 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
         When one is unknown, malformed, or of no use to a compaction.
     """
     taken = {plain_name(name) for name in _TAKEN}
-    options = {plain_name(name) for name, *_ in option_rows(WriteOptions)}
+    options = {plain_name(name) for name in option_keys(WriteOptions)}
     for name in given:
         if plain_name(name) in taken:
             continue

@@ -15,8 +15,8 @@ from slatespark.errors import OptionError
 from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
-from slatespark.option_values import parse_count
 from slatespark.options import WriteOptions
+from slatespark.options.values import parse_count
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergeRules

@@ -23,8 +23,8 @@ from typing import Any, Final
 from slatespark.encoding.row_codec import KEY_FORMATS, VALUE_FORMATS
 from slatespark.encoding.schema import schema_of_spark_json, spark_json
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
+from slatespark.options.properties import parse_property
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table_properties import parse_property
 
 FORMAT_VERSION: Final = 1
 

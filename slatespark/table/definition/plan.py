@@ -14,9 +14,9 @@ from slatespark.encoding.tuple_key import check_key_type
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
+from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_property
 from slatespark.table.definition.columns import check_distinct, resolve_op_column
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_property
 
 _SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
 

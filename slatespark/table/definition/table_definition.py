@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.option_values import parse_duration_or_none
-from slatespark.table_properties import parse_property
+from slatespark.options.properties import parse_property
+from slatespark.options.values import parse_duration_or_none
 
 TYPED_VERSION_RETENTION: Final = "7d"
 

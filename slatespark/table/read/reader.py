@@ -211,15 +211,7 @@ def _plan_keys(
 
 def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
     """Return the range of keys of the options."""
-    given = [
-        name
-        for name, value in (
-            ("startKey", options.start_key),
-            ("endKey", options.end_key),
-            ("keyPrefix", options.key_prefix),
-        )
-        if value is not None
-    ]
+    given = list(options.given_keys)
     if given and not codec.is_raw:
         raise OptionError(
             f"{given[0]} is for raw tables, and this one has the key columns {', '.join(codec.key_columns)}.",

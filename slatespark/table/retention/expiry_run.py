@@ -14,8 +14,8 @@ from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound
-from slatespark.option_values import parse_choice
 from slatespark.options import ReadOptions
+from slatespark.options.values import parse_choice
 from slatespark.storage import run_together
 from slatespark.table.clock import Clock
 from slatespark.table.read.fetch import SectionCache
@@ -80,13 +80,7 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
 
 def _refuse_parts(options: ReadOptions) -> None:
     """Refuse options by which a read would leave rows out: the report is of everything that is stored."""
-    given = {
-        "filter": options.filter,
-        "startKey": options.start_key,
-        "endKey": options.end_key,
-        "keyPrefix": options.key_prefix,
-        "seqAsOf": options.seq_as_of,
-    }
+    given = {"filter": options.filter, **options.given_keys, "seqAsOf": options.seq_as_of}
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}: the expiry report is of a whole table.", todo=f"Leave {name} out.")

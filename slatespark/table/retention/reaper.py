@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError, SlateError
-from slatespark.option_values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.options import WriteOptions
+from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.read.scan import window_size
 from slatespark.table.retention.reap_report import ReapReport

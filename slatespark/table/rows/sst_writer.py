@@ -13,8 +13,9 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.external_sst import label_sst
 from slatespark.format.paths import sst_path
-from slatespark.option_values import DEFAULT_TTL_MS, STORAGE_PREFIX, plain_name
 from slatespark.options import WriteOptions
+from slatespark.options.fields import Call, option_keys
+from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, plain_name
 from slatespark.storage import open_scratch, open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -31,23 +32,7 @@ from slatespark.table.rows.version_sort import VersionSorter
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
-# What an option of a write says to a file that belongs to no table yet.
-_TAKEN: Final = (
-    "operation",
-    "opColumn",
-    "ttl",
-    "ttlColumn",
-    "expireAtColumn",
-    "timestamp",
-    "timestampColumn",
-    "ttlFrom",
-    "sequenceColumn",
-    "mergeOperator",
-    "compression",
-    "blockSize",
-    "bloomBitsPerKey",
-    "writeBuffer",
-)
+_TAKEN: Final = option_keys(WriteOptions, Call.SST_WRITER)
 
 
 class SstWriter:

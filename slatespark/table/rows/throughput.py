@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from slatespark.errors import SlateError
-from slatespark.option_values import AUTO_THROUGHPUT
+from slatespark.options.values import AUTO_THROUGHPUT
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.records.commits import fetch_commit_records

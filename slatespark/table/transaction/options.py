@@ -11,36 +11,20 @@ import pyarrow as pa
 from slatespark.encoding.key_values import exact_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
-from slatespark.option_values import DEFAULT_TTL_MS, plain_name, unknown_option
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.fields import Call, option_keys
+from slatespark.options.properties import parse_property
+from slatespark.options.values import DEFAULT_TTL_MS, plain_name, unknown_option
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table_properties import parse_property
 
-_FILE: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey", "writeBuffer")
-_OF_BEGIN: Final = (
-    "txnAppId",
-    "txnVersion",
-    "ifClientActive",
-    "commitRewriteLimit",
-    "gcMinAge",
-    "mergeOperator",
-    *_FILE,
-)
-_OF_WRITES: Final = (
-    "operation",
-    "opColumn",
-    "ttl",
-    "ttlColumn",
-    "expireAtColumn",
-    "ttlFrom",
-    "sequenceColumn",
-    "mergeOperator",
-    *_FILE,
-)
-_PIN: Final = "pin"
+_OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
+_OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)
+_OF_WRITES: Final = option_keys(WriteOptions, Call.TRANSACTION_WRITE)
 _TIMES: Final = ("timestamp", "timestampColumn")
 _PLACES: Final = ("path", "walPath")
-_POINTS: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", _PIN)
+_POINTS: Final = tuple(
+    key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
+)
 
 
 def parse_begin(
@@ -58,16 +42,16 @@ def parse_begin(
     OptionError
         When one is unknown, or of no use to a transaction as a whole.
     """
-    taken = (*_OF_BEGIN, _PIN)
-    pin = {name: value for name, value in given.items() if plain_name(name) == _PIN}
-    rest = {name: value for name, value in given.items() if name not in pin}
+    taken = (*_OF_COMMIT, *_OF_READ_POINT)
+    point = {name: value for name, value in given.items() if plain_name(name) in map(plain_name, _OF_READ_POINT)}
+    rest = {name: value for name, value in given.items() if name not in point}
     if (other := _find_other(rest, taken)) is not None:
         raise OptionError(
             f"begin: {other} is of no use to a transaction as a whole.",
             todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
         )
     try:
-        read = ReadOptions.parse({**common, **pin, "timestampAsOf": timestamp})
+        read = ReadOptions.parse({**common, **point, "timestampAsOf": timestamp})
     except OptionError as exc:
         raise OptionError(exc.args[0].replace("timestampAsOf", "readTimestamp"), why=exc.why, todo=exc.todo) from exc
     return WriteOptions.parse({**common, **rest}), read

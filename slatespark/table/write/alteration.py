@@ -11,6 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.table.clock import Clock
 from slatespark.table.commit.definition_run import evolve_definition
 from slatespark.table.commit.idempotence import is_committed
@@ -23,7 +24,6 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.load import load_batches
-from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.values import STORAGE_PREFIX
 from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet

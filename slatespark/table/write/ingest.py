@@ -18,8 +18,8 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
-from slatespark.option_values import plain_name
-from slatespark.options import WriteOptions
+from slatespark.options import Call, WriteOptions, option_keys
+from slatespark.options.values import plain_name
 from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
@@ -47,24 +47,8 @@ from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
 
-# What an ingest may say; the rest says something of rows, which SstWriter was told.
-_TAKEN: Final = (
-    "timestamp",
-    "mergeSchema",
-    "mergeOperator",
-    "txnAppId",
-    "txnVersion",
-    "ifLastSeq",
-    "ifClientActive",
-    "gcMinAge",
-    "commitRewriteLimit",
-    "compression",
-    "blockSize",
-    "sstSize",
-    "bloomBitsPerKey",
-    "writeBuffer",
-    "throughputMBPerSec",
-)
+# Options of rows were given to SstWriter.
+_TAKEN: Final = option_keys(WriteOptions, Call.INGEST)
 _SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where a write would name the column
 
 

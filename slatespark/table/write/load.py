@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CommitConflictError, InternalError, OptionError, TableExistsError
-from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
+from slatespark.options.values import MergeOperator
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.commit.commit import MAX_ATTEMPTS, commit_write
 from slatespark.table.commit.conflicts import ReadSet

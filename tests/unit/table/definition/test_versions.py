@@ -20,12 +20,12 @@ from slatespark.encoding.column_types import VARIANT
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableNotFoundError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest
+from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table_properties import TABLE_PROPERTIES, parse_properties, split_creation
 
 _numbers = count()
 

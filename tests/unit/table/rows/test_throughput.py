@@ -10,8 +10,8 @@ import pytest
 
 from slatespark import OptionError, SlateStore, SstWriter
 from slatespark.format.paths import COMPACTED_DIR
-from slatespark.option_values import AUTO_THROUGHPUT
 from slatespark.options import WriteOptions
+from slatespark.options.values import AUTO_THROUGHPUT
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.records.commit_record import CommitRecord

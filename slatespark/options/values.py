@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
+from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
 from slatespark.units import parse_duration_ms
 
 STORAGE_PREFIX: Final = "storage."
@@ -160,6 +161,13 @@ def parse_duration_or_none(value: object, name: str) -> int | None:
 def named(parse: Callable[..., Any]) -> Parser:
     """Adapt a parser of `units`, which takes the name by keyword."""
     return lambda value, name: parse(value, name=name)
+
+
+def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -> KeyRange:
+    """Return the keys that `startKey`, `endKey` and `keyPrefix` name, of which any may be absent."""
+    if prefix is not None:
+        return prefix_range(prefix)
+    return KeyRange(start or b"", end) if start or end is not None else ALL_KEYS
 
 
 # --- names ----------------------------------------------------------------------------------------------------------

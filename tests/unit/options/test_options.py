@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from slatespark.errors import OptionError
-from slatespark.option_values import METADATA_COLUMNS
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.values import METADATA_COLUMNS
 from slatespark.ranges import KeyRange, prefix_range
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from slatespark.errors import OptionError
-from slatespark.option_values import (
+from slatespark.options.values import (
     Parser,
     parse_choice,
     parse_duration_or_none,
