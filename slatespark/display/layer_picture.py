@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import plural
-from slatespark.table.describe import TablePortrait
+from slatespark.table.describe import TableSummary
 from slatespark.table.describe_files import FileFacts, LayerFacts
 from slatespark.units import bytes_to_text, ms_to_text
 
@@ -66,17 +66,17 @@ class LayerPicture:
     omitted: int
 
 
-def picture_layers(portrait: TablePortrait) -> LayerPicture:
+def picture_layers(summary: TableSummary) -> LayerPicture:
     """Return the picture of a table's layers; the WAL tail, whose keys nobody knows yet, spans the whole axis."""
-    shown = portrait.layers[:MAX_LANES]
+    shown = summary.layers[:MAX_LANES]
     axis = _Axis.of(shown)
-    names = KeyNames(portrait.codec, _asked_keys(axis, shown))
+    names = KeyNames(summary.codec, _asked_keys(axis, shown))
     lanes = [_lane(layer, axis, names) for layer in shown]
-    wal = portrait.facts.wal
+    wal = summary.facts.wal
     if wal.last_seq is not None:
         text = plural(wal.end - wal.start, "file")
         lanes.insert(0, Lane("wal", "WAL", text, (Box(0.0, 1.0, wal.end - wal.start, 0, f"WAL tail: {text}"),)))
-    return LayerPicture(tuple(lanes), axis.ticks(names), len(portrait.layers) - len(shown))
+    return LayerPicture(tuple(lanes), axis.ticks(names), len(summary.layers) - len(shown))
 
 
 def _lane(layer: LayerFacts, axis: _Axis, names: KeyNames) -> Lane:

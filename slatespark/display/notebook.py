@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from slatespark.display.describe_text import column_mark
 from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
-from slatespark.display.portrait_text import portrait_facts
-from slatespark.display.text import column_mark, plural, printable
-from slatespark.table.describe import ColumnFacts, DefinitionFacts, TablePortrait
+from slatespark.display.summary_text import summary_facts
+from slatespark.display.text import plural, printable
+from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableSummary
 
 MAX_COLUMNS: Final = 200  # of a table that are listed
 OPEN_COLUMNS: Final = 20  # a longer list is folded
@@ -31,13 +32,13 @@ _TICK_CHARACTERS: Final = 36
 _CELL: Final = "text-align:left;padding:1px 12px 1px 0;border:none;background:none;vertical-align:top"
 
 
-def portrait_html(portrait: TablePortrait) -> str:
+def summary_html(summary: TableSummary) -> str:
     """Return a table as HTML: facts, columns, layers."""
-    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in portrait_facts(portrait.facts))
+    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in summary_facts(summary.facts))
     parts = [f"<table style='border:none'>{facts}</table>"]
-    if portrait.facts.definition is not None and portrait.facts.definition.columns:
-        parts.append(_columns_html(portrait.facts.definition))
-    parts.append(layers_svg(picture_layers(portrait)))
+    if summary.facts.definition is not None and summary.facts.definition.columns:
+        parts.append(_columns_html(summary.facts.definition))
+    parts.append(layers_svg(picture_layers(summary)))
     return f"<div class='slatespark' style='max-width:{_WIDTH}px'>{''.join(parts)}</div>"
 
 

@@ -12,7 +12,7 @@ from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
-from slatespark.table.describe import TablePortrait
+from slatespark.table.describe import TableSummary
 from slatespark.table.history.key_timeline import KeyTimeline
 from slatespark.table.maintenance.expiry_tally import ExpiryReport
 from slatespark.units import bytes_to_text
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _HEIGHT: Final = 0.7  # of a box in its lane
 
 
-def plot_layers(portrait: TablePortrait, ax: Axes | None = None) -> Figure:
+def plot_layers(summary: TableSummary, ax: Axes | None = None) -> Figure:
     """Return a figure of a table's layers over its keys, newest on top.
 
     Parameters
     ----------
-    portrait : of the table
+    summary : of the table
     ax : axes to draw on; by default a figure of its own, which no global state of matplotlib holds on to
 
     Raises
@@ -37,11 +37,11 @@ def plot_layers(portrait: TablePortrait, ax: Axes | None = None) -> Figure:
     InvalidRequestError
         When matplotlib is not installed.
     """
-    picture = picture_layers(portrait)
+    picture = picture_layers(summary)
     if ax is None:
         ax = _new_axes(1.4 + 0.32 * max(len(picture.lanes), 1))
     _draw(picture, ax)
-    ax.set_title(_plain(f"{portrait.facts.url}, version {portrait.facts.version}"), fontsize=10)
+    ax.set_title(_plain(f"{summary.facts.url}, version {summary.facts.version}"), fontsize=10)
     return ax.figure  # type: ignore[return-value]  # a subfigure at most
 
 

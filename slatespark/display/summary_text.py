@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from slatespark.display.describe_text import definition_facts
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
-from slatespark.display.text import align_facts, definition_facts, plural
-from slatespark.table.describe import TableFacts, TablePortrait
+from slatespark.display.text import align_facts, plural
+from slatespark.table.describe import TableFacts, TableSummary
 from slatespark.units import bytes_to_text, ms_to_text
 
 BAR_CHARACTERS: Final = 40
@@ -16,7 +17,7 @@ _FILLED: Final = "█"
 _EMPTY: Final = "·"
 
 
-def portrait_facts(facts: TableFacts) -> list[tuple[str, str]]:
+def summary_facts(facts: TableFacts) -> list[tuple[str, str]]:
     """Return the facts that say the most, as names and values, without the columns."""
     pairs = [
         ("table", facts.url),
@@ -32,12 +33,12 @@ def portrait_facts(facts: TableFacts) -> list[tuple[str, str]]:
     return pairs
 
 
-def portrait_text(portrait: TablePortrait) -> str:
+def summary_text(summary: TableSummary) -> str:
     """Return a table as text: facts, columns, layers."""
-    pairs = portrait_facts(portrait.facts)
-    if portrait.facts.definition is not None:
-        pairs.extend(pair for pair in definition_facts(portrait.facts.definition) if pair[0] == "columns")
-    pairs.append(("layers", layers_text(picture_layers(portrait))))
+    pairs = summary_facts(summary.facts)
+    if summary.facts.definition is not None:
+        pairs.extend(pair for pair in definition_facts(summary.facts.definition) if pair[0] == "columns")
+    pairs.append(("layers", layers_text(picture_layers(summary))))
     return align_facts(pairs)
 
 
