@@ -39,7 +39,7 @@ def describe_text(facts: TableFacts) -> str:
 
 
 def definition_facts(definition: DefinitionFacts) -> list[tuple[str, str]]:
-    """Return what a definition says as names and values; nothing in it commands the terminal."""
+    """Return a definition as names and values, with control characters escaped."""
     pairs = [("definition", f"version {definition.version}")]
     if definition.columns:
         pairs.append(("key columns", f"{_names(definition.key_columns)} ({definition.key_format})"))
@@ -63,7 +63,7 @@ def _columns_text(columns: Sequence[ColumnFacts]) -> str:
 
 
 def column_mark(column: ColumnFacts) -> str:
-    """Return what is special about a column: its place in the key, or that it is never null."""
+    """Return the place of a column in the key, or `not null`, or nothing."""
     return f"key {column.key + 1}" if column.key is not None else "" if column.nullable else "not null"
 
 

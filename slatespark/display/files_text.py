@@ -15,12 +15,12 @@ MAX_KEY_CHARACTERS: Final = 40  # of a key in the table; longer ones are cut
 
 
 def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyNames | None = None) -> str:
-    """Return a line for each file of each layer; columns of which nothing is known are left out.
+    """Return a line for each file of each layer; columns without any value are left out.
 
     Parameters
     ----------
-    as_text : keys are text where they can be
-    names : of the keys of a typed table
+    as_text : show keys as text where they are UTF-8
+    names : of the keys, for a typed table
     """
     if not files:
         return "The table has no files."
@@ -59,7 +59,7 @@ def _key_text(key: bytes, *, as_text: bool) -> str:
 
 
 def _last_text(keys: KeyRange, *, as_text: bool) -> str:
-    """Return the end of a range: the last key itself where the range ends right behind one."""
+    """Return the end of a range: the last key where the range ends right after one, else `below` the end."""
     if keys.end is None:
         return "open"
     if keys.end.endswith(b"\0"):

@@ -1,7 +1,7 @@
 """A table as HTML for notebooks: facts, columns, and a picture of its layers as SVG.
 
-Names, keys and properties come from the table, so from anybody: all text is escaped. Colours have one middle tone each
-and text has the colour of the page, so that light and dark themes both can be read.
+Names, keys and properties come from the table and cannot be trusted, so all text is escaped. Colours are mid-tones and
+text takes the colour of the page, so the output is readable in light and dark themes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from slatespark.display.summary_text import summary_facts
 from slatespark.display.text import plural, printable
 from slatespark.table.describe import ColumnFacts, DefinitionFacts, TableSummary
 
-MAX_COLUMNS: Final = 200  # of a table that are listed
-OPEN_COLUMNS: Final = 20  # a longer list is folded
+MAX_COLUMNS: Final = 200  # listed
+OPEN_COLUMNS: Final = 20  # a longer list starts folded
 
 COLOURS: Final = {"wal": "#8c8c8c", "l0": "#e08b2c", "run": "#4f86c6"}
 
@@ -43,7 +43,7 @@ def summary_html(summary: TableSummary) -> str:
 
 
 def failure_html(name: str, error: Exception) -> str:
-    """Return what stands for a table that cannot be shown."""
+    """Return the HTML shown in place of a table that cannot be read."""
     return f"<div class='slatespark'><b>{_text(name)}</b><br>{_text(f'{type(error).__name__}: {error}')}</div>"
 
 
@@ -52,7 +52,7 @@ def _text(value: str) -> str:
 
 
 def _rows_html(rows: Iterable[tuple[str, ...]]) -> str:
-    """Return rows of cells that are HTML already."""
+    """Return table rows; the cells are already HTML."""
     return "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
 
 
@@ -77,7 +77,7 @@ def _mark(column: ColumnFacts) -> str:
 
 
 def layers_svg(picture: LayerPicture) -> str:
-    """Return a picture of layers as SVG, newest layer on top; a title on each box names its file and keys."""
+    """Return a picture of layers as SVG, newest layer on top; the tooltip of each box names its file and keys."""
     if not picture.lanes:
         return "<p>The table has no files.</p>"
     height = len(picture.lanes) * _LANE + _AXIS + (_LANE if picture.omitted else 0)
@@ -88,7 +88,7 @@ def layers_svg(picture: LayerPicture) -> str:
         below += _LANE
     return (
         f"<svg viewBox='0 0 {_WIDTH} {height}' width='100%' role='img' xmlns='http://www.w3.org/2000/svg' "
-        "font-family='sans-serif' font-size='11'><title>Layers over the keys, newest on top; width is stored bytes"
+        "font-family='sans-serif' font-size='11'><title>Layers over the keys, newest on top; widths are stored bytes"
         f"</title>{body}{_axis_svg(picture, below)}</svg>"
     )
 

@@ -1,4 +1,4 @@
-"""A table as text: facts, columns, and its layers as bars."""
+"""The summary of a table as text: facts, columns, and layers as bars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EMPTY: Final = "·"
 
 
 def summary_facts(facts: TableFacts) -> list[tuple[str, str]]:
-    """Return the facts that say the most, as names and values, without the columns."""
+    """Return the most important facts as names and values, without the columns."""
     pairs = [
         ("table", facts.url),
         ("kind", facts.kind),
@@ -43,7 +43,7 @@ def summary_text(summary: TableSummary) -> str:
 
 
 def layers_text(picture: LayerPicture) -> str:
-    """Return layers as bars over the keys, newest first; nothing but `none` if there are none."""
+    """Return layers as bars over the keys, newest first; `none` if there are none."""
     if not picture.lanes:
         return "none"
     width = max(len(lane.name) for lane in picture.lanes)

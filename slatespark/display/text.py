@@ -15,7 +15,7 @@ def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
 
     Parameters
     ----------
-    right : names of columns that hold numbers, which stand on the right
+    right : names of the columns to right-align, such as numbers
     """
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -30,7 +30,7 @@ def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
 
 
 def align_facts(facts: Iterable[tuple[str, str]]) -> str:
-    """Return names and values in two columns; a value of several lines stays in its column."""
+    """Return names and values in two columns; further lines of a value are indented to its column."""
     pairs = list(facts)
     width = max((len(name) for name, _ in pairs), default=0) + len(GAP)
     lines = []
@@ -44,7 +44,7 @@ def align_facts(facts: Iterable[tuple[str, str]]) -> str:
 def bytes_text(data: bytes, *, as_text: bool) -> str:
     """Return bytes for a terminal: hexadecimal, or as UTF-8 where they are.
 
-    As text, what a terminal would act upon is escaped as in JSON, and bytes that are no UTF-8 become `0x...`.
+    As text, control characters are escaped as in JSON, and bytes that are not UTF-8 become `0x...`.
     """
     if not as_text:
         return data.hex()
@@ -56,7 +56,7 @@ def bytes_text(data: bytes, *, as_text: bool) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with what a terminal would act upon escaped as in JSON."""
+    """Return text with control characters escaped as in JSON, so that it cannot command a terminal."""
     return text if text.isprintable() else "".join(_escaped(letter) for letter in text)
 
 
@@ -65,7 +65,7 @@ def _escaped(letter: str) -> str:
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
-    """Return ascending numbers with runs of them joined: `1-4, 7`."""
+    """Return ascending numbers with consecutive ones joined: `1-4, 7`."""
     runs = []
     for _, members in groupby(enumerate(numbers), key=lambda item: item[1] - item[0]):
         run = [number for _, number in members]

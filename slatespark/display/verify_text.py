@@ -8,7 +8,7 @@ from slatespark.units import bytes_to_text
 
 
 def verify_text(report: VerifyReport) -> str:
-    """Return what a verification found, and how much it looked at."""
+    """Return the findings of a verification, what it read, and the verdict."""
     read = (
         f"Read {plural(report.objects, 'object')}, {bytes_to_text(report.stored_bytes)}, "
         f"{plural(report.rows, 'row version')}; version {numbers_text(report.versions)} of {report.url}."
@@ -18,7 +18,7 @@ def verify_text(report: VerifyReport) -> str:
         lines.append(f"{report.omitted:,} more findings are not listed.")
     if report.incomplete_versions:
         numbers = numbers_text(report.incomplete_versions)
-        lines.append(f"Note: files of version {numbers} were collected; such versions can no longer be read.")
+        lines.append(f"Note: files of version {numbers} were garbage-collected; such versions can no longer be read.")
     return "\n".join([*lines, read, _verdict(report)])
 
 

@@ -12,7 +12,7 @@ def test_findings_say_where_and_what() -> None:
     assert verify_text(report).splitlines()[1:] == [
         "file:///t (WAL): not checked: It is elsewhere.",
         "2 more findings are not listed.",
-        "Note: files of version 4 were collected; such versions can no longer be read.",
+        "Note: files of version 4 were garbage-collected; such versions can no longer be read.",
         "Read 3 objects, 2.0 KiB, 10 row versions; version 4-5 of file:///t.",
         "3 faults found, 1 part could not be checked.",
     ]
