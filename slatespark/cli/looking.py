@@ -26,9 +26,10 @@ from slatespark.cli.arguments import (
     table_codec,
 )
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.display.describe_text import describe_text
 from slatespark.display.expiry_text import expiry_text
+from slatespark.display.files_text import files_text
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import describe_text, files_text
 from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.table.clock import SystemClock

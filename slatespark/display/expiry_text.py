@@ -1,4 +1,4 @@
-"""What of a table expires when, as text."""
+"""How much of a table expires when, as text."""
 
 from __future__ import annotations
 

@@ -35,7 +35,12 @@ from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.describe import TableFacts, TablePortrait, describe_table, portray_table
+from slatespark.table.read.describe import (
+    TableFacts,
+    TableSummary,
+    describe_table,
+    summarise_table,
+)
 from slatespark.table.read.files import FileFacts, LayerFacts, list_files, list_layers
 from slatespark.table.read.history.key_timeline import KeyTimeline, read_timeline
 from slatespark.table.read.history.resolution import Resolution, resolve_read
@@ -180,19 +185,19 @@ class SlateStore:
 
     def __str__(self) -> str:
         """Show facts, columns and layers of the newest version as text."""
-        from slatespark.display.portrait_text import portrait_text
+        from slatespark.display.summary_text import summary_text
 
         try:
-            return portrait_text(self._portrait({}))
+            return summary_text(self._summary({}))
         except SlateError as exc:  # what is printed must not fail
             return f"{self!r}\n{type(exc).__name__}: {exc}"
 
     def _repr_html_(self) -> str:
         """Show facts, columns and a picture of the layers of the newest version in a notebook."""
-        from slatespark.display.notebook import failure_html, portrait_html
+        from slatespark.display.notebook import failure_html, summary_html
 
         try:
-            return portrait_html(self._portrait({}))
+            return summary_html(self._summary({}))
         except SlateError as exc:
             return failure_html(repr(self), exc)
 
@@ -628,7 +633,7 @@ class SlateStore:
         """
         from slatespark.display.plots import plot_layers
 
-        return plot_layers(self._portrait(options), ax)
+        return plot_layers(self._summary(options), ax)
 
     def compact(
         self,
@@ -854,8 +859,8 @@ class SlateStore:
 
         return plot_expiry(self.expiry(per, **options), ax)
 
-    def _portrait(self, options: dict[str, Any]) -> TablePortrait:
-        return portray_table(self._stores, self._read_options(options), self._clock)
+    def _summary(self, options: dict[str, Any]) -> TableSummary:
+        return summarise_table(self._stores, self._read_options(options), self._clock)
 
     def verify(self, *, all_versions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""

@@ -168,7 +168,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePortrait:
+class TableSummary:
     """What a table shows of itself: facts, layers newest first, and how its keys are to be read; of one snapshot."""
 
     facts: TableFacts
@@ -190,13 +190,13 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
 
 
-def portray_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TablePortrait:
+def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
     """Return facts and layers of the version that a read with these options sees; raises as `describe_table`."""
     snapshot = resolve_snapshot(stores, options, clock)
     layers = plan_layers(snapshot.manifest, {})
     found = _find_definition(stores, snapshot.manifest)
     codec = RAW_CODEC if found is None else found[1].codec()
-    return TablePortrait(_table_facts(stores, snapshot, layers, found), layer_facts(layers), codec)
+    return TableSummary(_table_facts(stores, snapshot, layers, found), layer_facts(layers), codec)
 
 
 def _table_facts(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.display.text import files_text
+from slatespark.display.files_text import files_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.describe import ColumnFacts, RowFacts, TableFacts, describe_table

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.display.timeline_picture import Mark, Stretch, picture_timeline
+from slatespark.display.timeline_picture import LaneSpan, Mark, picture_timeline
 from slatespark.display.timeline_text import timeline_text
 from slatespark.format.paths import MANIFEST_DIR, manifest_path
 from slatespark.ranges import KeyRange
@@ -165,17 +165,17 @@ def test_the_worked_example_as_a_picture(store: SlateStore) -> None:
         ("version 3", "1 file"),
     ]
     gone, two, one, base = picture.lanes
-    places = sorted({place for lane in picture.lanes for part in lane.stretches for place in (part.left, part.right)})
+    places = sorted({place for lane in picture.lanes for part in lane.spans for place in (part.left, part.right)})
     at = dict(zip((0, 10, 15, 20, 30, 35, 40, 60), places, strict=True))
     assert (places[0], places[-1]) == (0.0, 1.0)
-    assert (gone.stretches, gone.marks) == ((), (Mark(at[15], at[35]),))
-    assert two.stretches == (Stretch(at[20], at[35], False), Stretch(at[35], at[40], True))
+    assert (gone.spans, gone.marks) == ((), (Mark(at[15], at[35]),))
+    assert two.spans == (LaneSpan(at[20], at[35], False), LaneSpan(at[35], at[40], True))
     assert two.marks == (Mark(at[20], at[40]),)
-    assert one.stretches == (Stretch(at[10], at[15], True), Stretch(at[15], at[30], False))
-    assert base.stretches == (
-        Stretch(at[0], at[10], True),
-        Stretch(at[10], at[40], False),
-        Stretch(at[40], at[60], True),
+    assert one.spans == (LaneSpan(at[10], at[15], True), LaneSpan(at[15], at[30], False))
+    assert base.spans == (
+        LaneSpan(at[0], at[10], True),
+        LaneSpan(at[10], at[40], False),
+        LaneSpan(at[40], at[60], True),
     )
     assert (picture.ticks[0].name, picture.ticks[-1].name) == ("minute=0", "minute=59")
 

@@ -1,4 +1,4 @@
-"""Portraits of tables made by hand."""
+"""Summaries of tables made by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slatespark.table.read.describe import (
     ColumnFacts,
     DefinitionFacts,
     TableFacts,
-    TablePortrait,
+    TableSummary,
     WalFacts,
 )
 from slatespark.table.read.files import FileFacts, LayerFacts
@@ -73,12 +73,12 @@ def layer(number: int, name: str, parts: Sequence[tuple[bytes, bytes | None, int
     return LayerFacts(number, name, len(files), size, files[0].start, files[-1].end, files)
 
 
-def portrait(layers: Sequence[LayerFacts], *, codec: RowCodec = RAW_CODEC, facts: TableFacts = FACTS) -> TablePortrait:
-    return TablePortrait(facts, tuple(layers), codec)
+def summary(layers: Sequence[LayerFacts], *, codec: RowCodec = RAW_CODEC, facts: TableFacts = FACTS) -> TableSummary:
+    return TableSummary(facts, tuple(layers), codec)
 
 
-def typed_portrait(*tenants: str) -> TablePortrait:
+def typed_summary(*tenants: str) -> TableSummary:
     """A typed table with one file per tenant, keys from (tenant, 1) to (tenant, 9)."""
     parts = [(CODEC.encode_key([name, 1]), CODEC.encode_key([name, 9]) + b"\0", 100) for name in tenants]
     facts = replace(FACTS, kind="typed", definition=DEFINITION)
-    return portrait([layer(0, "run 3", parts)], codec=CODEC, facts=facts)
+    return summary([layer(0, "run 3", parts)], codec=CODEC, facts=facts)

@@ -1,13 +1,14 @@
-"""A table as text: facts, columns, and its layers as bars."""
+"""The summary of a table as text: facts, columns, and layers as bars."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
+from slatespark.display.describe_text import definition_facts
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
-from slatespark.display.text import align_facts, definition_facts, plural
-from slatespark.table.read.describe import TableFacts, TablePortrait
+from slatespark.display.text import align_facts, plural
+from slatespark.table.read.describe import TableFacts, TableSummary
 from slatespark.units import bytes_to_text, ms_to_text
 
 BAR_CHARACTERS: Final = 40
@@ -16,8 +17,8 @@ _FILLED: Final = "█"
 _EMPTY: Final = "·"
 
 
-def portrait_facts(facts: TableFacts) -> list[tuple[str, str]]:
-    """Return the facts that say the most, as names and values, without the columns."""
+def summary_facts(facts: TableFacts) -> list[tuple[str, str]]:
+    """Return the most important facts as names and values, without the columns."""
     pairs = [
         ("table", facts.url),
         ("kind", facts.kind),
@@ -32,17 +33,17 @@ def portrait_facts(facts: TableFacts) -> list[tuple[str, str]]:
     return pairs
 
 
-def portrait_text(portrait: TablePortrait) -> str:
+def summary_text(summary: TableSummary) -> str:
     """Return a table as text: facts, columns, layers."""
-    pairs = portrait_facts(portrait.facts)
-    if portrait.facts.definition is not None:
-        pairs.extend(pair for pair in definition_facts(portrait.facts.definition) if pair[0] == "columns")
-    pairs.append(("layers", layers_text(picture_layers(portrait))))
+    pairs = summary_facts(summary.facts)
+    if summary.facts.definition is not None:
+        pairs.extend(pair for pair in definition_facts(summary.facts.definition) if pair[0] == "columns")
+    pairs.append(("layers", layers_text(picture_layers(summary))))
     return align_facts(pairs)
 
 
 def layers_text(picture: LayerPicture) -> str:
-    """Return layers as bars over the keys, newest first; nothing but `none` if there are none."""
+    """Return layers as bars over the keys, newest first; `none` if there are none."""
     if not picture.lanes:
         return "none"
     width = max(len(lane.name) for lane in picture.lanes)
