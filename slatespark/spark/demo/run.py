@@ -1,4 +1,4 @@
-"""The demo: a year of flights from New York in typed tables, written, read, changed and checked with Spark."""
+"""The demo from start to end: a year of flights from New York in typed tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 from slatespark.display.text import align_table
 from slatespark.display.verify_text import verify_text
 from slatespark.errors import InternalError
-from slatespark.spark.demo_data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
-from slatespark.spark.demo_tables import DemoEvent, DemoTables
-from slatespark.spark.demo_time import (
+from slatespark.spark.demo.data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
+from slatespark.spark.demo.tables import DemoEvent, DemoTables
+from slatespark.spark.demo.times import (
     DAY_MS,
     EARLIER_DAYS,
     WEATHER_TTL_DAYS,
@@ -22,7 +22,7 @@ from slatespark.spark.demo_time import (
     show_timetable,
     undo_delete,
 )
-from slatespark.spark.demo_upkeep import compact_flights
+from slatespark.spark.demo.upkeep import compact_flights
 from slatespark.units import ms_to_text
 
 FLIGHT: Final = (
@@ -36,12 +36,12 @@ WEATHER: Final = (
     "wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP"
 )
 
-# Rows are stored in the order of the key, so that a day of flights, or the weather of an airport, is one range.
+# Rows are stored in key order: a day of flights, or the weather of an airport, is one range.
 FLIGHT_KEY: Final = "year,month,day,carrier,flight,origin"
 AIRPORT_KEY: Final = "faa"
 WEATHER_KEY: Final = "origin,time_hour"
 
-_CLIENT_ROWS: Final = 10_000  # that the real client hands over per call
+_CLIENT_ROWS: Final = 10_000  # per call of the real client
 
 CARRIERS_SQL: Final = """\
 SELECT carrier, count(*) AS flights, round(avg(arr_delay), 1) AS mean_delay
@@ -76,12 +76,12 @@ flights.alias('f').merge(late.alias('l'), 'f.year = l.year AND f.month = l.month
 
 
 def run_demo(path: Path) -> Iterator[DemoEvent]:
-    """Run the demo; yields what to show, as it happens.
+    """Run the demo and yield events to show as they happen.
 
     Raises
     ------
     TableExistsError
-        When something that is not the demo's is at `path`.
+        When `path` holds something that no earlier demo made.
     InvalidRequestError
         When there is no Java, or the data is not installed.
     """
@@ -118,13 +118,13 @@ class _Demo:
 
     def load(self, flights: Path, source: Path) -> Iterator[DemoEvent]:
         """Write the three tables."""
-        yield DemoEvent("step", "Write a year of flights: the first write makes the table, and says what its key is")
+        yield DemoEvent("step", "Write a year of flights: the first write creates the table and names its key")
         yield DemoEvent(
             "code",
             f"flights.write.format('slate').mode('append')\n    .option('keyColumns', '{FLIGHT_KEY}').save(path)",
         )
         yield self._tables.write("flights", self._tables.csv(flights, FLIGHT), keyColumns=FLIGHT_KEY)
-        yield DemoEvent("step", f"Add airports, and weather that expires {WEATHER_TTL_DAYS} days after it came in")
+        yield DemoEvent("step", f"Add airports, and weather that expires {WEATHER_TTL_DAYS} days after it arrived")
         yield self._tables.write("airports", self._tables.csv(source / "airports.csv", AIRPORT), keyColumns=AIRPORT_KEY)
         weather = self._tables.csv(source / "weather.csv", WEATHER)
         options = {"keyColumns": WEATHER_KEY, "ttl": f"{WEATHER_TTL_DAYS}d", "compression": "zstd"}
@@ -142,8 +142,8 @@ class _Demo:
         yield self._tables.write("weather", weather.where("month > 6"), **options)
 
     def query(self) -> Iterator[DemoEvent]:
-        """Read them back with SQL."""
-        yield DemoEvent("step", "Query it with SQL through temporary views")
+        """Query the tables with SQL."""
+        yield DemoEvent("step", "Query them with SQL through temporary views")
         yield DemoEvent("code", "SlateTable.forPath(spark, path).toDF().createOrReplaceTempView('flights')")
         for name in TABLES:
             self._tables.view(name)
@@ -152,22 +152,22 @@ class _Demo:
         yield from self._tables.sql(WEATHER_SQL)
 
     def find(self) -> Iterator[DemoEvent]:
-        """Read a range of keys, and a single row."""
+        """Read a range of keys and a single row."""
         table = self._tables.table("flights")
-        yield DemoEvent("step", "Read one day: leading key columns are a range, so only blocks that hold it are read")
+        yield DemoEvent("step", "Read one day: leading key columns form a range, and only its blocks are read")
         yield DemoEvent("code", f'flights.toDF(columns=["carrier", "dest"], where="{FOURTH_OF_JULY}")')
         day = table.toDF(columns=["carrier", "dest"], where=FOURTH_OF_JULY)
         yield DemoEvent("result", f"{day.count():,} flights on the 4th of July.")
-        yield DemoEvent("step", "Look one flight up by its key, without a Spark job")
+        yield DemoEvent("step", "Look up one flight by its key, without a Spark job")
         yield DemoEvent("code", f"flights.get{ONE_FLIGHT}")
         row = table.get(*ONE_FLIGHT)
         if row is None:
-            raise InternalError("A flight that was written is not found.", todo="Report this.")
+            raise InternalError("A flight that was written was not found.", todo="Report this.")
         shown = ("dest", "tailnum", "dep_delay", "arr_delay")
         yield DemoEvent("result", ", ".join(f"{name}: {row[name]}" for name in shown))
 
     def upsert(self) -> Iterator[DemoEvent]:
-        """Write some rows again, with a column that the table does not have yet."""
+        """Write some rows again with a column that is new to the table."""
         yield DemoEvent("step", "Upsert: mark the flights that the storm of February 2013 cancelled, in a new column")
         yield DemoEvent(
             "code",
@@ -179,8 +179,10 @@ class _Demo:
         yield from self._tables.sql(MARKED_SQL)
 
     def merge(self) -> Iterator[DemoEvent]:
-        """Merge rows that came in late."""
-        yield DemoEvent("step", "Merge what came in late: arrivals at JFK on New Year's Eve, and a flight nobody knew")
+        """Merge rows that arrived late."""
+        yield DemoEvent(
+            "step", "Merge late news: arrivals at JFK on New Year's Eve, and a flight that is not in the table"
+        )
         yield DemoEvent("code", f'late = spark.sql("""{LATE_SQL}""")\n{MERGE_CODE}')
         late = self._tables.spark.sql(LATE_SQL)
         same_key = " AND ".join(f"f.{name} = l.{name}" for name in FLIGHT_KEY.split(","))
@@ -192,7 +194,7 @@ class _Demo:
         yield DemoEvent("result", f"It wrote {rows['put']} rows.")
 
     def delete(self) -> Iterator[DemoEvent]:
-        """Delete rows by a condition, and read the version before beside the newest."""
+        """Delete rows by a condition, then compare the newest version with the one before."""
         table = self._tables.table("flights")
         before = self._tables.version("flights")
         yield DemoEvent("step", "Delete the flights of SkyWest (OO)")
@@ -207,7 +209,7 @@ class _Demo:
         yield DemoEvent("result", align_table(["version", "flights"], counts, right={"version", "flights"}))
 
     def look(self) -> Iterator[DemoEvent]:
-        """Describe, verify, and let the real client count."""
+        """Describe and verify the table, and count its rows with the real client."""
         table = self._tables.table("flights")
         yield DemoEvent("step", "Look at the table")
         yield DemoEvent("result", str(table))
@@ -215,7 +217,7 @@ class _Demo:
         report = table.verify()
         yield DemoEvent("result", verify_text(report))
         if report.findings:
-            raise InternalError("The demo made a table that does not verify.", todo="Report this, with its output.")
+            raise InternalError("The demo's table failed verification.", todo="Report this, with its output.")
         yield DemoEvent("step", "Open it with the real SlateDB client")
         if find_spec("slatedb") is None:
             yield DemoEvent("result", "Skipped: the client is not installed (pip install slatedb==0.17.0).")
@@ -228,7 +230,7 @@ class _Demo:
 
 
 async def _count_with_client(path: Path) -> int:
-    """Return the number of rows that the real client's reader sees; it writes nothing."""
+    """Return how many rows the real client's reader sees; the reader writes nothing."""
     from slatedb import uniffi
 
     folder = path.absolute()

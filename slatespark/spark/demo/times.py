@@ -1,4 +1,4 @@
-"""The scenes of the demo that are about time: an undo, a history, rows that expire and retire."""
+"""Scenes about time: an undo, a history table, expiry and retention."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.display.reap_text import reap_text
 from slatespark.display.text import align_table
 from slatespark.errors import InternalError
-from slatespark.spark.demo_tables import DemoEvent, DemoTables
+from slatespark.spark.demo.tables import DemoEvent, DemoTables
 from slatespark.table.slate_store import SlateStore
 from slatespark.units import bytes_to_text, ms_to_text
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from slatespark.spark.slate_table import SlateTable
 
 WEATHER_TTL_DAYS: Final = 30
-EARLIER_DAYS: Final = 20  # ago: when the first half of the weather came in
+EARLIER_DAYS: Final = 20  # age of the first half of the weather
 DAY_MS: Final = 86_400_000
 _RETENTION_DAYS: Final = 14
 
 TIMETABLE: Final = "carrier STRING, flight INT, origin STRING, dest STRING, state STRING, delay INT, known_at TIMESTAMP"
 TIMETABLE_KEY: Final = "carrier,flight,origin"
 
-# What was known of each flight of a day, and when: the plan a day ahead, the departure, the landing.
+# News of each flight of a day, and when it was known: the plan a day ahead, the departure, the landing.
 NEWS_SQL: Final = """\
 WITH day AS (
   SELECT *, time_hour + make_dt_interval(0, 0, minute) AS planned
@@ -42,7 +42,7 @@ ONE_FLIGHT: Final = "carrier = 'B6' AND flight = 1 AND origin = 'JFK'"
 
 
 def undo_delete(tables: DemoTables, before: int) -> Iterator[DemoEvent]:
-    """Bring the flights of an earlier version back."""
+    """Restore the flights of an earlier version."""
     table = tables.table("flights")
     yield DemoEvent("step", "Undo: make the version before the deletion the newest one again")
     yield DemoEvent("code", f"flights.restoreToVersion({before})")
@@ -51,7 +51,7 @@ def undo_delete(tables: DemoTables, before: int) -> Iterator[DemoEvent]:
 
 
 def show_timetable(tables: DemoTables) -> Iterator[DemoEvent]:
-    """Load a day of flights as it became known, and read it as of several instants."""
+    """Load the news of a day of flights, and read the table as of several instants."""
     yield DemoEvent("step", "A table with a history: the 4th of July as it became known, in one commit")
     yield DemoEvent(
         "code",
@@ -88,8 +88,8 @@ def _text(value: object) -> str:
 
 
 def expire_weather(tables: DemoTables) -> Iterator[DemoEvent]:
-    """Judge expiry at different instants."""
-    yield DemoEvent("step", "Expiry: the weather today, and as readers will see it when its time is over")
+    """Count the rows that have not expired at different instants."""
+    yield DemoEvent("step", "Expiry: the weather today, and as readers will see it later")
     days = (0, WEATHER_TTL_DAYS - EARLIER_DAYS + 1, WEATHER_TTL_DAYS + 1)
     instants = [tables.clock.now_ms() + number * DAY_MS for number in days]
     yield DemoEvent("code", f"weather.toDF(now='{ms_to_text(instants[1])}')")
@@ -101,10 +101,10 @@ def expire_weather(tables: DemoTables) -> Iterator[DemoEvent]:
 
 
 def retire_weather(tables: DemoTables) -> Iterator[DemoEvent]:
-    """Keep rows for a time after they came in, whatever their TTL."""
+    """Retain rows for a time after they arrived, whatever their TTL."""
     table = tables.table("weather")
     yield DemoEvent(
-        "step", f"Retention: keep weather for {_RETENTION_DAYS} days; reads obey at once, the reaper frees the space"
+        "step", f"Retention: keep weather for {_RETENTION_DAYS} days; reads comply at once, the reaper frees the space"
     )
     yield DemoEvent("code", f"weather.setProperties(retention='{_RETENTION_DAYS}d')\nweather.reap()")
     before = _weather_facts(tables, "before")
