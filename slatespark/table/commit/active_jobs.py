@@ -8,12 +8,11 @@ from dataclasses import replace
 from slatespark.format.compactions import (
     Compaction,
     CompactionStatus,
-    encode_compactions,
 )
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
-from slatespark.table.log.manifests import RaceLostError
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
 from slatespark.table.stores import TableStores
 
@@ -103,7 +102,4 @@ def clear_active_jobs(
     if len(kept) == len(compactions.jobs) and not added:
         return
     cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=(*kept, *added))
-    try:
-        compactions_log(stores).create(number + 1, encode_compactions(cleared))
-    except FileExistsError as exc:
-        raise RaceLostError("a compactor wrote its state") from exc
+    create_compactions(stores, Version(number + 1, cleared))

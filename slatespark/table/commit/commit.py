@@ -28,17 +28,17 @@ from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
 from slatespark.storage import run_together
-from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
+from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
-from slatespark.table.commit.definition_run import settle_creation, settle_growth
+from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.foreign_clients import refuse_foreign_client
 from slatespark.table.commit.history_hold import plan_hold
 from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
 from slatespark.table.commit.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.kept_history import KeptHistory, find_kept_history, settle_losses
+from slatespark.table.commit.kept_history import KeptHistory, find_kept_history, record_losses
 from slatespark.table.commit.publication import Change, next_manifest, without_l0
 from slatespark.table.commit.rebase import rebase_outputs
 from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit, bars_operands, removed_ranges, replaced_ranges
@@ -55,12 +55,12 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import (
     NONCE_BITS,
-    PassedByCollectorError,
-    RaceLostError,
+    ManifestCollectedError,
     fetch_latest_manifest,
     find_latest_manifest,
     publish_manifest,
 )
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
@@ -75,7 +75,6 @@ from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, ms_to_text
 
-MAX_ATTEMPTS = 20
 # In any table the version before is kept for a while: to undo the commit, or for who reads the files that were merged.
 _LEAST_KEPT_MS = {
     Operation.RESTORE: UNDO_LIFETIME_MS,
@@ -132,26 +131,12 @@ def commit_write(
     if depends_on is not None:
         commit.reads = ReadCheck(stores, depends_on, commit.codec, options.write_buffer_bytes)
     commit.check_newest_time()
-    for attempt in range(MAX_ATTEMPTS):
-        try:
-            record = commit.attempt(attempt)
-        except PassedByCollectorError as exc:
-            raise UnavailableError(
-                f"{stores.url}: whether this commit was published is not known.",
-                why="This process stood still for so long that a collector has passed its version.",
-                todo="Look whether the change is there, and make it again if it is not.",
-            ) from exc
-        except RaceLostError:
-            back_off(clock, attempt)
-            continue
-        if record.write_id == job.write_id:
-            publish_commit_record(stores.main, record)
-            note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
-        delete_lease(stores.main, job.write_id)
-        return record
-    raise CommitConflictError(
-        f"{stores.url}: other writers were faster {MAX_ATTEMPTS} times in a row.", todo="Write again."
-    )
+    record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
+    if record.write_id == job.write_id:
+        publish_commit_record(stores.main, record)
+        note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
+    delete_lease(stores.main, job.write_id)
+    return record
 
 
 @dataclass(slots=True)
@@ -186,6 +171,17 @@ class _Commit:
             check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
+        """Make one attempt; raises `RaceLostError` when another writer was faster."""
+        try:
+            return self._attempt(number)
+        except ManifestCollectedError as exc:
+            raise UnavailableError(
+                f"{self.stores.url}: whether this commit was published is not known.",
+                why="This process was suspended for so long that a garbage collector has passed its version.",
+                todo="Check whether the change is there, and repeat it if it is not.",
+            ) from exc
+
+    def _attempt(self, number: int) -> CommitRecord:
         self._refresh_ids(has_table=not self.job.creates)
         found = find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
@@ -205,11 +201,11 @@ class _Commit:
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         self._check_other_clients(latest_id, latest)
         self._check_order(latest_id, latest)
-        definition = self._settle_definition(latest)
+        definition = self._publish_growth(latest)
         if self._has_history:
-            settle_losses(self.stores, self.clock, latest)
+            record_losses(self.stores, self.clock, latest)
         self.edit.apply(without_l0(latest))  # what it refuses, it refuses before anybody is shut out
-        retention_ms = (definition or TableDefinition()).version_retention_ms
+        retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
             self.stores,
@@ -221,7 +217,7 @@ class _Commit:
             prepare=prepare,
             removes=removed_ranges(self.edit),
         )
-        return self._publish_claimed(claim, retention_ms, holds=definition is not None and definition.holds_history)
+        return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return what is known of the commit that this write repeats; None if it repeats none."""
@@ -286,9 +282,9 @@ class _Commit:
         if self._has_history and self._has_given_times:
             check_order_in_rows(self.stores, rows, self._files, self.codec, buffer_bytes=self._buffer_bytes)
 
-    def _settle_definition(self, latest: Manifest) -> TableDefinition | None:
+    def _publish_growth(self, latest: Manifest) -> TableDefinition:
         created, merge = self.job.creates, self.options.merge_schema
-        return settle_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
+        return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
 
     def _check_last_seq_before_claim(self, latest_id: int, latest: Manifest) -> None:
         if self.options.if_last_seq is not None:
@@ -309,7 +305,7 @@ class _Commit:
         """Refuse if the table keeps its rows for another time, or folds in another way, than the write went by."""
         if not self.job.goes_by_lifetimes and not self.job.goes_by_operator:
             return
-        planned, current = self.job.definition or TableDefinition(), resolve_definition(self.stores, latest)
+        planned, current = self.job.definition, resolve_definition(self.stores, latest)
         if self.job.goes_by_operator and planned.merge_operator != current.merge_operator:
             raise CommitConflictError(
                 f"{self.stores.url}: the mergeOperator of the table has changed.",
@@ -366,11 +362,11 @@ class _Commit:
 
     @property
     def _has_own_time(self) -> bool:
-        return self.job.definition is not None and self.job.definition.has_own_time
+        return self.job.definition.has_own_time
 
     @property
     def _has_history(self) -> bool:
-        return self.job.definition is not None and self.job.definition.has_history
+        return self.job.definition.has_history
 
     @property
     def _present_ms(self) -> int | None:
@@ -391,7 +387,7 @@ class _Commit:
     @property
     def codec(self) -> RowCodec:
         """How keys and values of the table are encoded."""
-        return (self.job.definition or TableDefinition()).codec()
+        return self.job.definition.codec()
 
     @property
     def _buffer_bytes(self) -> int:
@@ -405,8 +401,7 @@ class _Commit:
         return max((time for time in times if time is not None), default=self.create_ts_ms)
 
     def _create_table(self) -> CommitRecord:
-        assert self.job.definition is not None  # plan_write gives every creator one
-        settle_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
+        publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         kept = KeptHistory() if self._has_history else None
         change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None, kept=kept)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
@@ -443,7 +438,7 @@ class _Commit:
             manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
-            except PassedByCollectorError:
+            except ManifestCollectedError:
                 raise
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)

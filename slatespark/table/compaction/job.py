@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import ClockRegressionError, SlateError, UnavailableError
+from slatespark.errors import ClockRegressionError, SlateError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -26,14 +26,13 @@ from slatespark.format.compactions import (
     CompactionStatus,
     TieredSpec,
     WorkerSpec,
-    encode_compactions,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
 from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
@@ -41,7 +40,6 @@ from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
 HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one (spec 6.3)
-_ATTEMPTS: Final = 20  # at a version of the list, each lost to somebody else's
 
 
 @dataclass(slots=True)
@@ -230,15 +228,4 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
 
 def _edit_list(stores: TableStores, clock: Clock, edit: Callable[[Compactions], Compactions | None]) -> None:
     """Publish the list of compactions with a change, under the epoch that it has; None leaves it as it is."""
-    for attempt in range(_ATTEMPTS):
-        number, listed = fetch_compactions(stores)
-        changed = edit(listed)
-        if changed is None:
-            return
-        try:
-            compactions_log(stores).create(number + 1, encode_compactions(changed))
-        except FileExistsError:
-            back_off(clock, attempt)
-            continue
-        return
-    raise UnavailableError(f"{stores.url}: the list of compactions changes faster than it can be read.", todo="Retry.")
+    compactions_object(stores).update(clock, lambda newest: edit(newest.value))

@@ -29,7 +29,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
@@ -308,12 +308,12 @@ class _Compaction:
         if self.options.if_client_active != "fence":
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
         definition, snapshot = state.definition, state.snapshot
-        job = plan_write(
+        job = begin_write(
             self.stores,
             self.clock,
             operation=Operation.COMPACT,
-            found=(snapshot.manifest_id, snapshot.manifest),
-            definition=None if state.number is None else definition,
+            found=snapshot.version,
+            definition=definition,
             timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
         )
         merged: list[MergedRange] = []

@@ -20,7 +20,7 @@ from slatespark.storage import open_scratch, open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.rows.batches import alike, as_batches
 from slatespark.table.rows.encoder import Stamp
@@ -113,8 +113,8 @@ class SstWriter:
     def _definition(self, schema: pa.Schema, options: WriteOptions) -> TableDefinition:
         if self._schema is not None:
             return plan_creation(self._schema, options, {})
-        planned = plan_definition(None, lasting_columns(schema, options, None), options, is_new=True)
-        return planned or TableDefinition()
+        lasting = lasting_columns(schema, options, NO_DEFINITION)
+        return plan_definition(NO_DEFINITION, lasting, options, is_new=True)
 
 
 def open_file(path: str, storage: Mapping[str, str]) -> tuple[ObjectStore, str]:

@@ -30,7 +30,6 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.young_files import hold_lease, keep_young, rescue
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.plan import plan_definition
-from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.read_point import ReadPoint
@@ -307,9 +306,8 @@ class Transaction:
     def plan_load(self, schema: pa.Schema, **options: Any) -> Load:
         """Return how rows of a schema are written, for who runs the tasks elsewhere; errors as for `write`."""
         self._require(State.OPEN, call="write")
-        parsed, known = parse_write(self._common, self._begun, options), self._job.definition
-        current = known or TableDefinition()
-        plan_definition(known, lasting_columns(schema, parsed, known), parsed, is_new=False)
+        parsed, current = parse_write(self._common, self._begun, options), self._job.definition
+        plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
         check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
         has_instants(parsed, current)
         encoder = plan_encoder(schema, current.codec(), parsed)
@@ -323,7 +321,7 @@ class Transaction:
         Requires: no other write was planned in between.
         """
         self._require(State.OPEN, call="write")
-        instants = has_instants(load.options, self._job.definition or TableDefinition())
+        instants = has_instants(load.options, self._job.definition)
         self._hold(self._own.adding(outputs, has_instants=instants))
         if len(self._own.layers()) > MAX_LAYERS:
             self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandon_write, begin_write
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
@@ -155,10 +155,9 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
-    known = fetch_definition(stores, found[1])
-    definition = None if known is None else known[1]
+    definition = resolve_definition(stores, found.value)
     keys = _ranges_to_delete(where, options, definition)
-    job = plan_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
+    job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     try:
         return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
     except BaseException:
@@ -166,11 +165,9 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
         raise
 
 
-def _ranges_to_delete(
-    where: str | None, options: WriteOptions, definition: TableDefinition | None
-) -> tuple[KeyRange, ...]:
-    codec = RAW_CODEC if definition is None else definition.codec()
-    if definition is not None and definition.has_history:
+def _ranges_to_delete(where: str | None, options: WriteOptions, definition: TableDefinition) -> tuple[KeyRange, ...]:
+    codec = definition.codec()
+    if definition.has_history:
         raise OptionError(
             "deleteRange: this is a history table, of which no range can be cut out.",
             why="Its past would go.",

@@ -22,7 +22,7 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandon_write, begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -79,8 +79,8 @@ def trim_history(
             f"{stores.url}: the row versions of {_text(after_ms)} are not all there any more.",
             todo=f"The earliest time to trim to is {_text(floor_ms)}.",
         )
-    found = snapshot.manifest_id, snapshot.manifest
-    job = plan_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
+    found = snapshot.version
+    job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
     trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms)
     try:
         edit = trimming.plan(snapshot)

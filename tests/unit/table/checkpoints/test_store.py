@@ -23,13 +23,13 @@ from slatespark.format.row import Row
 from slatespark.format.wal import encode_wal
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.checkpoints.store import (
-    MAX_ATTEMPTS,
     create_checkpoint,
     delete_checkpoint,
     list_checkpoints,
     refresh_checkpoint,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.versioned_object import MAX_ATTEMPTS
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import Job, table_of
@@ -200,7 +200,7 @@ def test_a_version_that_is_being_collected_gets_no_checkpoint(place: Place) -> N
     old = place.write(b"2")
     place.write(b"3")
     latest = place.latest()
-    manifest_log(place.stores).raise_boundary(old)
+    manifest_log(place.stores).raise_boundary(old, FakeClock(0))
     with pytest.raises(SnapshotExpiredError, match=f"version {old} is being collected"):
         create_checkpoint(place.stores, place.clock, manifest_id=old)
     assert place.latest() == latest

@@ -24,6 +24,7 @@ from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, sp
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
 
@@ -73,11 +74,11 @@ def test_versions_and_the_race_for_a_number() -> None:
     place = stores()
     assert fetch_definition(place) is None
     assert resolve_codec(place, Manifest()) == RAW_CODEC
-    publish_definition(place, 1, TYPED)
+    publish_definition(place, Version(1, TYPED))
     wider = TYPED.with_schema(SCHEMA.append(pa.field("new", pa.int8())))
     with pytest.raises(FileExistsError):
-        publish_definition(place, 1, wider)
-    publish_definition(place, 2, wider)
+        publish_definition(place, Version(1, wider))
+    publish_definition(place, Version(2, wider))
     assert fetch_definition(place) == (2, wider)
     assert len(wider.writer_schemas) == 2
 

@@ -33,9 +33,9 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
-from slatespark.table.commit.definition_run import settle_creation
+from slatespark.table.commit.definition_run import publish_creation
 from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.commit.job import plan_write
+from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
@@ -346,7 +346,7 @@ def test_the_record_of_a_worker_that_began_meanwhile_stays() -> None:
     began = []
 
     def begin() -> None:
-        job = plan_write(
+        job = begin_write(
             place.stores, place.clock, operation=Operation.COMPACT, found=fetch_latest_manifest(place.stores)
         )
         spec = TieredSpec((), (0, 1), 0)
@@ -653,7 +653,7 @@ def leftover(*, definition: bool = True) -> tuple[MemoryStore, FakeClock, Job]:
     job = Job(store, clock, operation=Operation.WRITE).upload(table_of([(b"a", b"x")]))
     if definition:
         assert job.plan.definition is not None
-        settle_creation(job.stores, clock, job.plan.definition, merge=False)
+        publish_creation(job.stores, clock, job.plan.definition, merge=False)
     return store, clock, job
 
 

@@ -9,6 +9,7 @@ from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_p
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.numbered_log import NumberedLog
 from tests.support.failing_store import FailingStore, Operation
+from tests.support.fake_clock import FakeClock
 
 _names = itertools.count()
 BOUNDARY = "gc/manifest.boundary"
@@ -129,7 +130,7 @@ def test_a_newest_version_that_keeps_vanishing(log: NumberedLog, store: FailingS
 def test_the_boundary_only_grows(log: NumberedLog, store: FailingStore) -> None:
     assert log.dead_up_to() == 0
     for wanted, reached in ((3, b"3"), (2, b"3"), (3, b"3"), (12, b"12")):
-        log.raise_boundary(wanted)
+        log.raise_boundary(wanted, FakeClock(0))
         assert store.get(BOUNDARY) == reached
 
 
@@ -138,11 +139,11 @@ def test_whoever_moves_the_boundary_at_the_same_time_does_not_lower_it(
     theirs: bytes, log: NumberedLog, store: FailingStore
 ) -> None:
     store.run(lambda: store.inner.put(BOUNDARY, [theirs]), "create", BOUNDARY)
-    log.raise_boundary(7)
+    log.raise_boundary(7, FakeClock(0))
     assert store.get(BOUNDARY) == max(theirs, b"7")
     store.clear()
     store.run(lambda: store.inner.put(BOUNDARY, [b"20"]), "replace", BOUNDARY)
-    log.raise_boundary(15)
+    log.raise_boundary(15, FakeClock(0))
     assert store.get(BOUNDARY) == b"20"
 
 
@@ -150,5 +151,5 @@ def test_a_boundary_that_others_keep_moving(log: NumberedLog, store: FailingStor
     store.put(BOUNDARY, [b"1"])
     store.fail("replace", BOUNDARY, times=1000, error=FileExistsError())
     with pytest.raises(UnavailableError, match="others keep moving it"):
-        log.raise_boundary(2)
+        log.raise_boundary(2, FakeClock(0))
     assert store.get(BOUNDARY) == b"1"

@@ -14,6 +14,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.versions import publish_definition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.arrow import project
 from slatespark.table.read.materialise import UndecodableRowsWarning, join_small
 from slatespark.table.read.reader import plan_read
@@ -227,11 +228,11 @@ def test_columns_that_changed_since_they_were_promised() -> None:
     stores, options = stores_of(store.url), ReadOptions.parse({"path": "p", "columns": "id,amount"})
     promised = project(options, codec=DEFINITION.codec())
     wider = DEFINITION.with_schema(SCHEMA.append(pa.field("more", pa.int32())))
-    publish_definition(stores, 2, wider)
+    publish_definition(stores, Version(2, wider))
     plan = plan_read(stores, options, SystemClock(), projection=promised)
     assert plan.settings.projection.codec.writer_schemas == wider.writer_schemas
     changed = DEFINITION.with_schema(SCHEMA.set(1, pa.field("amount", pa.string())))
-    publish_definition(stores, 3, changed)
+    publish_definition(stores, Version(3, changed))
     with pytest.raises(SchemaError, match="have changed"):
         plan_read(stores, options, SystemClock(), projection=promised)
 

@@ -20,6 +20,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.plan import FileSlice, Layer, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -131,7 +132,7 @@ def test_a_report_says_what_every_row_says(
 ) -> None:
     stores, layers, wal = table
     if retention_ms is not None:
-        publish_definition(stores, 1, TableDefinition(properties={"retention": str(retention_ms)}))
+        publish_definition(stores, Version(1, TableDefinition(properties={"retention": str(retention_ms)})))
     model = Model(NOW_MS, WIDTHS[per], retention_ms)
     for layer in layers:
         for part in layer.slices:

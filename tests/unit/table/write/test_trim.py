@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore
-from slatespark.table.commit.job import WriteJob, plan_write
+from slatespark.table.commit.job import WriteJob, begin_write
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.fake_clock import FakeClock
@@ -95,11 +95,11 @@ def test_trims_below_the_floor_are_refused(store: SlateStore) -> None:
 
 def test_a_commit_in_between_is_a_conflict(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def late(stores: TableStores, *arguments: Any, **options: Any) -> WriteJob:
-        job = plan_write(stores, *arguments, **options)
+        job = begin_write(stores, *arguments, **options)
         write(store, (b"z", 70))
         return job
 
-    monkeypatch.setattr("slatespark.table.write.trim.plan_write", late)
+    monkeypatch.setattr("slatespark.table.write.trim.begin_write", late)
     with pytest.raises(CommitConflictError):
         store.trimHistory(20)
     assert shown(store)[b"a"] == b"30"
