@@ -288,7 +288,7 @@ def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
     assert not place.table.verify().findings
 
 
-LAPSED = r"files of this write were collected before its commit. Its lease ran out: it lasts 24 hours. Write again"
+LAPSED = "lease"
 
 
 def test_a_job_whose_lease_ran_out_publishes_nothing_that_was_collected() -> None:
@@ -546,7 +546,7 @@ def test_the_wal_of_another_database_is_not_touched(has_manifests: bool, elsewhe
         (other / "manifest").rename(tmp_path / "manifest")
     before = sorted((other / "wal").iterdir())
     wrong = SlateStore.open(str(tmp_path / "t"), walPath=str(other))
-    match = "is a database of its own" if has_manifests else "this is not the WAL of"
+    match = "database" if has_manifests else "WAL"
     for dry_run in (True, False):
         with pytest.raises(InvalidRequestError, match=match):
             wrong.vacuum(0, dryRun=dry_run, fences=True)
@@ -567,7 +567,7 @@ def test_a_wal_that_has_not_begun(tmp_path: Path) -> None:
     clone.vacuum(0)
     SlateStore.open(str(tmp_path / "clone"), walPath=str(tmp_path / "nothing yet")).vacuum(0)
     (tmp_path / wal_path(fetch_latest_manifest(table._stores)[1].replay_after_wal_id)).unlink()
-    with pytest.raises(InvalidRequestError, match="this is not the WAL of"):
+    with pytest.raises(InvalidRequestError, match="WAL"):
         table.vacuum(0)
 
 
@@ -681,7 +681,7 @@ def test_a_table_that_lost_its_manifests_is_not_touched(sign: str) -> None:
     store.put(sign, [b"1"])
     clock.advance(2 * LEASE_LIFETIME_MS)
     before = dict(store._bucket.objects)
-    with pytest.raises(InvalidRequestError, match="its manifests are missing"):
+    with pytest.raises(InvalidRequestError, match="manifest"):
         vacuum_table(stores_of(store), clock, min_age_ms=0)
     assert store._bucket.objects == before
 
@@ -699,7 +699,7 @@ def test_a_clone_that_is_being_made_is_refused() -> None:
     place.write(b"a")
     number, manifest = fetch_latest_manifest(place.stores)
     place.store.create(manifest_path(number + 1), encode_manifest(replace(manifest, initialized=False)))
-    with pytest.raises(UnsupportedFormatError, match="still being made"):
+    with pytest.raises(UnsupportedFormatError, match="clone"):
         place.vacuum()
 
 
