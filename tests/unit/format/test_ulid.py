@@ -39,7 +39,7 @@ def test_other_texts_are_refused(text: str) -> None:
 
 def test_numbers_out_of_range_are_refused() -> None:
     for timestamp_ms, random_bits in ((-1, 0), (1 << 48, 0), (0, -1), (0, 1 << 80)):
-        with pytest.raises(ValueError, match="a ULID holds"):
+        with pytest.raises(ValueError, match="ULID"):
             make_ulid(timestamp_ms, random_bits)
-    with pytest.raises(ValueError, match="128 bits"):
+    with pytest.raises(ValueError, match="128"):
         Ulid(1 << 128)

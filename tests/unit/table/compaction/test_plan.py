@@ -127,12 +127,12 @@ def test_the_parameters_of_the_choice() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((1, 8, 4), "minCompactionSources: 1"),
-        ((4, 3, 4), "minCompactionSources: 4 is more than maxCompactionSources, 3"),
-        ((4, 8, 0.5), "includeSizeThreshold: 0.5"),
-        ((4, 8, float("nan")), "includeSizeThreshold: nan"),
-        ((4, 8, float("inf")), "includeSizeThreshold: inf"),
-        ((4, 8, "many"), "includeSizeThreshold: 'many'"),
+        ((1, 8, 4), "minCompactionSources"),
+        ((4, 3, 4), "minCompactionSources"),
+        ((4, 8, 0.5), "includeSizeThreshold"),
+        ((4, 8, float("nan")), "includeSizeThreshold"),
+        ((4, 8, float("inf")), "includeSizeThreshold"),
+        ((4, 8, "many"), "includeSizeThreshold"),
     ],
 )
 def test_parameters_that_lead_nowhere(given: tuple[object, object, object], message: str) -> None:

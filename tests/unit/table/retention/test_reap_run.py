@@ -223,7 +223,7 @@ def test_a_tick_ahead_of_the_clock_is_no_conflict() -> None:
     table.write([b"a"])
     table.clock.advance(-HOUR_MS)
     slept = len(table.clock.slept_ms)
-    with pytest.raises(ClockRegressionError, match="last clock tick"):
+    with pytest.raises(ClockRegressionError, match="clock"):
         table.reap()
     assert len(table.clock.slept_ms) == slept, "it is not tried again"
     assert table.keys(includeExpired=True) == [b"a"]
@@ -272,7 +272,7 @@ def test_a_history_floor_set_during_a_pass_counts() -> None:
 def test_now_may_not_be_of_the_future() -> None:
     table = Table(retention="1h")
     table.write([b"a"])
-    with pytest.raises(OptionError, match="of the future"):
+    with pytest.raises(OptionError, match="future"):
         table.reap(now_ms=START_MS + 1)
     assert table.reap(now_ms=START_MS).rows == 0
     assert table.keys() == [b"a"]
@@ -508,7 +508,7 @@ def test_a_clock_of_the_tables_own() -> None:
     assert created == {b"a": 5, b"b": 5, b"c": 15}
     (tombstone,) = [file for file in table.table.files() if file.start <= b"a" and file.rows == 1]
     assert tombstone.max_create_ms == 15, "of the tick, not of a machine's clock"
-    with pytest.raises(OptionError, match=r"of the future, the last clock tick is .*\(15\)"):
+    with pytest.raises(OptionError, match=r"\(15\)"):
         table.reap(now_ms=19)
     table.write([b"d"], timestamp=19)
     assert table.reap(now_ms=19).rows >= 1
@@ -683,7 +683,7 @@ def test_a_clone_is_not_reaped_by_the_retention_of_its_parent(tmp_path: Path) ->
     clock.advance(2 * HOUR_MS)
     assert clone.reap().retention_ms is None
     parent.setProperties(retention="1h")
-    with pytest.raises(InvalidRequestError, match=r"clone.*of its own(.|\n)*setProperties"):
+    with pytest.raises(InvalidRequestError, match="setProperties"):
         clone.reap()
     assert clone.scan(includeExpired=True).read_all().num_rows == 2
     clone.setProperties(retention="1h")
