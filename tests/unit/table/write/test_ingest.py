@@ -197,7 +197,7 @@ def test_what_is_no_external_sst(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"gone\.sst does not exist"):
         store.ingest(str(tmp_path / "gone.sst"))
     (tmp_path / "text.sst").write_bytes(b"no SST at all, by any means")
-    with pytest.raises(UnsupportedFormatError, match=r"text\.sst.* the object is no SST"):
+    with pytest.raises(UnsupportedFormatError, match=r"text\.sst.* not an SST"):
         store.ingest(str(tmp_path / "text.sst"))
     table = tmp_path / "table"
     SlateStore.create(str(table)).write(pairs(b"a"))
