@@ -42,13 +42,13 @@ PLAIN = Compaction(Ulid(5), TieredSpec((), (9, 8), 8), CompactionStatus.SUBMITTE
 STATE = Compactions(3, (TIERED, DRAIN, PLAIN))
 
 
-def test_every_field_leads_back() -> None:
+def test_every_field_round_trips() -> None:
     assert decode_compactions(encode_compactions(STATE)) == STATE
     assert decode_compactions(memoryview(encode_compactions(Compactions(0)))) == Compactions(0)
 
 
 @pytest.mark.parametrize("status", list(CompactionStatus))
-def test_every_status_leads_back(status: CompactionStatus) -> None:
+def test_every_status_round_trips(status: CompactionStatus) -> None:
     state = Compactions(1, (replace(PLAIN, status=status),))
     assert decode_compactions(encode_compactions(state)) == state
     finished = status in (CompactionStatus.COMPLETED, CompactionStatus.FAILED)
@@ -76,7 +76,7 @@ def test_the_envelope_is_checked() -> None:
             decode_compactions(short)
 
 
-def test_a_job_named_twice_is_refused() -> None:
+def test_a_job_listed_twice_is_refused() -> None:
     with pytest.raises(CorruptDataError, match="twice"):
         decode_compactions(encode_compactions(Compactions(1, (PLAIN, PLAIN))))
 

@@ -24,7 +24,7 @@ ROWS = [
 
 @pytest.mark.parametrize("codec", list(Compression))
 @pytest.mark.parametrize("block_size", [30, 65535])
-def test_rows_lead_back(codec: Compression, block_size: int) -> None:
+def test_rows_round_trip(codec: Compression, block_size: int) -> None:
     data = encode_wal(ROWS, compression=codec, block_size=block_size)
     assert columns_to_rows(decode_wal(data)) == ROWS
     assert columns_to_rows(decode_wal(memoryview(data))) == ROWS
@@ -36,8 +36,8 @@ def test_uncompressed_values_stay_in_the_file() -> None:
     assert len(decode_wal(data).value_bytes) == len(data)
 
 
-def test_seqs_that_go_back_are_refused() -> None:
-    with pytest.raises(CorruptDataError, match="seq 4"):
+def test_decreasing_seqs_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="Row 2"):
         decode_wal(encode_wal([Row(b"a", 5), Row(b"b", 5), Row(b"c", 4)]))
 
 
@@ -55,7 +55,7 @@ def test_garbage_is_refused(data: bytes) -> None:
 
 
 def v1_block(rows: list[Row]) -> bytes:
-    """A block of the first version: keys share bytes with the first key of the block, one offset a row."""
+    """Encode a V1 block: keys share a prefix with the first key of the block, one offset per row."""
     entries, offsets = b"", []
     for row in rows:
         offsets.append(len(entries))
@@ -88,7 +88,7 @@ def wal_of(block: bytes, *, version: int, kind: SstType = SstType.WAL) -> bytes:
     return data + encode_info_section(info) + encode_footer(Footer(len(data), version))
 
 
-def test_files_of_the_first_version_are_read() -> None:
+def test_files_of_version_one_are_read() -> None:
     assert columns_to_rows(decode_wal(wal_of(v1_block(ROWS), version=1))) == ROWS
 
 

@@ -30,13 +30,13 @@ def merge(*sources: SstHandle, keys: KeyRange = ALL_KEYS, outputs: tuple[NewFile
 
 def names(base: Manifest) -> list[tuple[int, list[int]]]:
     """Runs, and the numbers of the files that they show."""
-    return [(run.id, [item.sst_id.random_bits for item in run.views]) for run in base.compacted]
+    return [(run.id, [item.sst_id.low for item in run.views]) for run in base.compacted]
 
 
 def test_all_of_some_runs() -> None:
     after = merge(NEW, MIDDLE, outputs=(output(9, b"a", b"k"), output(10, b"l", b"z"))).apply(THREE)
     assert names(after) == [(2, [9, 10]), (1, [1])], "in the lowest run of the sources, in key order"
-    assert {sst_id.random_bits for sst_id in after.ssts} >= {1, 9, 10}
+    assert {sst_id.low for sst_id in after.ssts} >= {1, 9, 10}
 
 
 def test_nothing_left() -> None:
@@ -126,7 +126,7 @@ def test_what_it_says_of_itself() -> None:
     assert removed_ranges(replace(edit, takes_rows=True)) == (KeyRange(b"d", b"g"),)
     assert replaced_ranges(CutViews((KeyRange(b"d", b"g"),), 1)) == (KeyRange(b"d", b"g"),)
     renamed = replace(edit, outputs=(output(9, b"d", b"f"),)).with_files((output(10, b"d", b"f"),))
-    assert [file.handle.id.random_bits for file in renamed.files] == [10]
+    assert [file.handle.id.low for file in renamed.files] == [10]
 
 
 def test_versions_of_a_key_in_two_files_of_a_run() -> None:
