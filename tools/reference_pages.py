@@ -2,7 +2,7 @@
 
     python tools/reference_pages.py
 
-`options.py` holds every option with its sentence, `errors.py` every error. A test compares the pages with what this
+`slatespark/options/` states every option, `slatespark/errors.py` every error. A test compares the pages with what this
 script would write.
 """
 

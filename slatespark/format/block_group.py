@@ -19,7 +19,7 @@ MAX_BLOCK_BYTES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedBlocks:
+class UnpackedBlocks:
     """Payloads of blocks: block `i` is `data[starts[i]:ends[i]]`."""
 
     data: NDArray[np.uint8]
@@ -27,9 +27,9 @@ class OpenedBlocks:
     ends: NDArray[np.int64]
 
 
-def open_blocks(
+def unpack_blocks(
     data: NDArray[np.uint8], edges: NDArray[np.int64], compression: Compression, *, limit_bytes: int
-) -> OpenedBlocks:
+) -> UnpackedBlocks:
     """Check and decompress blocks until `limit_bytes` of payload are there; at least one.
 
     Parameters
@@ -51,7 +51,7 @@ def open_blocks(
     _check_edges(data, edges)
     if compression is Compression.NONE:
         _check_sums(data, edges, len(edges) - 1)
-        return OpenedBlocks(data, edges[:-1], edges[1:] - CRC_BYTES)
+        return UnpackedBlocks(data, edges[:-1], edges[1:] - CRC_BYTES)
     payloads: list[bytes] = []
     held_bytes = 0
     view = data.data
@@ -69,7 +69,7 @@ def open_blocks(
         held_bytes += len(payload)
     ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-    return OpenedBlocks(np.frombuffer(b"".join(payloads), np.uint8), starts, ends)
+    return UnpackedBlocks(np.frombuffer(b"".join(payloads), np.uint8), starts, ends)
 
 
 def _check_edges(data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:

@@ -184,7 +184,7 @@ def _zstd_size(data: Buffer) -> int | None:
     return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
-def seal(payload: Buffer, codec: Compression) -> bytes:
+def encode_section(payload: Buffer, codec: Compression) -> bytes:
     """Return a section: the payload compressed, and the checksum of that."""
     packed = compress(payload, codec)
     return packed + zlib.crc32(packed).to_bytes(CRC_BYTES, "big")
@@ -212,7 +212,7 @@ def check_crc(data: Buffer, *, what: str) -> memoryview:
     return body
 
 
-def open_section(data: Buffer, codec: Compression, *, what: str, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
+def decode_section(data: Buffer, codec: Compression, *, what: str, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
     """Return the payload of a section, its checksum verified first.
 
     Parameters

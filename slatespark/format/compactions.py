@@ -32,10 +32,10 @@ from slatespark.format.codecs import Buffer
 from slatespark.format.references import (
     BytesRange,
     SstHandle,
+    compacted_sst_of,
+    put_compacted_sst,
     put_range,
-    put_shown_sst,
     range_of,
-    shown_sst_of,
 )
 from slatespark.format.tables import bytes_of, items_of, put_offsets, put_u32s, put_ulid, put_ulids, text_of, ulid_of
 from slatespark.format.ulid import Ulid
@@ -239,7 +239,7 @@ def _handles_of(count: int, item: Callable[[int], SstTable.CompactedSsTable | No
     """Return finished files. They are whole: neither the client nor we cut an output."""
     handles = []
     for entry in items_of(count, item):
-        handle, visible_range = shown_sst_of(entry)
+        handle, visible_range = compacted_sst_of(entry)
         if visible_range is not None:
             raise UnsupportedFormatError(f"Compaction output {handle.id} has a visible range, which nobody writes.")
         handles.append(handle)
@@ -261,7 +261,7 @@ def _put_job(builder: flatbuffers.Builder, job: Compaction) -> int:
     ulid = put_ulid(builder, job.id)
     tiered = isinstance(job.spec, TieredSpec)
     spec = _put_tiered(builder, job.spec) if isinstance(job.spec, TieredSpec) else _put_drain(builder, job.spec)
-    outputs = put_offsets(builder, [put_shown_sst(builder, handle) for handle in job.output_ssts])
+    outputs = put_offsets(builder, [put_compacted_sst(builder, handle) for handle in job.output_ssts])
     worker = None if job.worker is None else _put_worker(builder, job.worker)
     context = None if job.context is None else _put_context(builder, job.context)
     JobTable.Start(builder)
@@ -311,7 +311,7 @@ def _put_context(builder: flatbuffers.Builder, context: TieredContext) -> int:
     parts = []
     for part in context.subcompactions:
         keys = put_range(builder, part.keys)
-        outputs = put_offsets(builder, [put_shown_sst(builder, handle) for handle in part.output_ssts])
+        outputs = put_offsets(builder, [put_compacted_sst(builder, handle) for handle in part.output_ssts])
         SubTable.Start(builder)
         SubTable.AddRange(builder, keys)
         SubTable.AddOutputSsts(builder, outputs)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Buffer, open_section
+from slatespark.format.codecs import Buffer, decode_section
 from slatespark.format.info import FilterFormat, SstInfo
 from slatespark.kernels import build_bloom, probe_bloom
 
@@ -76,7 +76,7 @@ def decode_filter_section(data: Buffer, info: SstInfo) -> FilterSet:
     data : the bytes of `info.filter_range`
     info : of the same SST
     """
-    payload = open_section(data, info.compression, what="filter section")
+    payload = decode_section(data, info.compression, what="filter section")
     if info.filter_format is FilterFormat.LEGACY:
         return FilterSet((_checked(NamedFilter(BLOOM, payload)),))
     return decode_filters(payload)

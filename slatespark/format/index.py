@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, open_section, seal
+from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, decode_section, encode_section
 from slatespark.format.info import SstInfo
 from slatespark.kernels import decode_index, encode_index, lower_bounds
 from slatespark.ranges import ByteRange, KeyRange
@@ -103,7 +103,7 @@ def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
     ------
     CorruptDataError : damaged, or a block does not lie in the data
     """
-    payload = open_section(data, info.compression, what="index section")
+    payload = decode_section(data, info.compression, what="index section")
     index = SstIndex(*decode_index(np.frombuffer(payload, np.uint8)))
     if not len(index):
         raise CorruptDataError("SST index names no block.")
@@ -117,7 +117,7 @@ def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
 
 def encode_index_section(index: SstIndex, codec: Compression) -> bytes:
     """Return the section of an index, sealed."""
-    return seal(encode_index(index.block_offsets, index.key_bytes, index.key_offsets), codec)
+    return encode_section(encode_index(index.block_offsets, index.key_bytes, index.key_offsets), codec)
 
 
 def separator_key(last_key: bytes, key: bytes) -> bytes:

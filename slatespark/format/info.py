@@ -270,7 +270,7 @@ def _check_section(name: str, start: int, length: int, data_end: int) -> None:
         )
 
 
-def check_inside(info: SstInfo, info_offset: int) -> None:
+def check_section_bounds(info: SstInfo, info_offset: int) -> None:
     """Check that every section lies in front of the info section; raises `CorruptDataError`."""
     if info.sections_end > info_offset:
         raise CorruptDataError(

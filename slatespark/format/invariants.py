@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
 from slatespark.errors import CorruptDataError, InternalError
-from slatespark.format.manifest_check import check_decoded
+from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import Manifest, Segment
 from slatespark.format.references import SortedRun
 from slatespark.ranges import key_after, prefix_range
@@ -65,13 +65,13 @@ def check_manifest(
 def is_readable(change: Change) -> str | None:
     """Refuse what no reader could open: unknown SSTs, views of nothing, runs out of order. Spec 4.1, 4.2, 4.9."""
     try:
-        check_decoded(change.new)
+        check_readable(change.new)
     except CorruptDataError as exc:
         return str(exc.args[0]).rstrip(".")
     return None
 
 
-def every_sst_is_shown(change: Change) -> str | None:
+def every_sst_is_referenced(change: Change) -> str | None:
     """Refuse an SST that no view shows. Spec 4.1."""
     shown = {view.sst_id for view in change.new.views()}
     return _first("no view shows SST {}", (ulid for ulid in change.new.ssts if ulid not in shown))
@@ -127,7 +127,7 @@ def _overlap(manifest: Manifest, run: SortedRun) -> str | None:
     return None
 
 
-def segments_hold_their_prefix(change: Change) -> str | None:
+def segment_keys_match_its_prefix(change: Change) -> str | None:
     """Refuse keys of a segment outside its prefix, and a root tree beside segments. Spec 4.7."""
     new = change.new
     if new.segments and (new.l0 or new.compacted):
@@ -144,7 +144,7 @@ def _stray(manifest: Manifest, tree: Segment) -> str | None:
     return None
 
 
-def checkpoints_point_at_manifests(change: Change) -> str | None:
+def checkpoints_reference_existing_manifests(change: Change) -> str | None:
     """Refuse a dangling checkpoint: it stops the client's collector. The manifest may pin itself. Spec 12.9."""
     wild = (point.id for point in change.new.checkpoints if not 1 <= point.manifest_id <= change.new_id)
     return _first("checkpoint {} points at a manifest that does not exist", wild)
@@ -155,7 +155,7 @@ def checkpoint_ids_are_unique(change: Change) -> str | None:
     return _first("two checkpoints have the id {}", _repeated(point.id for point in change.new.checkpoints))
 
 
-def wal_ids_agree(change: Change) -> str | None:
+def replay_position_is_not_past_the_wal(change: Change) -> str | None:
     """Refuse a replay position behind the last WAL file seen. Spec 4.1."""
     new = change.new
     if new.replay_after_wal_id > new.wal_id_last_seen:
@@ -163,7 +163,7 @@ def wal_ids_agree(change: Change) -> str | None:
     return None
 
 
-def snapshot_seq_is_reached(change: Change) -> str | None:
+def snapshot_seq_is_not_above_last_seq(change: Change) -> str | None:
     """Refuse a snapshot seq that no row has reached. Spec 4.1."""
     new = change.new
     if new.recent_snapshot_min_seq > new.last_l0_seq:
@@ -174,27 +174,27 @@ def snapshot_seq_is_reached(change: Change) -> str | None:
 # --- against the current manifest -----------------------------------------------------------------------------------
 
 
-def epochs_do_not_fall(change: Change) -> str | None:
+def epochs_do_not_decrease(change: Change) -> str | None:
     """Refuse a lower epoch, at which the client stops. Spec 5."""
     return _falls(change, "writer_epoch") or _falls(change, "compactor_epoch")
 
 
-def seq_does_not_fall(change: Change) -> str | None:
+def seq_does_not_decrease(change: Change) -> str | None:
     """Refuse a lower last_l0_seq: rows above it are invisible, and their seqs would be used again. Spec 4.1."""
     return _falls(change, "last_l0_seq")
 
 
-def tick_does_not_fall(change: Change) -> str | None:
+def tick_does_not_decrease(change: Change) -> str | None:
     """Refuse a lower clock tick: it bounds the writer's clock. Spec 4.1."""
     return _falls(change, "last_l0_clock_tick")
 
 
-def wal_ids_do_not_fall(change: Change) -> str | None:
+def wal_ids_do_not_decrease(change: Change) -> str | None:
     """Refuse lower WAL ids: files that were taken up would be replayed. Spec 4.1."""
     return _falls(change, "replay_after_wal_id") or _falls(change, "wal_id_last_seen")
 
 
-def tracker_does_not_fall(change: Change) -> str | None:
+def tracker_does_not_decrease(change: Change) -> str | None:
     """Refuse a tracker that goes back, at which the client's flush stops for ever. Spec 4.8."""
     if change.current is None or not change.current.sequence_tracker.points:
         return None
@@ -206,14 +206,14 @@ def tracker_does_not_fall(change: Change) -> str | None:
     return None
 
 
-def extractor_stays(change: Change) -> str | None:
+def extractor_is_unchanged(change: Change) -> str | None:
     """Refuse another segment extractor: neither side opens with it. Spec 4.7."""
     if change.current is None or change.current.segment_extractor_name == change.new.segment_extractor_name:
         return None
     return f"the segment extractor becomes {change.new.segment_extractor_name!r}"
 
 
-def new_l0_is_not_behind_the_watermark(change: Change) -> str | None:
+def new_l0_is_not_older_than_the_watermark(change: Change) -> str | None:
     """Refuse a new L0 file older than the newest before: collectors may take it, clients refuse it. Spec 1.2."""
     current = change.current
     watermark_ms = None if current is None else l0_watermark_ms(current)
@@ -240,7 +240,7 @@ def l0_watermark_ms(manifest: Manifest) -> int | None:
 # --- against the clock ----------------------------------------------------------------------------------------------
 
 
-def tick_is_not_ahead(change: Change) -> str | None:
+def tick_is_not_in_the_future(change: Change) -> str | None:
     """Refuse a clock tick in the future: the real writer waits for it, and then gives up. Spec 9.7."""
     tick = change.new.last_l0_clock_tick
     if change.own_time or change.now_ms is None or tick <= change.now_ms:
@@ -250,7 +250,7 @@ def tick_is_not_ahead(change: Change) -> str | None:
     return f"the clock tick is {tick} ms, and it is {change.now_ms} ms"
 
 
-def new_files_are_not_ahead(change: Change) -> str | None:
+def new_ssts_are_not_in_the_future(change: Change) -> str | None:
     """Refuse a file id in the future: it blocks the real writer and the collector. Spec 1.2.6."""
     if change.now_ms is None:
         return None
@@ -261,27 +261,27 @@ def new_files_are_not_ahead(change: Change) -> str | None:
 
 RULES: Final[tuple[Rule, ...]] = (
     is_readable,
-    every_sst_is_shown,
+    every_sst_is_referenced,
     every_sst_has_a_first_key,
     l0_view_ids_are_unique,
     no_view_id_is_repeated,
     marker_is_not_in_l0,
     run_ids_leave_room,
     views_in_a_run_ascend,
-    segments_hold_their_prefix,
-    checkpoints_point_at_manifests,
+    segment_keys_match_its_prefix,
+    checkpoints_reference_existing_manifests,
     checkpoint_ids_are_unique,
-    wal_ids_agree,
-    snapshot_seq_is_reached,
-    epochs_do_not_fall,
-    seq_does_not_fall,
-    tick_does_not_fall,
-    wal_ids_do_not_fall,
-    tracker_does_not_fall,
-    extractor_stays,
-    new_l0_is_not_behind_the_watermark,
-    tick_is_not_ahead,
-    new_files_are_not_ahead,
+    replay_position_is_not_past_the_wal,
+    snapshot_seq_is_not_above_last_seq,
+    epochs_do_not_decrease,
+    seq_does_not_decrease,
+    tick_does_not_decrease,
+    wal_ids_do_not_decrease,
+    tracker_does_not_decrease,
+    extractor_is_unchanged,
+    new_l0_is_not_older_than_the_watermark,
+    tick_is_not_in_the_future,
+    new_ssts_are_not_in_the_future,
 )
 
 

@@ -22,9 +22,9 @@ from slatespark.format._generated import ManifestV2 as ManifestTable
 from slatespark.format._generated import Segment as SegmentTable
 from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
 from slatespark.format.codecs import Buffer
-from slatespark.format.manifest_check import check_decoded
+from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
-from slatespark.format.manifest_tables import checkpoint_of, external_db_of, handles_of, optional_ulid_of, tracker_of
+from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
 from slatespark.format.references import (
     UNBOUNDED,
@@ -103,7 +103,7 @@ def decode_manifest(data: Buffer) -> Manifest:
             why="A newer release wrote it.",
             todo="Upgrade slatespark.",
         )
-    check_decoded(manifest)
+    check_readable(manifest)
     return manifest
 
 
@@ -118,7 +118,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         replay_after_wal_id=table.ReplayAfterWalId(),
         wal_id_last_seen=table.WalIdLastSeen(),
         last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        ssts=handles_of(map(handle_of, fields.tables(_SSTS))),
+        ssts=sst_map_of(map(handle_of, fields.tables(_SSTS))),
         l0=tuple(map(view_of, fields.tables(_L0))),
         compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),

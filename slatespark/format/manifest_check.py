@@ -12,7 +12,7 @@ from slatespark.format.manifest_state import Manifest, Segment
 from slatespark.format.references import BoundType, SstHandle, SstView
 
 
-def check_decoded(manifest: Manifest) -> None:
+def check_readable(manifest: Manifest) -> None:
     """Raise `CorruptDataError` for a manifest whose parts do not fit together."""
     for view in manifest.views():
         handle = manifest.ssts.get(view.sst_id)

@@ -36,7 +36,7 @@ def tracker_of(data: bytes | None) -> SequenceTracker:
     return SequenceTracker() if data is None else decode_sequence_tracker(data)
 
 
-def handles_of(handles: Iterable[SstHandle]) -> SstMap:
+def sst_map_of(handles: Iterable[SstHandle]) -> SstMap:
     """Return the SSTs by id; one that is listed twice must be the same both times."""
     found: dict[Ulid, SstHandle] = {}
     for handle in handles:

@@ -193,7 +193,7 @@ def encode_properties(
 
     Parameters
     ----------
-    label : what a stand-alone file says of itself, as JSON
+    label : what an external SST says of itself, as JSON
     """
     content = properties.to_json() if label is None else {**properties.to_json(), _LABEL: label}
     header = json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
@@ -229,7 +229,7 @@ def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
 
 
 def decode_label(gap: Buffer) -> Mapping[str, object] | None:
-    """Return what a stand-alone file says of itself; None for other files. Parameters and errors as above."""
+    """Return what an external SST says of itself; None for other files. Parameters and errors as above."""
     payload = _find_payload(gap)
     label = None if payload is None else _decode_header(payload)[0].get(_LABEL)
     return label if isinstance(label, dict) else None

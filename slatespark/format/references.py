@@ -219,14 +219,14 @@ def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
     return int(HandleTable.End(builder))
 
 
-def shown_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
+def compacted_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
     """Return handle and visible range of the older form, which holds both in one table."""
     shown = table.VisibleRange()
     handle = _handle(ulid_of(table.Id()), info_of(WireTable.of(table.Info())), table.FormatVersion())
     return handle, None if shown is None else range_of(WireTable.of(shown))
 
 
-def put_shown_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
+def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
     """Add an SST in the older form (compactions files still use it); returns its offset."""
     ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
     shown = None if visible_range is None else put_range(builder, visible_range)

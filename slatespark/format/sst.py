@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import InternalError
-from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, seal
+from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, encode_section
 from slatespark.format.filter import encode_filter
 from slatespark.format.index import SstIndex, encode_index_section, separator_key
 from slatespark.format.info import (
     FORMAT_VERSION,
     Footer,
     SstInfo,
-    check_inside,
+    check_section_bounds,
     encode_footer,
     encode_info_section,
     info_range,
@@ -81,7 +81,7 @@ class SstLayout:
 def layout_of(info: SstInfo, footer: Footer, object_bytes: int) -> SstLayout:
     """Return the layout of a file; raises `CorruptDataError` when a section does not lie inside it."""
     span = info_range(footer, object_bytes)
-    check_inside(info, footer.info_offset)
+    check_section_bounds(info, footer.info_offset)
     return SstLayout(
         data=ByteRange(0, info.data_bytes),
         filter=info.filter_range,
@@ -231,9 +231,9 @@ class SstBuilder:
         properties = self._properties(stats, bounds)
         hashes = np.concatenate([part.hashes for part in blocks])
         wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
-        filter_section = seal(encode_filter(hashes, self._bits_per_key), codec) if wanted else b""
+        filter_section = encode_section(encode_filter(hashes, self._bits_per_key), codec) if wanted else b""
         index_section = encode_index_section(_join_index(blocks), codec)
-        stats_section = seal(encode_stats(stats), codec)
+        stats_section = encode_section(encode_stats(stats), codec)
         index_offset = self._data_bytes + len(filter_section)
         info = SstInfo(
             first_entry=first_key,
@@ -303,7 +303,7 @@ def _seal_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[
 def _seal_compressed(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
     view = encoded.data.data
     bounds = zip(encoded.starts[:count].tolist(), encoded.ends[:count].tolist(), strict=True)
-    sealed = [seal(view[start:end], codec) for start, end in bounds]
+    sealed = [encode_section(view[start:end], codec) for start, end in bounds]
     lengths = np.array([len(block) for block in sealed], np.int64)
     return b"".join(sealed), np.cumsum(lengths) - lengths
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format._generated import SstStats as StatsTable
-from slatespark.format.codecs import Buffer, open_section
+from slatespark.format.codecs import Buffer, decode_section
 from slatespark.format.info import SstInfo
 from slatespark.format.verifier import verify
 from slatespark.format.wire_tables import SST_STATS
@@ -75,7 +75,7 @@ class SstStats:
 
 def decode_stats_section(data: Buffer, info: SstInfo) -> SstStats:
     """Return the statistics that a section (`info.stats_range`) holds."""
-    return decode_stats(open_section(data, info.compression, what="stats section"))
+    return decode_stats(decode_section(data, info.compression, what="stats section"))
 
 
 def decode_stats(data: bytes) -> SstStats:

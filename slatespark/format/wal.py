@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
-from slatespark.format.codecs import Buffer, Compression, seal
+from slatespark.format.block_group import unpack_blocks
+from slatespark.format.codecs import Buffer, Compression, encode_section
 from slatespark.format.index import SstIndex, decode_index_section, encode_index_section
 from slatespark.format.info import (
     FORMAT_VERSION,
     Footer,
     SstInfo,
     SstType,
-    check_inside,
+    check_section_bounds,
     decode_footer,
     decode_info_section,
     encode_footer,
@@ -55,11 +55,11 @@ def decode_wal(data: Buffer) -> RowColumns:
     footer = decode_footer(view[tail.start : tail.end])
     span = info_range(footer, len(view))
     info = decode_info_section(view[span.start : span.end])
-    check_inside(info, footer.info_offset)
+    check_section_bounds(info, footer.info_offset)
     if info.sst_type is not SstType.WAL:
         raise CorruptDataError("The SST is of the compacted kind, expected a WAL file.")
     index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
-    blocks = open_blocks(
+    blocks = unpack_blocks(
         np.frombuffer(view, np.uint8), index.block_edges(info), info.compression, limit_bytes=_WHOLE_FILE
     )
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version, ordered=False)
@@ -87,7 +87,7 @@ def encode_wal(
     encoded = encode_blocks([columns], np.arange(len(columns), dtype=np.int64), block_size=block_size)
     octets = encoded.data.tobytes()
     bounds = zip(encoded.starts.tolist(), encoded.ends.tolist(), strict=True)
-    sealed = [seal(octets[start:end], compression) for start, end in bounds]
+    sealed = [encode_section(octets[start:end], compression) for start, end in bounds]
     ends = np.cumsum([len(block) for block in sealed], dtype=np.int64)
     first_seqs = columns.seqs[encoded.first_rows].astype(">u8")
     index = SstIndex(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from slatespark.option_values import STORAGE_PREFIX
-from slatespark.table_properties import parse_properties, split_creation
+from slatespark.options.properties import parse_properties, split_creation
+from slatespark.options.values import STORAGE_PREFIX
 
 WAL_PATH: Final = "walPath"
 _WAL_PATHS: Final = (WAL_PATH, "wal_path")

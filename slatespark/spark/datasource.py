@@ -16,10 +16,10 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.spark.writer import SlateWriter
-from slatespark.table.definition import resolve_codec
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
 from slatespark.table.read.reader import check_filter
-from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from slatespark.table.describe import TableFacts
-from slatespark.table.describe_files import FileFacts, LayerFacts
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.history.sequences import SequencePoint
-from slatespark.table.history.timeline import VersionFacts
-from slatespark.table.maintenance.expiry_tally import ExpiryReport
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.read.describe import TableFacts
+from slatespark.table.read.files import FileFacts, LayerFacts
+from slatespark.table.read.history.sequences import SequencePoint
+from slatespark.table.read.history.timeline import VersionFacts
+from slatespark.table.retention.expiry_tally import ExpiryReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

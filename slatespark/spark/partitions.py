@@ -8,7 +8,7 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from slatespark.table.read.plan import Split
 from slatespark.table.read.scan import ScanSettings
-from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass

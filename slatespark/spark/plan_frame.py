@@ -21,9 +21,9 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.load import Load, run_task
-from slatespark.table.write.sst_upload import NewFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

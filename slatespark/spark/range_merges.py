@@ -14,8 +14,8 @@ from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.compaction_merge import MergedRange, merge_range
-from slatespark.table.maintenance.compaction_plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, merge_range
+from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.stores import open_stores
 
 if TYPE_CHECKING:

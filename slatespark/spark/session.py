@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from slatespark.option_values import STORAGE_PREFIX
+from slatespark.options.values import STORAGE_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

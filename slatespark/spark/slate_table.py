@@ -21,21 +21,21 @@ from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.spark.transaction import SlateTransaction
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.history.resolution import Resolution
-from slatespark.table.history.sequences import SequenceMatch
-from slatespark.table.maintenance.compaction_filter import CompactionFilter
-from slatespark.table.maintenance.compaction_report import CompactionReport
-from slatespark.table.maintenance.findings import VerifyReport
-from slatespark.table.maintenance.gc_report import VacuumReport
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.compaction.filter import CompactionFilter
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.read.history.resolution import Resolution
+from slatespark.table.read.history.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
+from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore
+from slatespark.table.verify.findings import VerifyReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from slatespark.table.maintenance.absence import AbsenceReport
+    from slatespark.table.gc.absence import AbsenceReport
 
 
 class SlateTable:

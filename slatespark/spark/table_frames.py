@@ -16,11 +16,12 @@ from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load,
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_rows import Expression, expression
 from slatespark.table.clock import SystemClock
-from slatespark.table.definition import resolve_codec
-from slatespark.table.snapshot import fetch_latest_manifest, resolve_snapshot
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.idempotence import is_committed
-from slatespark.table.write.read_set import ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.history.key_spans import FileVersion, TimelineInterval
-from slatespark.table.history.key_timeline import KeyTimeline
-from slatespark.table.key_prefixes import AFTER, decode_prefixes
+from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
+from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,8 +16,8 @@ from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
-from slatespark.table.write.transaction import Transaction
-from slatespark.table.write.transaction_options import operator_of
+from slatespark.table.transaction.options import operator_of
+from slatespark.table.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

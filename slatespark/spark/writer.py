@@ -14,9 +14,9 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.auto_compaction import compact_after_write
+from slatespark.table.commit.job import abandon_write
+from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.job import abandon_write
 from slatespark.table.write.load import commit_load, plan_load, run_task
 
 

@@ -21,6 +21,7 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.storage.fsspec_store import FsspecStore
+from slatespark.table.records.operations import Operation
 from tests.faults.busy_database import check_serves_on, make_busy
 from tests.faults.jobs import Job, Pair, store_on, table_of
 from tests.support.client import Client, ClientOptions, EventLoopThread, Location
@@ -225,7 +226,7 @@ def test_a_store_without_atomic_create_is_only_read(database: Path) -> None:
         "No table can be written at memory://.*two writers both could succeed",
         lambda: theirs.write(table_of(ROWS)),
         lambda: Job(store),
-        lambda: Job(FsspecStore("memory://careless/new"), operation="create"),
+        lambda: Job(FsspecStore("memory://careless/new"), operation=Operation.CREATE),
     )
     assert set(files.find("/careless")) == before
 

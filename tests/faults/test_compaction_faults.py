@@ -14,9 +14,9 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.maintenance.compaction_run import compact_table
-from slatespark.table.snapshot import fetch_latest_manifest
-from slatespark.table.write.protocol import fetch_compactions
+from slatespark.table.compaction.run import compact_table
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, read_rows
 from tests.support.failing_store import FailingStore, Moment

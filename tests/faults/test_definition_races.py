@@ -26,8 +26,8 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.definition import DEFINITION_DIR, definition_path, fetch_definition
-from slatespark.table.records import LEASE_LIFETIME_MS, LEASES_DIR
+from slatespark.table.definition.versions import DEFINITION_DIR, definition_path, fetch_definition
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
 from slatespark.table.write.load import Load, commit_load, plan_load, run_task
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore

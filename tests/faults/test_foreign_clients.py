@@ -10,7 +10,7 @@ from slatedb import uniffi
 
 from slatespark import CommitConflictError
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.busy_database import (
     CLIENT,
     check_serves_on,

@@ -12,7 +12,7 @@ from slatespark import CommitConflictError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import Clock
-from slatespark.table.records import CommitRecord
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.write.load import commit_load, plan_load, run_task
 from tests.faults.busy_database import check_serves_on
 from tests.faults.jobs import stores_of

@@ -18,9 +18,9 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.records import TXN_DIR, fetch_txn_record, txn_path
-from slatespark.table.snapshot import fetch_latest_manifest
-from slatespark.table.write.idempotence import TXN_NAMES
+from slatespark.table.commit.idempotence import TXN_NAMES
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.idempotent_writes import TXN_DIR, fetch_txn_record, txn_path
 from slatespark.table.write.load import Load, commit_load, load_batches, plan_load, run_task
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment
@@ -277,12 +277,12 @@ def test_a_write_on_a_history_table(tmp_path: Path) -> None:
 
 def test_files_that_went_after_they_were_ingested(folder: Path, tmp_path: Path) -> None:
     store = store_on(LocalStore(folder))
-    loose = tmp_path / "rows.sst"
-    SstWriter(str(loose)).write(ROWS)
-    store.ingest(str(loose), **PAIR)
-    loose.unlink()
+    external = tmp_path / "rows.sst"
+    SstWriter(str(external)).write(ROWS)
+    store.ingest(str(external), **PAIR)
+    external.unlink()
     last = store.write(MORE)
-    assert store.ingest(str(loose), **PAIR) == last
+    assert store.ingest(str(external), **PAIR) == last
 
 
 def test_a_write_that_found_nothing_to_do_is_not_done_later(folder: Path) -> None:

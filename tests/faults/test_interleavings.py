@@ -19,8 +19,8 @@ import pytest
 from slatespark import ConflictError, HistoryTrimmedError, UnavailableError
 from slatespark.format.compactions import TieredSpec
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.maintenance.compaction_job import listed_job
-from slatespark.table.snapshot import fetch_latest_manifest, manifest_log
+from slatespark.table.compaction.job import listed_job
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from tests.faults.actions import (
     ACTIONS,
     ROWS,

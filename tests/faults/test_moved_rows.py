@@ -12,7 +12,7 @@ import pytest
 from slatespark import ClockRegressionError, CommitConflictError, SlateStore, TableNotFoundError
 from slatespark.format.manifest import Manifest
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs, upserted
 from tests.faults.jobs import Job, Pair, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows

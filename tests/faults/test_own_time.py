@@ -9,7 +9,7 @@ import pytest
 from slatespark import ClockRegressionError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.records import CommitRecord
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import Load, commit_load, plan_load, run_task
 from tests.faults.jobs import table_of

@@ -13,9 +13,10 @@ from slatespark import CommitConflictError, SlateStore, TableExistsError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.definition import TableDefinition
-from slatespark.table.records import fetch_commit_records
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.operations import Operation
 from slatespark.table.write.load import create_table
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs, upserted
 from tests.faults.jobs import Job, Pair, stores_of, table_of
@@ -97,7 +98,7 @@ def test_two_jobs_that_create_one_table(tmp_path: Path) -> None:
 
 def test_the_second_creator_of_an_empty_table_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "db"
-    first, second = Job(folder, operation="create"), Job(folder, operation="create")
+    first, second = Job(folder, operation=Operation.CREATE), Job(folder, operation=Operation.CREATE)
     first.commit()
     with pytest.raises(TableExistsError):
         second.commit()

@@ -9,7 +9,7 @@ import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Put
 from tests.support.client_admin import collect_garbage, compact_full

@@ -20,8 +20,8 @@ from slatespark import (
 )
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.storage import open_store
-from slatespark.table.records import LEASES_DIR
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.records.leases import LEASES_DIR
+from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import Pair, store_on, table_of
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock

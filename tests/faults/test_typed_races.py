@@ -30,7 +30,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.records import LEASE_LIFETIME_MS
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.write.load import load_batches
 from tests.faults.jobs import store_on
 from tests.support.client import Client, Location

@@ -18,7 +18,7 @@ from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.sequence_tracker import MAX_POINTS, SequenceTracker, encode_sequence_tracker
 from slatespark.storage import open_store
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.client_admin import compact_full, read_manifest, seq_for_time, time_for_seq
 

@@ -13,9 +13,9 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import resolve_snapshot
+from slatespark.table.commit.conflicts import ReadSet
+from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.conflicts import ReadSet
 from slatespark.table.write.load import load_batches
 from tests.conftest import ClientFactory
 from tests.support.client import Client, ClientOptions, Location, Put, Ttl, read_rows

@@ -11,7 +11,7 @@ import pytest
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore, SlateTable
 from slatespark.format.manifest import Checkpoint
 from slatespark.spark.fact_frames import CHECKPOINTS
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.client_admin import collect_garbage, compact_full

@@ -34,7 +34,9 @@ WHERE = "tenant = 'a' AND day BETWEEN '2026-01-05' AND '2026-01-20'"
 def test_an_interval_is_replaced_by_all_tasks_together(spark: SparkSession, table: SlateTable) -> None:
     version = table._store.resolve().version
     corrected = rows(spark, "VALUES ('a')", 6, 15, 2)
-    corrected.repartition(3).write.format("slate").mode("overwrite").option("replaceWhere", WHERE).save(table._frames.path)
+    corrected.repartition(3).write.format("slate").mode("overwrite").option("replaceWhere", WHERE).save(
+        table._frames.path
+    )
     assert counts(table) == {("a", 1): 12, ("a", 2): 10, ("b", 1): 28}
     assert table._store.resolve().version == version + 2, "one commit"
     table.write(rows(spark, "VALUES ('a')", 5, 5, 3), mode="overwrite", replaceWhere=WHERE)

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from slatespark import SlateStore
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.definition import TableDefinition, definition_log, definition_path, publish_definition
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import definition_log, definition_path, publish_definition
 from slatespark.table.stores import TableStores, open_stores
 
 

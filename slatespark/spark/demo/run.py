@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from slatespark.display.text import align_table, verify_text
+from slatespark.display.text import align_table
+from slatespark.display.verify_text import verify_text
 from slatespark.errors import InternalError
 from slatespark.spark.demo.data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
 from slatespark.spark.demo.tables import DemoEvent, DemoTables

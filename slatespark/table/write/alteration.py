@@ -11,18 +11,19 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition, resolve_codec
+from slatespark.table.commit.definition_run import evolve_definition
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition, resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.definition_run import evolve_definition
 from slatespark.table.write.history_replace import choose_instant
-from slatespark.table.write.idempotence import is_committed
 from slatespark.table.write.load import load_batches
-from slatespark.table.write.read_set import ReadSet
-from slatespark.table_properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
 from slatespark.units import ms_to_text
 
 

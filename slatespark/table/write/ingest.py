@@ -1,4 +1,4 @@
-"""Stand-alone files made visible in a table, all in one commit: checked, numbered above what is there, dated."""
+"""External SSTs made visible in a table, all in one commit: checked, numbered above what is there, dated."""
 
 from __future__ import annotations
 
@@ -11,65 +11,50 @@ import numpy as np
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
+from slatespark.format.external_sst import decode_external_sst
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
-from slatespark.format.stand_alone import decode_stand_alone
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
-from slatespark.option_values import plain_name
-from slatespark.options import WriteOptions
+from slatespark.options import Call, WriteOptions, option_keys
+from slatespark.options.values import plain_name
 from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
-from slatespark.table.located import reading
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.definition.plan import grow_definition
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import window_size
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest
-from slatespark.table.stores import OWN_ROOT, TableStores
-from slatespark.table.write.commit import commit_write
-from slatespark.table.write.definition_plan import grow_definition
-from slatespark.table.write.file_label import FileLabel
-from slatespark.table.write.idempotence import is_committed
-from slatespark.table.write.job import WriteJob, abandon_write, plan_write
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.encoder import RowEncoder
+from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_writer import open_file
+from slatespark.table.rows.throughput import sole_pace
+from slatespark.table.rows.version_spill import VersionSpill, merged_steps, numbered
+from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
-from slatespark.table.write.overlaps import find_overlapping, merge_overlaps
-from slatespark.table.write.rows import RowEncoder
-from slatespark.table.write.sst_upload import NewFile, upload_sorted
-from slatespark.table.write.sst_writer import open_file
-from slatespark.table.write.throughput import sole_pace
-from slatespark.table.write.version_spill import VersionSpill, merged_steps, numbered
 from slatespark.units import MAX_MS
 
-# What an ingest may say; the rest says something of rows, which SstWriter was told.
-_TAKEN: Final = (
-    "timestamp",
-    "mergeSchema",
-    "mergeOperator",
-    "txnAppId",
-    "txnVersion",
-    "ifLastSeq",
-    "ifClientActive",
-    "gcMinAge",
-    "commitRewriteLimit",
-    "compression",
-    "blockSize",
-    "sstSize",
-    "bloomBitsPerKey",
-    "writeBuffer",
-    "throughputMBPerSec",
-)
+# Options of rows were given to SstWriter.
+_TAKEN: Final = option_keys(WriteOptions, Call.INGEST)
 _SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where a write would name the column
 
 
 @dataclass(frozen=True, slots=True)
-class LooseFile:
-    """A stand-alone file, copied to where it can be read like any other.
+class ExternalSstFile:
+    """An external SST, copied to where it can be read like any other.
 
     Attributes
     ----------
@@ -92,7 +77,7 @@ def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOp
 
 
 def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord | None:
-    """Make stand-alone files visible in one commit, and return its record; None when it was committed before.
+    """Make external SSTs visible in one commit, and return its record; None when it was committed before.
 
     Parameters
     ----------
@@ -125,7 +110,7 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
         job = plan_write(
             stores,
             clock,
-            operation="ingest",
+            operation=Operation.INGEST,
             found=found,
             definition=definition,
             timestamp_ms=options.timestamp_ms,
@@ -141,26 +126,26 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
 # --- the files ------------------------------------------------------------------------------------------------------
 
 
-def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> LooseFile:
+def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> ExternalSstFile:
     """Copy a file and read what it says of itself."""
     store, name = open_file(path, storage)
     try:
         data = store.get(name)
     except FileNotFoundError as exc:
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
-    with reading(store, name):
-        end = decode_stand_alone(data)
+    with object_context(store, name):
+        end = decode_external_sst(data)
         label = None if end is None else FileLabel.from_json(end.label)
     if end is None or label is None:
-        raise InvalidRequestError(f"{path} is no stand-alone file.", todo="Write it with SstWriter.")
+        raise InvalidRequestError(f"{path} is no external SST.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
     scratch.put(sst_path(file_id), [data])
     handle = SstHandle(file_id, end.info, end.format_version)
     file = SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version)
-    return LooseFile(path, label, end.properties, FileSlice(file, handle.key_range()))
+    return ExternalSstFile(path, label, end.properties, FileSlice(file, handle.key_range()))
 
 
-def _admit(current: TableDefinition | None, file: LooseFile, *, merge: bool) -> TableDefinition | None:
+def _admit(current: TableDefinition | None, file: ExternalSstFile, *, merge: bool) -> TableDefinition | None:
     """Return the definition that a table needs to take a file up; raises `SchemaError` when it cannot."""
     here, theirs = current or TableDefinition(), file.label.definition
     if not here.same_keys(theirs):
@@ -192,7 +177,7 @@ def _keys(definition: TableDefinition) -> str:
     return f"{names} ({definition.key_format} keys, {definition.value_format} values)"
 
 
-def _with_times(definition: TableDefinition, files: Sequence[LooseFile], options: WriteOptions) -> WriteOptions:
+def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> WriteOptions:
     """Return options that say which times the commit may move: none where the user gave any."""
     timed = [file.path for file in files if file.label.stamp_ms is None]
     if timed and not definition.has_history:
@@ -217,7 +202,7 @@ def _upload_all(
     stores: TableStores,
     clock: Clock,
     scratch: ObjectStore,
-    files: Sequence[LooseFile],
+    files: Sequence[ExternalSstFile],
     job: WriteJob,
     options: WriteOptions,
 ) -> tuple[tuple[NewFile, ...], ...]:
@@ -240,7 +225,7 @@ def _upload_all(
 
 
 def _dated(
-    stores: TableStores, file: LooseFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
+    stores: TableStores, file: ExternalSstFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
 ) -> Iterator[RowColumns]:
     """Yield the rows of a file with their times, a window at a time."""
     previous: RowColumns | None = None
@@ -252,9 +237,11 @@ def _dated(
         yield rows
 
 
-def _read(stores: TableStores, file: LooseFile, options: WriteOptions) -> Iterator[RowColumns]:
+def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> Iterator[RowColumns]:
     try:
-        for window in layer_windows(stores, Layer("loose", (file.slice,)), window_size(options.write_buffer_bytes, 1)):
+        for window in layer_windows(
+            stores, Layer("external", (file.slice,)), window_size(options.write_buffer_bytes, 1)
+        ):
             yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
     except CorruptDataError as exc:  # name the file that was given, not the copy
         raise CorruptDataError(
@@ -274,7 +261,7 @@ def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
 
 
-def _check_rows(file: LooseFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
+def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
     """Refuse rows that no writer of ours makes: without a time, or out of order."""
     if not (rows.flags & HAS_CREATE).all():
         raise CorruptDataError("a row has no time.", path=file.path)
@@ -292,7 +279,7 @@ def _check_rows(file: LooseFile, rows: RowColumns, previous: RowColumns | None, 
 
 
 def _refuse_shared_keys(
-    stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[LooseFile], options: WriteOptions
+    stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[ExternalSstFile], options: WriteOptions
 ) -> None:
     """Refuse files that hold the same key, of which no order says which one counts."""
     shared = find_overlapping(outputs)

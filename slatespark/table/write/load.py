@@ -9,38 +9,36 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CommitConflictError, InternalError, OptionError, TableExistsError
-from slatespark.option_values import MergeOperator
 from slatespark.options import WriteOptions
+from slatespark.options.values import MergeOperator
 from slatespark.table.clock import Clock, back_off
-from slatespark.table.definition import TableDefinition, fetch_definition
+from slatespark.table.commit.commit import MAX_ATTEMPTS, commit_write
+from slatespark.table.commit.conflicts import ReadSet
+from slatespark.table.commit.definition_run import check_creation
+from slatespark.table.commit.idempotence import find_outcome
+from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
+from slatespark.table.definition.plan import plan_definition
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import RaceLostError, find_latest_manifest
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import find_latest_manifest
-from slatespark.table.stores import TableStores
-from slatespark.table.write.batches import alike
-from slatespark.table.write.commit import MAX_ATTEMPTS, commit_write
-from slatespark.table.write.conflicts import ReadSet
-from slatespark.table.write.definition_plan import plan_definition
-from slatespark.table.write.definition_run import check_creation
-from slatespark.table.write.encoder_plan import (
-    WITH_COLUMNS,
-    check_distinct,
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.batches import alike
+from slatespark.table.rows.encoder import RowEncoder
+from slatespark.table.rows.encoder_plan import (
+    lasting_columns,
     plan_encoder,
-    resolve_expiry_columns,
-    resolve_timestamp_column,
 )
+from slatespark.table.rows.overlaps import merge_overlaps
+from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
+from slatespark.table.rows.version_sort import VersionSorter
+from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
-from slatespark.table.write.idempotence import find_outcome
-from slatespark.table.write.job import WriteJob, abandon_write, plan_write
-from slatespark.table.write.overlaps import merge_overlaps
-from slatespark.table.write.protocol import RaceLostError
-from slatespark.table.write.range_replace import REPLACE, cut_views, plan_bounds
-from slatespark.table.write.rows import RowEncoder
-from slatespark.table.write.sort_spill import TaskSorter
-from slatespark.table.write.sst_upload import NewFile, upload_task
-from slatespark.table.write.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
-from slatespark.table.write.version_sort import VersionSorter
+from slatespark.table.write.range_replace import cut_views, plan_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _plan_once(
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
     if found is None and encoder.bounds is None and definition is not None and definition.has_history:
         overwrite = False  # nothing is there; what another creator puts there meanwhile must stay
-    operation = "write" if not overwrite else "overwrite" if encoder.bounds is None else REPLACE
+    operation = _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
     timestamp_ms = options.timestamp_ms
     check_times(stores, definition or TableDefinition(), options, overwrite=overwrite and encoder.bounds is None)
     if encoder.bounds is not None and encoder.has_times:
@@ -154,19 +152,10 @@ def check_times(stores: TableStores, definition: TableDefinition, options: Write
         )
 
 
-def lasting_columns(schema: pa.Schema, options: WriteOptions, current: TableDefinition | None) -> pa.Schema:
-    """Return the columns without those that only say a time of their row.
-
-    Parameters
-    ----------
-    current : of the table that stands; None if it has none, or if there is no table
-    """
-    check_distinct(schema)
-    apart = {*resolve_expiry_columns(schema, options).values()}
-    value_format = (options.value_format or "avro") if current is None else current.value_format
-    if value_format not in WITH_COLUMNS:
-        apart.add(resolve_timestamp_column(schema, options))
-    return pa.schema([field for field in schema if field.name not in apart])
+def _operation(*, overwrite: bool, is_interval: bool) -> Operation:
+    if not overwrite:
+        return Operation.WRITE
+    return Operation.REPLACE if is_interval else Operation.OVERWRITE
 
 
 def run_task(
@@ -214,7 +203,7 @@ def _edit(clock: Clock, load: Load) -> TreeEdit:
     """Return what becomes of the rows that stand."""
     if load.encoder.bounds is not None and not load.keeps_past:
         return cut_views(clock, load.encoder.bounds.ranges)
-    return DROP_TREES if load.job.operation == "overwrite" else KEEP_TREES
+    return DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
 
 
 def load_batches(
@@ -247,7 +236,9 @@ def load_batches(
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
     """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
     try:
-        job = plan_write(stores, clock, operation="create", found=find_latest_manifest(stores), definition=definition)
+        job = plan_write(
+            stores, clock, operation=Operation.CREATE, found=find_latest_manifest(stores), definition=definition
+        )
     except RaceLostError as exc:
         raise TableExistsError(f"{stores.url} exists already.", todo="Open it, or choose another path.") from exc
     try:

@@ -13,21 +13,21 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, fetch_definition
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.tree_edit import CutViews
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import commit_write
-from slatespark.table.write.idempotence import is_committed
-from slatespark.table.write.job import abandon_write, plan_write
-from slatespark.table.write.key_bounds import KeyBounds
-from slatespark.table.write.tree_edit import CutViews
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
 
-REPLACE = "replace"
-DELETE_RANGE = "deleteRange"
 
 _SEED_BITS = 64
 
@@ -158,7 +158,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     known = fetch_definition(stores, found[1])
     definition = None if known is None else known[1]
     keys = _ranges_to_delete(where, options, definition)
-    job = plan_write(stores, clock, operation=DELETE_RANGE, found=found, definition=definition)
+    job = plan_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     try:
         return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
     except BaseException:

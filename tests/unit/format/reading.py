@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer, SstInfo, decode_footer, decode_info_section, footer_range, info_range
@@ -44,7 +44,9 @@ def read_sst(data: bytes) -> WholeSst:
     info = decode_info_section(part(info_range(footer, len(data))))
     layout = layout_of(info, footer, len(data))
     index = decode_index_section(part(layout.index), info)
-    blocks = open_blocks(np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40)
+    blocks = unpack_blocks(
+        np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40
+    )
     return WholeSst(
         footer=footer,
         info=info,

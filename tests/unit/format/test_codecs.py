@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
-from slatespark.format.codecs import Compression, compress, decompress, open_section, parse_compression, seal
+from slatespark.format.codecs import (
+    Compression,
+    compress,
+    decode_section,
+    decompress,
+    encode_section,
+    parse_compression,
+)
 
 CODECS = list(Compression)
 TEXT = b"the quick brown fox " * 200
@@ -17,9 +24,9 @@ TEXT = b"the quick brown fox " * 200
 @given(st.binary(min_size=1, max_size=300), st.sampled_from(CODECS), st.integers(1, 50))
 def test_sections_lead_back(part: bytes, codec: Compression, times: int) -> None:
     payload = part * times
-    section = seal(payload, codec)
-    assert open_section(section, codec, what="it", max_bytes=len(payload)) == payload
-    assert open_section(memoryview(section), codec, what="it") == payload
+    section = encode_section(payload, codec)
+    assert decode_section(section, codec, what="it", max_bytes=len(payload)) == payload
+    assert decode_section(memoryview(section), codec, what="it") == payload
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -30,10 +37,10 @@ def test_a_payload_above_the_limit_is_refused(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_wrong_checksum_is_refused(codec: Compression) -> None:
-    section = bytearray(seal(TEXT, codec))
+    section = bytearray(encode_section(TEXT, codec))
     section[0] ^= 1
     with pytest.raises(CorruptDataError, match=r"^ ?at byte 0: it has checksum|it has checksum"):
-        open_section(section, codec, what="it")
+        decode_section(section, codec, what="it")
 
 
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec is not Compression.NONE])
@@ -43,7 +50,7 @@ def test_a_wrong_checksum_is_refused(codec: Compression) -> None:
 def test_garbage_under_a_right_checksum_is_refused(codec: Compression, packed: bytes) -> None:
     section = packed + zlib.crc32(packed).to_bytes(4, "big")
     with pytest.raises(CorruptDataError):
-        open_section(section, codec, what="it", max_bytes=1 << 20)
+        decode_section(section, codec, what="it", max_bytes=1 << 20)
 
 
 @pytest.mark.parametrize("stated", [len(TEXT) + 1, len(TEXT) * 2, 1 << 31])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Compression, seal
+from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.filter import (
     FilterSet,
     NamedFilter,
@@ -37,8 +37,10 @@ def test_no_key_is_missed() -> None:
 
 def test_both_forms_of_the_section_are_read() -> None:
     bloom = build_bloom(HASHES, 10)
-    legacy = decode_filter_section(seal(bloom, Compression.NONE), info(FilterFormat.LEGACY))
-    composite = decode_filter_section(seal(encode_filter(HASHES, 10), Compression.NONE), info(FilterFormat.COMPOSITE))
+    legacy = decode_filter_section(encode_section(bloom, Compression.NONE), info(FilterFormat.LEGACY))
+    composite = decode_filter_section(
+        encode_section(encode_filter(HASHES, 10), Compression.NONE), info(FilterFormat.COMPOSITE)
+    )
     assert legacy == composite == FilterSet((NamedFilter("_bf", bloom),))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Compression, seal
+from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, decode_index_section, encode_index_section, separator_key
 from slatespark.format.info import SstInfo
 from slatespark.format.row import Row, rows_to_columns
@@ -83,7 +83,7 @@ def test_a_key_may_go_on_in_the_next_block() -> None:
     ],
 )
 def test_blocks_outside_the_data_are_refused(broken: SstIndex) -> None:
-    section = seal(encode_index(broken.block_offsets, broken.key_bytes, broken.key_offsets), Compression.NONE)
+    section = encode_section(encode_index(broken.block_offsets, broken.key_bytes, broken.key_offsets), Compression.NONE)
     with pytest.raises(CorruptDataError):
         decode_index_section(section, INFO)
 

@@ -17,7 +17,7 @@ from slatespark.format.info import (
     Footer,
     SstInfo,
     SstType,
-    check_inside,
+    check_section_bounds,
     decode_footer,
     decode_info,
     decode_info_section,
@@ -99,9 +99,9 @@ def test_sections_inside_the_data_are_refused(broken: SstInfo) -> None:
 
 
 def test_sections_behind_the_info_are_refused() -> None:
-    check_inside(INFO, 150)
+    check_section_bounds(INFO, 150)
     with pytest.raises(CorruptDataError):
-        check_inside(INFO, 149)
+        check_section_bounds(INFO, 149)
 
 
 @pytest.mark.parametrize("name", ["AddCompressionFormat", "AddSstType", "AddFilterFormat"])

@@ -118,7 +118,7 @@ BREAKS: dict[str, list[Manifest]] = {
         ),
         replace(CURRENT, l0=(view(OLD.id, keys=KeyRange(b"n", None)),)),
     ],
-    "every_sst_is_shown": [replace(CURRENT, ssts=add(NEW))],
+    "every_sst_is_referenced": [replace(CURRENT, ssts=add(NEW))],
     "every_sst_has_a_first_key": [
         replace(CURRENT, ssts=SstMap([replace(OLD, info=replace(OLD.info, first_entry=None)), LOW, HIGH]))
     ],
@@ -131,27 +131,27 @@ BREAKS: dict[str, list[Manifest]] = {
         replace(CURRENT, l0=(), compacted=(SortedRun(8, (view(OLD.id), view(HIGH.id), view(LOW.id))),)),
         replace(CURRENT, ssts=SstMap([OLD, handle(2, b"a", None), HIGH]), l0=(view(OLD.id),)),
     ],
-    "segments_hold_their_prefix": [segmented(b"b"), segmented(b"a", (view(OLD.id),))],
-    "checkpoints_point_at_manifests": [
+    "segment_keys_match_its_prefix": [segmented(b"b"), segmented(b"a", (view(OLD.id),))],
+    "checkpoints_reference_existing_manifests": [
         replace(CURRENT, checkpoints=(Checkpoint(UUID(int=1), 12, 0, 5),)),
         replace(CURRENT, checkpoints=(Checkpoint(UUID(int=1), 0, 0, 5),)),
     ],
     "checkpoint_ids_are_unique": [replace(CURRENT, checkpoints=CURRENT.checkpoints * 2)],
-    "wal_ids_agree": [replace(CURRENT, replay_after_wal_id=7)],
-    "snapshot_seq_is_reached": [replace(CURRENT, recent_snapshot_min_seq=51)],
-    "epochs_do_not_fall": [replace(CURRENT, writer_epoch=2), replace(CURRENT, compactor_epoch=3)],
-    "seq_does_not_fall": [replace(CURRENT, last_l0_seq=49, recent_snapshot_min_seq=0)],
-    "tick_does_not_fall": [replace(CURRENT, last_l0_clock_tick=899_999)],
-    "wal_ids_do_not_fall": [replace(CURRENT, replay_after_wal_id=4), replace(CURRENT, wal_id_last_seen=5)],
-    "tracker_does_not_fall": [
+    "replay_position_is_not_past_the_wal": [replace(CURRENT, replay_after_wal_id=7)],
+    "snapshot_seq_is_not_above_last_seq": [replace(CURRENT, recent_snapshot_min_seq=51)],
+    "epochs_do_not_decrease": [replace(CURRENT, writer_epoch=2), replace(CURRENT, compactor_epoch=3)],
+    "seq_does_not_decrease": [replace(CURRENT, last_l0_seq=49, recent_snapshot_min_seq=0)],
+    "tick_does_not_decrease": [replace(CURRENT, last_l0_clock_tick=899_999)],
+    "wal_ids_do_not_decrease": [replace(CURRENT, replay_after_wal_id=4), replace(CURRENT, wal_id_last_seen=5)],
+    "tracker_does_not_decrease": [
         replace(CURRENT, sequence_tracker=SequenceTracker()),
         replace(CURRENT, sequence_tracker=SequenceTracker(((39, 800),))),
         replace(CURRENT, sequence_tracker=SequenceTracker(((40, 799),))),
     ],
-    "extractor_stays": [replace(CURRENT, segment_extractor_name="x")],
-    "new_l0_is_not_behind_the_watermark": [replace(CURRENT, ssts=add(OLDER), l0=(view(OLDER.id), *CURRENT.l0))],
-    "tick_is_not_ahead": [replace(CURRENT, last_l0_clock_tick=NOW_MS + 1)],
-    "new_files_are_not_ahead": [replace(CURRENT, ssts=add(LATER), l0=(view(LATER.id), *CURRENT.l0))],
+    "extractor_is_unchanged": [replace(CURRENT, segment_extractor_name="x")],
+    "new_l0_is_not_older_than_the_watermark": [replace(CURRENT, ssts=add(OLDER), l0=(view(OLDER.id), *CURRENT.l0))],
+    "tick_is_not_in_the_future": [replace(CURRENT, last_l0_clock_tick=NOW_MS + 1)],
+    "new_ssts_are_not_in_the_future": [replace(CURRENT, ssts=add(LATER), l0=(view(LATER.id), *CURRENT.l0))],
 }
 
 

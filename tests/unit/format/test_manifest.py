@@ -32,7 +32,7 @@ from slatespark.format.manifest import (
     decode_manifest,
     encode_manifest,
 )
-from slatespark.format.references import put_shown_sst
+from slatespark.format.references import put_compacted_sst
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.tables import put_offsets, put_ulid
 from slatespark.format.ulid import Ulid
@@ -197,10 +197,10 @@ def test_segments_come_in_order() -> None:
 
 def manifest_v1(handles: list[tuple[SstHandle, BytesRange | None]], runs: list[tuple[int, SstHandle]]) -> bytes:
     builder = flatbuffers.Builder(256)
-    l0 = put_offsets(builder, [put_shown_sst(builder, sst, keys) for sst, keys in handles])
+    l0 = put_offsets(builder, [put_compacted_sst(builder, sst, keys) for sst, keys in handles])
     tables = []
     for number, sst in runs:
-        ssts = put_offsets(builder, [put_shown_sst(builder, sst)])
+        ssts = put_offsets(builder, [put_compacted_sst(builder, sst)])
         RunTable.Start(builder)
         RunTable.AddId(builder, number)
         RunTable.AddSsts(builder, ssts)

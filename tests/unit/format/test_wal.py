@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
-from slatespark.format.codecs import Compression, seal
+from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
 from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
 from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
@@ -80,7 +80,7 @@ def _common(one: bytes, other: bytes) -> list[int]:
 
 
 def wal_of(block: bytes, *, version: int, kind: SstType = SstType.WAL) -> bytes:
-    section = seal(block, Compression.NONE)
+    section = encode_section(block, Compression.NONE)
     index = SstIndex(np.zeros(1, np.int64), np.frombuffer(struct.pack(">Q", 5), np.uint8), np.array([0, 8], np.int64))
     index_section = encode_index_section(index, Compression.NONE)
     info = SstInfo(struct.pack(">Q", 5), None, len(section), len(index_section), len(section), 0, sst_type=kind)

@@ -11,8 +11,8 @@ import pytest
 
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.spark.slate_table import SlateTable
+from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.stores import open_stores
-from slatespark.table.write.protocol import fetch_compactions
 
 
 class Locked:

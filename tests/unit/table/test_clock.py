@@ -10,7 +10,7 @@ import pytest
 
 from slatespark import Clock, ClockRegressionError, InvalidRequestError, OptionError, SlateStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.write.protocol import MAX_AHEAD_MS
+from slatespark.table.log.manifests import MAX_AHEAD_MS
 from tests.support.our_reads import our_rows
 
 NOW_MS = 1_700_000_000_000

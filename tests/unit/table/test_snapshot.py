@@ -24,15 +24,10 @@ from slatespark.format.wal import encode_wal
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.log.manifests import fetch_manifest, list_manifests
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.snapshot import (
-    Snapshot,
-    WalTail,
-    fetch_manifest,
-    fetch_wal_tail,
-    list_manifests,
-    resolve_snapshot,
-)
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock

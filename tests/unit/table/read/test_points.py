@@ -21,12 +21,12 @@ from slatespark.ranges import ByteRange, KeyRange, key_after, point_range
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
 from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.reader import look_up, plan_read, run_read
 from slatespark.table.read.scan import visible_windows
-from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes

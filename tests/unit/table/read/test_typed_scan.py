@@ -13,7 +13,7 @@ from slatespark import SlateStore
 from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.definition import publish_definition
+from slatespark.table.definition.versions import publish_definition
 from slatespark.table.read.arrow import project
 from slatespark.table.read.materialise import UndecodableRowsWarning, join_small
 from slatespark.table.read.reader import plan_read

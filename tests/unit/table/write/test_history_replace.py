@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore, TransactionConflictError
 from slatespark.options import WriteOptions
+from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import commit_load, load_batches, plan_load, run_task
-from slatespark.table.write.sst_upload import upload_task
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])

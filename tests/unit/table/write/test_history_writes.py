@@ -19,9 +19,9 @@ from slatespark import (
 )
 from slatespark.options import WriteOptions
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.load import load_batches
-from slatespark.table.write.protocol import MAX_AHEAD_MS
 from slatespark.units import MAX_MS, ms_to_text
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms

@@ -1,4 +1,4 @@
-"""Stand-alone files: what `SstWriter` writes, and what becomes of it in a table that takes it up."""
+"""External SSTs: what `SstWriter` writes, and what becomes of it in a table that takes it up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slatespark import (
     SstWriter,
     UnsupportedFormatError,
 )
-from slatespark.format.stand_alone import decode_stand_alone
+from slatespark.format.external_sst import decode_external_sst
 from slatespark.units import MAX_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows, to_ms
@@ -191,7 +191,7 @@ def test_a_file_of_another_table(tmp_path: Path) -> None:
     assert strict.get(1) == {"id": 1, "name": "a", "at": 5}
 
 
-def test_what_is_no_stand_alone_file(tmp_path: Path) -> None:
+def test_what_is_no_external_sst(tmp_path: Path) -> None:
     store = new_store(None)
     store.write(pairs(b"a"))
     with pytest.raises(InvalidRequestError, match=r"gone\.sst does not exist"):
@@ -202,7 +202,7 @@ def test_what_is_no_stand_alone_file(tmp_path: Path) -> None:
     table = tmp_path / "table"
     SlateStore.create(str(table)).write(pairs(b"a"))
     [found] = (table / "compacted").iterdir()
-    with pytest.raises(InvalidRequestError, match="is no stand-alone file"):
+    with pytest.raises(InvalidRequestError, match="is no external SST"):
         store.ingest(str(found))
 
 
@@ -258,7 +258,7 @@ def test_what_the_writer_refuses(tmp_path: Path) -> None:
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     path = Path(write_file(tmp_path / "a.sst", timed_table([Timed(1, 5, "a"), Timed(1, 6, "b")]), SCHEMA, **TIMED))
-    end = decode_stand_alone(path.read_bytes())
+    end = decode_external_sst(path.read_bytes())
     assert end is not None
     assert (end.properties.puts, end.properties.min_create_ts, end.properties.max_create_ts) == (2, 5, 6)
     assert (end.label["stampMs"], end.label["instants"]) == (None, False)

@@ -16,9 +16,9 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import SystemClock
-from slatespark.table.definition import TableDefinition
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import open_stores
-from slatespark.table.write.key_bounds import KeyBounds
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import exact_ranges, plan_bounds
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import ClockRegressionError, OptionError, SlateStore
-from slatespark.table.write.protocol import MAX_AHEAD_MS
+from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.units import ms_to_text
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
