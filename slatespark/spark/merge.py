@@ -23,7 +23,7 @@ from slatespark.spark.merge_rows import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slatespark.spark.slate_table import SlateTable
+    from slatespark.spark.table_frames import TableFrames
 
 
 class SlateMergeBuilder:
@@ -34,9 +34,9 @@ class SlateMergeBuilder:
     """
 
     def __init__(
-        self, table: SlateTable, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
+        self, target: TableFrames, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
     ) -> None:
-        self._table, self._source, self._condition, self._clauses = table, source, condition, clauses
+        self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
 
     def whenMatchedUpdate(
         self,
@@ -101,23 +101,23 @@ class SlateMergeBuilder:
         """
         if not self._clauses:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
-        table = self._table
+        table = self._target
         with own_errors():
-            if table._is_committed(writeOptions):
+            if table.is_committed(writeOptions):
                 return
-            schema = table._codec().schema
+            schema = table.codec().schema
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)
-            change = table._begin_change({} if narrowed is None else {"filter": narrowed})
+            change = table.begin_change({} if narrowed is None else {"filter": narrowed})
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
-            sides = replace(sides, target=table.toDF(columns=needed, where=narrowed))
+            sides = replace(sides, target=table.select(needed, narrowed, {}))
             if unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
-            table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
+            table.write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
 
     # --- in between ---------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class SlateMergeBuilder:
                 f"{clause.name} comes after {before.name} without a condition, so no row ever reaches it.",
                 todo="Give the earlier clause a condition, or put it last.",
             )
-        return SlateMergeBuilder(self._table, self._source, self._condition, (*self._clauses, clause))
+        return SlateMergeBuilder(self._target, self._source, self._condition, (*self._clauses, clause))
 
 
 # --- clauses against the table --------------------------------------------------------------------------------------

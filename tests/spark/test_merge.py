@@ -17,6 +17,7 @@ from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable,
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_needs import find_target_filter, writes_every_row
 from slatespark.spark.merge_rows import MergeClause
+from slatespark.spark.table_frames import TableFrames
 from tests.support.random_filters import Dice
 
 if TYPE_CHECKING:
@@ -187,15 +188,15 @@ def test_options_of_the_write(spark: SparkSession, table: SlateTable) -> None:
 
 
 def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable, monkeypatch: Any) -> None:
-    begin: Callable[..., Any] = SlateTable._begin_change
+    begin: Callable[..., Any] = TableFrames.begin_change
     store = SlateStore.open(only(table.detail())["url"])
 
-    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+    def begin_late(self: TableFrames, *narrowed: Any) -> Any:
         change = begin(self, *narrowed)
         store.write(pa.table({"tenant": ["z"], "id": [1], "n": pa.array([1], pa.int32()), "note": ["late"]}))
         return change
 
-    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    monkeypatch.setattr(TableFrames, "begin_change", begin_late)
     with pytest.raises(TransactionConflictError):
         merge(table, rows_of(spark, ("a", 1, 11, "x"))).whenMatchedUpdateAll().execute()
     assert stored(table) == [*START, ("z", 1, 1, "late")]
@@ -207,15 +208,15 @@ def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable,
 def test_an_upsert_by_the_whole_key_depends_on_what_it_writes(
     spark: SparkSession, table: SlateTable, monkeypatch: Any
 ) -> None:
-    begin: Callable[..., Any] = SlateTable._begin_change
+    begin: Callable[..., Any] = TableFrames.begin_change
     store = SlateStore.open(only(table.detail())["url"])
 
-    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+    def begin_late(self: TableFrames, *narrowed: Any) -> Any:
         change = begin(self, *narrowed)
         store.write(pa.table({"tenant": ["z"], "id": [1], "n": pa.array([1], pa.int32()), "note": ["late"]}))
         return change
 
-    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    monkeypatch.setattr(TableFrames, "begin_change", begin_late)
     source = rows_of(spark, ("a", 1, 11, "x"), ("c", 1, 11, "x"))
     merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     left = [("a", 1, 11, "x"), *START[1:], ("c", 1, 11, "x"), ("z", 1, 1, "late")]

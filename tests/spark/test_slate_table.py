@@ -19,13 +19,15 @@ from slatespark import (
     SchemaError,
     SlateStore,
     SlateTable,
+    SstWriter,
     TableExistsError,
     TableNotFoundError,
     TransactionConflictError,
 )
 from slatespark.encoding.predicates import bind_filter, parse_filter
 from slatespark.spark.conditions import is_filter
-from slatespark.spark.frames import DETAIL, FILES, HISTORY, RUNS
+from slatespark.spark.fact_frames import DETAIL, FILES, HISTORY, RUNS
+from slatespark.spark.table_frames import TableFrames
 from tests.support.cluster import run_in_cluster
 
 if TYPE_CHECKING:
@@ -78,16 +80,38 @@ def test_a_table_is_created_from_ddl_or_a_struct(spark: SparkSession, tmp_path: 
 
 def test_a_table_is_created_once(spark: SparkSession, path: str) -> None:
     assert not SlateTable.isSlateTable(path)
+    assert not SlateTable.isSlateTable(spark, path)
     with pytest.raises(TableNotFoundError):
         SlateTable.forPath(spark, path)
     SlateTable.createIfNotExists(spark, path, SCHEMA, KEYS).write(people(spark, ADA))
     assert SlateTable.isSlateTable(path)
+    assert SlateTable.isSlateTable(path=path)
+    assert SlateTable.isSlateTable(spark, path)
+    assert SlateTable.isSlateTable(spark, path=path)
+    with pytest.raises(OptionError):
+        SlateTable.isSlateTable(spark)
     with pytest.raises(TableExistsError):
         SlateTable.create(spark, path, SCHEMA, KEYS)
     assert stored(SlateTable.createIfNotExists(spark, path, SCHEMA, ["TENANT", "id"])) == [ADA]
     assert stored(SlateTable.forPath(spark, path)) == [ADA]
     with pytest.raises(InvalidRequestError, match="tenant"):
         SlateTable.createIfNotExists(spark, path, SCHEMA, "id")
+
+
+def test_a_path_is_text_or_a_path_object(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = [pa.string(), pa.int64(), pa.string(), pa.float64()]
+    place, files = tmp_path / "table", [tmp_path / "one.sst", tmp_path / "two.sst"]
+    table = SlateTable.create(spark, place, SCHEMA, KEYS)
+    assert SlateTable.isSlateTable(spark, place)
+    assert SlateTable.isSlateTable(place)
+    SlateTable.createIfNotExists(spark, place, SCHEMA, KEYS).write(people(spark, ADA))
+    for file, row in zip(files, (BOB, CID), strict=True):
+        columns = [pa.array([value], kind) for value, kind in zip(row, kinds, strict=True)]
+        SstWriter(str(file), keyColumns=KEYS).write(pa.table(columns, table.toDF().columns))
+    table.ingest(files[0])
+    table.ingest(files[1:])
+    assert stored(SlateTable.forPath(spark, place, walPath=place)) == [ADA, BOB, CID]
+    assert stored(table.clone(tmp_path / "clone")) == [ADA, BOB, CID]
 
 
 @pytest.mark.parametrize(
@@ -256,14 +280,14 @@ def test_rows_are_deleted_by_any_condition(spark: SparkSession, table: SlateTabl
 
 def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable, monkeypatch: Any) -> None:
     table.write(people(spark, ADA, BOB))
-    begin = SlateTable._begin_change
+    begin = TableFrames.begin_change
 
-    def begin_late(self: SlateTable, *narrowed: Any) -> Any:
+    def begin_late(self: TableFrames, *narrowed: Any) -> Any:
         change = begin(self, *narrowed)
-        SlateTable.forPath(spark, self._path).write(people(spark, CID))
+        SlateTable.forPath(spark, self.path).write(people(spark, CID))
         return change
 
-    monkeypatch.setattr(SlateTable, "_begin_change", begin_late)
+    monkeypatch.setattr(TableFrames, "begin_change", begin_late)
     with pytest.raises(TransactionConflictError, match=f"tenant='{CID[0]}', id={CID[1]}"):
         table.delete("id = 1")
     assert stored(table) == [ADA, BOB, CID]

@@ -59,7 +59,7 @@ def ids(rows: DataFrame) -> list[int]:
 
 
 def files(table: SlateTable) -> set[str]:
-    return {path.name for path in (Path(table._path) / COMPACTED_DIR).iterdir()}
+    return {path.name for path in (Path(table._frames.path) / COMPACTED_DIR).iterdir()}
 
 
 def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession, table: SlateTable) -> None:
