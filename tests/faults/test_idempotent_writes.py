@@ -328,8 +328,8 @@ def test_a_table_that_is_there_already_as_it_was_created_by_this_write(tmp_path:
         ({"txnAppId": "a", "txnVersion": "1.5"}, "txnVersion: '1.5' is not acceptable"),
         ({"txnAppId": "a", "txnVersion": True}, "txnVersion: True is not acceptable"),
         ({"txnAppId": "a", "txnVersion": 2**63}, "not acceptable"),
-        ({"txnAppId": " ", "txnVersion": 1}, "txnAppId: ' ' is no text"),
-        ({"txnAppId": "\ud800", "txnVersion": 1}, "no Unicode text"),
+        ({"txnAppId": " ", "txnVersion": 1}, "txnAppId"),
+        ({"txnAppId": "\ud800", "txnVersion": 1}, "txnAppId: .*Unicode"),
         ({"txnAppId": "ä" * 257, "txnVersion": 1}, "514 bytes are too many"),
     ],
 )

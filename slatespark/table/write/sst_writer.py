@@ -14,7 +14,7 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.paths import sst_path
 from slatespark.format.stand_alone import label_sst
 from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, plain_name
+from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name
 from slatespark.storage import open_scratch, open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -94,7 +94,7 @@ class SstWriter:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit, when there are no rows, or when a file is there already.
         """
-        if unknown := [name for name in options if plain_name(name) not in map(plain_name, _TAKEN)]:
+        if unknown := [name for name in options if normalize_name(name) not in map(normalize_name, _TAKEN)]:
             raise OptionError(
                 f"SstWriter takes no option {unknown[0]}.",
                 todo=f"Choose from {', '.join(_TAKEN)}; others go to ingest.",

@@ -56,7 +56,7 @@ def rows(*keys: tuple[Any, ...]) -> pa.Table:
         ("tenant = 'a' AND part = 1 AND day IN (" + ", ".join(map(str, range(1001))) + ")", "1001 keys are listed"),
         (f"tenant = 'a' AND part IN ({EVEN}) AND day NOT IN (1,3,5,7,9,11,13,15)",
          "more than 1000 intervals"),
-        ("", "no text"),
+        ("", "not text"),
     ],
 )  # fmt: skip
 def test_conditions_that_are_no_intervals_of_keys(condition: str, message: str) -> None:
