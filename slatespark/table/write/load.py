@@ -17,7 +17,7 @@ from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records import CommitRecord
 from slatespark.table.snapshot import find_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.batches import alike
+from slatespark.table.write.batches import require_schema
 from slatespark.table.write.commit import MAX_ATTEMPTS, commit_write
 from slatespark.table.write.conflicts import ReadSet
 from slatespark.table.write.definition_plan import plan_definition
@@ -237,7 +237,7 @@ def load_batches(
     if load is None:
         return None
     try:
-        files = run_task(stores, clock, load, 0, alike(batches, schema))
+        files = run_task(stores, clock, load, 0, require_schema(batches, schema))
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
     except BaseException:
         abandon_write(stores, load.job)

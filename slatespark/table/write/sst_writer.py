@@ -21,7 +21,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition import TableDefinition
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.stores import TableStores
-from slatespark.table.write.batches import alike, as_batches
+from slatespark.table.write.batches import as_batches, require_schema
 from slatespark.table.write.definition_plan import plan_creation, plan_definition
 from slatespark.table.write.encoder_plan import plan_encoder
 from slatespark.table.write.file_label import FileLabel
@@ -102,7 +102,7 @@ class SstWriter:
         parsed = WriteOptions.parse({"path": self._path, **self._formats, **options})
         schema, rows = as_batches(batches)
         definition = self._definition(schema, parsed)
-        data, count = _build(definition, alike(rows, schema), schema, parsed, self._clock)
+        data, count = _build(definition, require_schema(rows, schema), schema, parsed, self._clock)
         store, name = open_file(self._path, self._storage)
         try:
             store.create(name, data)

@@ -38,7 +38,7 @@ from slatespark.table.read.reader import (
 from slatespark.table.records import LEASE_LIFETIME_MS, CommitRecord, TxnRecord, delete_lease
 from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.batches import alike, as_batches
+from slatespark.table.write.batches import as_batches, require_schema
 from slatespark.table.write.commit import commit_write
 from slatespark.table.write.conflicts import ReadSet, check_unchanged
 from slatespark.table.write.definition_plan import plan_definition
@@ -274,7 +274,7 @@ class Transaction:
         """
         schema, rows = as_batches(batches)
         load = self.plan_load(schema, **options)
-        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, alike(rows, schema)),))
+        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
 
     def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
         """Delete rows, and return how many keys got a tombstone.
