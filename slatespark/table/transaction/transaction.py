@@ -45,7 +45,7 @@ from slatespark.table.read.reader import (
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
-from slatespark.table.rows.batches import alike, as_batches
+from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -275,7 +275,7 @@ class Transaction:
         """
         schema, rows = as_batches(batches)
         load = self.plan_load(schema, **options)
-        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, alike(rows, schema)),))
+        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
 
     def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
         """Delete rows, and return how many keys got a tombstone.

@@ -18,7 +18,7 @@ from slatespark.format.ulid import make_ulid
 from slatespark.kernels import new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import plain_name
+from slatespark.options.values import normalize_name
 from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
@@ -68,8 +68,8 @@ class ExternalSstFile:
 
 def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
     """Return the options of an ingest; raises `OptionError` for one that cannot be given any more."""
-    known = {plain_name(name) for name in _TAKEN}
-    if unknown := [name for name in given if plain_name(name) not in known]:
+    known = {normalize_name(name) for name in _TAKEN}
+    if unknown := [name for name in given if normalize_name(name) not in known]:
         todo = f"Choose from {', '.join(_TAKEN)}; what rows are and when they expire is said to SstWriter."
         raise OptionError(f"ingest takes no option {unknown[0]}.", todo=todo)
     return WriteOptions.parse({**common, **given})

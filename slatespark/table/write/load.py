@@ -25,7 +25,7 @@ from slatespark.table.log.versioned_object import RaceLostError, retry_lost_race
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.rows.batches import alike
+from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import (
     lasting_columns,
@@ -222,7 +222,7 @@ def load_batches(
     if load is None:
         return None
     try:
-        files = run_task(stores, clock, load, 0, alike(batches, schema))
+        files = run_task(stores, clock, load, 0, require_schema(batches, schema))
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
     except BaseException:
         abandon_write(stores, load.job)

@@ -88,7 +88,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         never true, or makes too many ranges.
     """
     from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
-    from slatespark.encoding.predicates.key_plan import MAX_RANGES, plain_ends
+    from slatespark.encoding.predicates.key_plan import MAX_RANGES, widen_ends
 
     bound = bind_filter(parse_filter(condition, name=name), codec.schema)
     plan = plan_keys(bound, codec)
@@ -96,7 +96,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give an interval that is not empty.")
     if not plan.residual.columns and plan.points is None:
         last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
-        return plain_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
+        return widen_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
     if plan.residual.columns:
         raise _not_exact(bound, plan.residual, codec, name, most=MAX_RANGES)
     ranges = tuple(point_range(key) for key in plan.points or () if key)
@@ -126,7 +126,7 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, m
                 why="Keys are in the order of their columns.",
                 todo=f"Name {before} too, by = or IN; the key columns are {keys}.",
             )
-        if not named[before].is_points:
+        if not named[before].has_only_points:
             return OptionError(
                 f"{name}: {residual.columns[0]} makes no interval of keys where {before} is a range.",
                 why="Keys are in the order of their columns.",

@@ -82,7 +82,7 @@ def test_filters_are_values_that_travel() -> None:
     ],
 )
 def test_what_nothing_passes(text: str) -> None:
-    assert bound(text).is_impossible
+    assert bound(text).is_unsatisfiable
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def value_of(literal: str) -> tuple[str, Any]:
 
 def test_comparisons_are_joined_by_and() -> None:
     found = parse_filter("tenant = 'a' AND day >= '2026-01-01' and id IN (1, 2)")
-    assert [(item.column, item.does, len(item.literals)) for item in found] == [
+    assert [(item.column, item.operator, len(item.literals)) for item in found] == [
         ("tenant", "=", 1),
         ("day", ">=", 1),
         ("id", "IN", 2),
@@ -32,7 +32,7 @@ def test_comparisons_are_joined_by_and() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "does"),
+    ("text", "column", "operator"),
     [
         ("x == 1", "x", "="),
         ("x != 1", "x", "<>"),
@@ -53,9 +53,9 @@ def test_comparisons_are_joined_by_and() -> None:
         ("\n x\t=\n1 ", "x", "="),
     ],
 )
-def test_forms(text: str, column: str, does: str) -> None:
+def test_forms(text: str, column: str, operator: str) -> None:
     found = only(text)
-    assert (found.column, found.does) == (column, does)
+    assert (found.column, found.operator) == (column, operator)
 
 
 def test_brackets_group_what_and_joins() -> None:
@@ -123,7 +123,7 @@ def test_strings(literal: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "does", "text"),
+    ("pattern", "operator", "text"),
     [
         ("'%'", "LIKE prefix%", ""),
         ("'a%%%'", "LIKE prefix%", "a"),
@@ -134,9 +134,9 @@ def test_strings(literal: str, value: str) -> None:
         ("''", "LIKE", ""),
     ],
 )
-def test_patterns(pattern: str, does: str, text: str) -> None:
+def test_patterns(pattern: str, operator: str, text: str) -> None:
     found = only(f"x LIKE {pattern}")
-    assert (found.does, found.literals[0].value) == (does, text)
+    assert (found.operator, found.literals[0].value) == (operator, text)
 
 
 @pytest.mark.parametrize(
@@ -216,5 +216,5 @@ def test_the_argument_is_named() -> None:
 
 def test_literals_know_their_place() -> None:
     literal = only("x = DATE '1970-01-01'").literals[0]
-    assert literal == Literal("date", 0)  # the place does not count
-    assert (literal.place.start, literal.place.end) == (4, 21)  # type: ignore[union-attr]
+    assert literal == Literal("date", 0)  # the span does not count
+    assert (literal.span.start, literal.span.end) == (4, 21)  # type: ignore[union-attr]

@@ -112,7 +112,7 @@ def conditions(draw: st.DrawFn) -> str:
 @given(conditions(), st.lists(SMALL, min_size=1, max_size=30))
 def test_a_key_lies_in_the_intervals_if_the_condition_holds(condition: str, keys: list[tuple[Any, ...]]) -> None:
     condition_of_rows = bind_filter(parse_filter(condition), SCHEMA)
-    if condition_of_rows.is_impossible:
+    if condition_of_rows.is_unsatisfiable:
         with pytest.raises(OptionError, match="key"):
             exact_ranges(condition, CODEC, name="where")
         return
