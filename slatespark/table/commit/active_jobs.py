@@ -10,7 +10,7 @@ from slatespark.format.compactions import (
     CompactionStatus,
 )
 from slatespark.table.commit.claim import Claim
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
@@ -34,7 +34,7 @@ def is_own_job(stores: TableStores, job: Compaction) -> bool:
     """Tell whether a job is a compaction of ours, or a hold."""
     if job.worker is None:
         return False
-    return job.worker.worker_id == HOLDER or find_worker(stores.main, job.worker.worker_id) is not None
+    return job.worker.worker_id == PLACEHOLDER_WORKER or find_worker(stores.main, job.worker.worker_id) is not None
 
 
 def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
@@ -43,7 +43,9 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
         return False
     if find_worker(stores.main, job.worker.worker_id) is None:
         return False
-    if job.worker.last_heartbeat_ms == HELD_MS:  # no coordinator may ever find it old; its worker notes the time apart
+    if (
+        job.worker.last_heartbeat_ms == NEVER_STALE_MS
+    ):  # no coordinator may ever find it old; its worker notes the time apart
         reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
         return reported_ms is not None and _is_fresh(reported_ms, now_ms)
     return has_fresh_heartbeat(job, now_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError
@@ -14,6 +16,7 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.log.manifests import find_latest_manifest
@@ -40,8 +43,7 @@ class WriteJob:
     create_ts_ms : the commit clock time of all rows
     definition : of the table, as this write needs it
     delete_rate : bytes per second at which a reap deletes, for the commit record
-    goes_by_lifetimes : whether what it does depends on how long the table keeps rows
-    goes_by_operator : whether it may have folded merge operands as the table's `mergeOperator` then said
+    times : of its rows, as far as the options of the write do not tell
     compaction : its entry in `.compactions` with all sources; None for what is no compaction
     """
 
@@ -53,9 +55,7 @@ class WriteJob:
     create_ts_ms: int
     definition: TableDefinition = NO_DEFINITION
     delete_rate: int | None = None
-    goes_by_lifetimes: bool = False
-    goes_by_operator: bool = False
-    has_instants: bool = False
+    times: RowTimes = COMMIT_TIMES
     compaction: Compaction | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
@@ -127,6 +127,16 @@ def begin_write(
         definition = replace(definition, created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
     return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
+
+
+@contextmanager
+def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
+    """Give a job up if the block raises."""
+    try:
+        yield
+    except BaseException:
+        abandon_write(stores, job)
+        raise
 
 
 def abandon_write(stores: TableStores, job: WriteJob) -> None:

@@ -31,7 +31,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
@@ -97,7 +97,7 @@ class ListedJob:
             now_ms = self.clock.now_ms()
             if self.is_held:
                 publish_worker(self.stores.main, self.write_id, now_ms)
-            alive = replace(self.entry, worker=self._worker(HELD_MS if self.is_held else now_ms))
+            alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
             _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
             self.entry = alive
             if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
@@ -143,7 +143,7 @@ def listed_job(
     is_held : nobody may ever take the job over
     """
     now_ms = clock.now_ms()
-    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), HELD_MS if is_held else now_ms)
+    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
     job = ListedJob(stores, clock, entry, spec, write_id, is_held, now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
@@ -186,7 +186,7 @@ def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) 
         return True
     if job.worker is None:
         return False
-    if job.worker.worker_id == HOLDER:
+    if job.worker.worker_id == PLACEHOLDER_WORKER:
         return True
     if is_own_job(stores, job):
         return runs_here(stores, job, now_ms) and not _share_sources(job, spec)
@@ -199,7 +199,7 @@ def _share_sources(job: Compaction, spec: CompactionSpec) -> bool:
 
 def _is_taken(listed: Compactions, spec: CompactionSpec) -> bool:
     """Tell whether another job has taken the place of one that is not listed; a hold has not."""
-    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != HOLDER)
+    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER)
     return any(_share_sources(job, spec) for job in active)
 
 

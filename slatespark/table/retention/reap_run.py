@@ -28,7 +28,8 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock, back_off, read_clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq, SameRetention
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition
@@ -392,15 +393,17 @@ class _Reaping:
             definition=state.definition,
             timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
         )
-        try:
+        with abandoned_on_error(self.stores, job):
             outputs = () if tombstones is None else (self._upload(job, tombstones),)
             spent_ms = self.clock.now_ms() - self.began_ms
-            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms), goes_by_lifetimes=True)
-            options = replace(self.options, if_last_seq=state.snapshot.max_seq)
-            record = commit_write(self.stores, self.clock, job, outputs, options, edit=edit)
-        except BaseException:
-            abandon_write(self.stores, job)
-            raise
+            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
+            requirements = (
+                LastSeq(self.stores, state.snapshot.max_seq),
+                SameRetention(self.stores, state.definition),
+            )
+            record = commit_write(
+                self.stores, self.clock, job, outputs, self.options, edit=edit, requirements=requirements
+            )
         assert record is not None  # only a write without rows has none
         self.survey.remember([file for files in outputs for file in files])
         self.elapsed_ms += max(0, self.clock.now_ms() - self.began_ms)

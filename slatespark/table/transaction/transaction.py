@@ -25,9 +25,10 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.commit.discard import delete_files, delete_unshown
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.young_files import hold_lease, keep_young, rescue
+from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -470,12 +471,12 @@ class Transaction:
         if not held:
             self._rescue_files()
         age_ms = self._options.gc_min_age_ms
-        kept = [keep_young(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
+        kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
         self._hold(self._own.with_files(kept))
 
     def _rescue_files(self) -> None:
         try:
-            saved = [rescue(self._stores, self._clock, files) for files in self._own.outputs]
+            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._own.outputs]
         except ConflictError:
             self._fail()
             raise
@@ -498,7 +499,7 @@ class Transaction:
             self._job,
             base_seq=self._job.base_seq + by_seq,
             create_ts_ms=time_ms,
-            has_instants=self._own.has_instants,
+            times=RowTimes(fixed=self._own.has_instants),
         )
 
     def _remove_unpublished(self, record: CommitRecord | None, *, repeats: bool) -> None:

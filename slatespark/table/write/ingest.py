@@ -24,7 +24,8 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -103,8 +104,8 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
         files = [_copy(scratch, number, path, stores.storage) for number, path in enumerate(paths)]
         for file in files:
             definition = _admit(definition, file, merge=options.merge_schema)
-        options = _with_times(definition, files, options)
-        check_times(stores, definition, options, overwrite=False)
+        times = _row_times(definition, files, options)
+        check_times(stores, definition, options, overwrite=False, per_row=times.per_row)
         job = begin_write(
             stores,
             clock,
@@ -113,12 +114,10 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
             definition=definition,
             timestamp_ms=options.timestamp_ms,
         )
-        try:
+        job = replace(job, times=times)
+        with abandoned_on_error(stores, job):
             outputs = _upload_all(stores, clock, scratch, files, job, options)
             return commit_write(stores, clock, job, outputs, options)
-        except BaseException:
-            abandon_write(stores, job)
-            raise
 
 
 # --- the files ------------------------------------------------------------------------------------------------------
@@ -175,8 +174,8 @@ def _keys(definition: TableDefinition) -> str:
     return f"{names} ({definition.key_format} keys, {definition.value_format} values)"
 
 
-def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> WriteOptions:
-    """Return options that say which times the commit may move: none where the user gave any."""
+def _row_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> RowTimes:
+    """Return which times the rows of files have: the commit moves none where the user gave any."""
     timed = [file.path for file in files if file.label.stamp_ms is None]
     if timed and not definition.has_history:
         raise InvalidRequestError(
@@ -186,11 +185,7 @@ def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], o
     if timed and options.timestamp_ms is not None:
         raise OptionError(f"timestamp is given, but {timed[0]} has times of its own.", todo="Leave timestamp out.")
     instants = any(file.label.has_instants for file in files)
-    return replace(
-        options,
-        timestamp_column=_SOME_COLUMN if timed else None,
-        expire_at_column=_SOME_COLUMN if instants else None,
-    )
+    return RowTimes(per_row=bool(timed), fixed=bool(timed) or instants)
 
 
 # --- their rows -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.idempotence import find_outcome
-from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
@@ -126,15 +126,28 @@ def _begin_once(
     return Load(job, encoder, options, bytes_per_s)
 
 
-def check_times(stores: TableStores, definition: TableDefinition, options: WriteOptions, *, overwrite: bool) -> None:
-    """Refuse times that the table does not take; raises `OptionError`."""
+def check_times(
+    stores: TableStores,
+    definition: TableDefinition,
+    options: WriteOptions,
+    *,
+    overwrite: bool,
+    per_row: bool | None = None,
+) -> None:
+    """Refuse times that the table does not take; raises `OptionError`.
+
+    Parameters
+    ----------
+    per_row : whether rows have times of their own; by default as `timestampColumn` says
+    """
+    per_row = options.timestamp_column is not None if per_row is None else per_row
     if options.timestamp_column is not None and not definition.has_history:
         raise OptionError(
             f"timestampColumn: {stores.url} is no history table.",
             why="Elsewhere all rows of a write have one time.",
             todo="Create the table with history=true, or give the write a timestamp.",
         )
-    if definition.has_own_time and options.timestamp_ms is None and options.timestamp_column is None:
+    if definition.has_own_time and options.timestamp_ms is None and not per_row:
         raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
     if definition.has_own_time and options.ttl_from == "write":
         raise OptionError(
@@ -221,12 +234,9 @@ def load_batches(
     load = plan_load(stores, clock, schema, options, overwrite=overwrite)
     if load is None:
         return None
-    try:
+    with abandoned_on_error(stores, load.job):
         files = run_task(stores, clock, load, 0, require_schema(batches, schema))
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
-    except BaseException:
-        abandon_write(stores, load.job)
-        raise
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
@@ -237,11 +247,8 @@ def create_table(stores: TableStores, clock: Clock, definition: TableDefinition,
         )
     except RaceLostError as exc:
         raise TableExistsError(f"{stores.url} exists already.", todo="Open it, or choose another path.") from exc
-    try:
+    with abandoned_on_error(stores, job):
         record = commit_write(stores, clock, job, (), options)
-    except BaseException:
-        abandon_write(stores, job)
-        raise
     if record is None:
         raise InternalError("A table was created without a commit.")
     return record.manifest_id

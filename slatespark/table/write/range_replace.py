@@ -15,7 +15,7 @@ from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import abandon_write, begin_write
+from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -158,11 +158,8 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     definition = resolve_definition(stores, found.value)
     keys = _ranges_to_delete(where, options, definition)
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
-    try:
+    with abandoned_on_error(stores, job):
         return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
-    except BaseException:
-        abandon_write(stores, job)
-        raise
 
 
 def _ranges_to_delete(where: str | None, options: WriteOptions, definition: TableDefinition) -> tuple[KeyRange, ...]:

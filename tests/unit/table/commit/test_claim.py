@@ -118,7 +118,7 @@ def test_a_manifest_that_breaks_a_rule_is_not_published(
     store: FailingStore, stores: TableStores, clock: FakeClock
 ) -> None:
     put_manifest(store, 7, BASE)
-    with pytest.raises(InternalError, match="epochs_do_not_fall"):
+    with pytest.raises(InternalError, match="epochs_do_not_decrease"):
         publish_manifest(stores, 8, replace(BASE, writer_epoch=1), BASE, clock)
     assert fetch_latest_manifest(stores)[0] == 7
 

@@ -10,7 +10,7 @@ from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.tree_edit import CutViews, MergeRuns, bars_operands, removed_ranges, replaced_ranges
+from slatespark.table.commit.tree_edit import CutViews, MergeRuns, forbids_new_operands, removed_ranges, replaced_ranges
 from slatespark.table.rows.sst_upload import NewFile
 from tests.unit.table.commit.test_publication import new_file
 from tests.unit.table.commit.test_tree_edit import cut, handle, manifest, shown, view
@@ -115,15 +115,15 @@ def test_what_came_above_where_rows_past_retention_were_dropped() -> None:
     with pytest.raises(CommitConflictError, match="above"):
         edit.apply(THREE)
     assert names(replace(edit, known_above=frozenset([NEW.id])).apply(THREE)) == [(3, [3]), (1, [9])]
-    assert bars_operands(edit)
-    assert not bars_operands(replace(edit, known_above=None))
+    assert forbids_new_operands(edit)
+    assert not forbids_new_operands(replace(edit, known_above=None))
 
 
 def test_what_it_says_of_itself() -> None:
     edit = merge(NEW, keys=KeyRange(b"d", b"g"))
     assert edit.keeps_wal
     assert replaced_ranges(edit) == () == removed_ranges(edit)
-    assert removed_ranges(replace(edit, takes_rows=True)) == (KeyRange(b"d", b"g"),)
+    assert removed_ranges(replace(edit, drops_visible_rows=True)) == (KeyRange(b"d", b"g"),)
     assert replaced_ranges(CutViews((KeyRange(b"d", b"g"),), 1)) == (KeyRange(b"d", b"g"),)
     renamed = replace(edit, outputs=(output(9, b"d", b"f"),)).with_files((output(10, b"d", b"f"),))
     assert [file.handle.id.low for file in renamed.files] == [10]

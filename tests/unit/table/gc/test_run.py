@@ -34,7 +34,7 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.definition_run import publish_creation
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc.report import VacuumReport
@@ -421,7 +421,9 @@ def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once(is_hel
     place = Place()
     place.write(b"a")
     worker = publish_worker(place.store, "00000000000000cc", place.clock.now_ms())
-    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, HELD_MS if is_held else place.clock.now_ms())))
+    place.list_jobs(
+        job_of(place.clock.now_ms(), WorkerSpec(worker, NEVER_STALE_MS if is_held else place.clock.now_ms()))
+    )
     assert not place.vacuum("0s").jobs_dropped, "its heartbeat is fresh"
     place.clock.advance(MINUTE_MS)
     assert place.vacuum("24h").jobs_dropped
@@ -468,7 +470,7 @@ def test_what_a_compaction_has_noted_as_done_stays(status: CompactionStatus) -> 
 def test_a_hold_keeps_no_file_and_stays() -> None:
     place = Place()
     place.write(b"a")
-    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(HOLDER, HELD_MS)))
+    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS)))
     orphan = place.put_sst(place.clock.now_ms())
     place.clock.advance(50 * HOUR_MS)
     assert actions(place.vacuum(), [orphan]) == ["deleted"]
