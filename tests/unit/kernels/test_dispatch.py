@@ -15,7 +15,8 @@ NAMES = [name for names in MODULES.values() for name in names]
 MERGE_ONE = """
 import sys
 import numpy as np
-from slatespark.kernels import implementation, lower_bound, merge_all, encode_index, decode_index
+from slatespark.kernels import decode_index, encode_index, lower_bound, merge_all
+from slatespark.kernels._dispatch import implementation
 none = np.zeros(0, np.int64)
 decode_index(np.frombuffer(encode_index(none, np.zeros(0, np.uint8), np.zeros(1, np.int64)), np.uint8))
 assert "numba" not in sys.modules

@@ -121,5 +121,5 @@ def test_refusals(kernels: Any) -> None:
         with pytest.raises(InvalidRequestError, match=f"{bits_per_key} bits per key"):
             kernels.build_bloom(np.zeros(1, np.uint64), bits_per_key)
     many = np.broadcast_to(np.uint64(0), 1 << 26)
-    with pytest.raises(InvalidRequestError, match=r"exceed 2\^32 bits"):
+    with pytest.raises(InvalidRequestError, match=r"2\^32"):
         kernels.build_bloom(many, 64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slatespark.kernels import BURIED, GONE, GROUP_HEAD, GROUP_REST, PLAIN, Fields, Retention
+from slatespark.kernels import DROPPED, GROUP_HEAD, GROUP_REST, PLAIN, TO_TOMBSTONE, Fields, Retention
 from tests.unit.kernels.implementations import COMPILED, REFERENCE
 from tests.unit.kernels.rows import Version, columns, delete, operand, put
 
@@ -17,32 +17,36 @@ CASES: dict[str, tuple[dict[str, Any], list[Version], list[int]]] = {
     "the newest version hides the others": (
         {},
         [put(b"k", 3), put(b"k", 2), delete(b"k", 1)],
-        [PLAIN, GONE, GONE],
+        [PLAIN, DROPPED, DROPPED],
     ),
     "a snapshot keeps what is above it, and what it sees": (
         {"min_seq": 2},
         [put(b"k", 4), delete(b"k", 3), put(b"k", 2), put(b"k", 1)],
-        [PLAIN, PLAIN, PLAIN, GONE],
+        [PLAIN, PLAIN, PLAIN, DROPPED],
     ),
-    "a tombstone stays where something older may lie below": ({}, [delete(b"k", 3), put(b"k", 2)], [PLAIN, GONE]),
-    "a tombstone goes where nothing does": ({"drops_tombstones": True}, [delete(b"k", 3), put(b"k", 2)], [GONE, GONE]),
+    "a tombstone stays where something older may lie below": ({}, [delete(b"k", 3), put(b"k", 2)], [PLAIN, DROPPED]),
+    "a tombstone goes where nothing does": (
+        {"drops_tombstones": True},
+        [delete(b"k", 3), put(b"k", 2)],
+        [DROPPED, DROPPED],
+    ),
     "only tombstones at the old end go": (
         {"drops_tombstones": True, "min_seq": 1},
         [delete(b"k", 4), put(b"k", 3), delete(b"k", 2), delete(b"k", 1)],
-        [PLAIN, PLAIN, GONE, GONE],
+        [PLAIN, PLAIN, DROPPED, DROPPED],
     ),
-    "what expires at now has expired": ({"now_ms": 10}, [put(b"k", 1, expire_ts=10)], [BURIED]),
+    "what expires at now has expired": ({"now_ms": 10}, [put(b"k", 1, expire_ts=10)], [TO_TOMBSTONE]),
     "what expires later has not": ({"now_ms": 10}, [put(b"k", 1, expire_ts=11)], [PLAIN]),
     "an expired put hides what is older": (
         {"now_ms": 10, "drops_tombstones": True},
         [put(b"k", 2, expire_ts=10), put(b"k", 1)],
-        [GONE, GONE],
+        [DROPPED, DROPPED],
     ),
-    "an expired operand does not": ({"now_ms": 10}, [operand(b"k", 2, expire_ts=10), put(b"k", 1)], [GONE, PLAIN]),
+    "an expired operand does not": ({"now_ms": 10}, [operand(b"k", 2, expire_ts=10), put(b"k", 1)], [DROPPED, PLAIN]),
     "an expired version is no version that a snapshot needs": (
         {"now_ms": 10, "min_seq": 0},
         [put(b"k", 2, expire_ts=10), operand(b"k", 1, expire_ts=10)],
-        [BURIED, GONE],
+        [TO_TOMBSTONE, DROPPED],
     ),
     "operands fold onto their base": (
         {},
@@ -64,7 +68,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Version], list[int]]] = {
     "a base that expires with its operands is buried with them": (
         {"now_ms": 10},
         [operand(b"k", 2, expire_ts=10), put(b"k", 1, expire_ts=10)],
-        [BURIED, GONE],
+        [TO_TOMBSTONE, DROPPED],
     ),
     "history above the floor stays": (
         {"floor_ms": 10, "now_ms": 10, "drops_tombstones": True},
@@ -75,23 +79,23 @@ CASES: dict[str, tuple[dict[str, Any], list[Version], list[int]]] = {
             put(b"k", 2, create_ts=10),
             put(b"k", 1, create_ts=9),
         ],
-        [PLAIN, PLAIN, PLAIN, PLAIN, GONE],
+        [PLAIN, PLAIN, PLAIN, PLAIN, DROPPED],
     ),
     "below the floor not even a tombstone stays": (
         {"floor_ms": 10, "drops_tombstones": True},
         [delete(b"k", 2, create_ts=11), delete(b"k", 1, create_ts=10)],
-        [PLAIN, GONE],
+        [PLAIN, DROPPED],
     ),
-    "versions without a time lie below every floor": ({"floor_ms": 10}, [put(b"k", 2), put(b"k", 1)], [PLAIN, GONE]),
+    "versions without a time lie below every floor": ({"floor_ms": 10}, [put(b"k", 2), put(b"k", 1)], [PLAIN, DROPPED]),
     "what is past retention goes": (
         {"retired_ms": 10, "drops_tombstones": True},
         [operand(b"k", 2, create_ts=10), put(b"k", 1, create_ts=9)],
-        [GONE, GONE],
+        [DROPPED, DROPPED],
     ),
     "a tombstone takes its place where something older may lie below": (
         {"retired_ms": 10},
         [operand(b"k", 2, create_ts=10, expire_ts=99), put(b"k", 1, create_ts=9)],
-        [GONE, BURIED],
+        [DROPPED, TO_TOMBSTONE],
     ),
     "an operand that is young keeps what it folds onto": (
         {"retired_ms": 10},
@@ -102,7 +106,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Version], list[int]]] = {
     "what is hidden may be past retention alone": (
         {"retired_ms": 10, "min_seq": 0, "drops_tombstones": True},
         [put(b"k", 2, create_ts=11), put(b"k", 1, create_ts=10)],
-        [PLAIN, GONE],
+        [PLAIN, DROPPED],
     ),
 }
 

@@ -219,15 +219,13 @@ def test_several_sources_and_rows_again(kernels: Any) -> None:
 
 def test_what_cannot_be_encoded(kernels: Any) -> None:
     for item in (b"\xff", b"12345678\xc3", b"\xed\xa0\x80"):
-        with pytest.raises(
-            SchemaError, match=r"in column 1 of the key is no UTF-8, in row 1 of the batch\. Make the column BINARY"
-        ):
+        with pytest.raises(SchemaError, match=r"column 1 .*UTF-8.* row 1 "):
             kernels.encode_tuples([column(TEXT, b"fine", item)], np.array([TEXT]))
     for number in (1000, -1000, 10**38):
-        with pytest.raises(SchemaError, match="more than 3 digits, in row 0"):
+        with pytest.raises(SchemaError, match=r"3 digits.* row 0 "):
             kernels.encode_tuples([column(INT128, number)], np.array([program_entry(INT128, precision=3)]))
     required = np.array([BOOL, STRUCT, program_entry(INT8, required=True), END])
-    with pytest.raises(SchemaError, match="in column 2 of the key is null but must not be, in row 1"):
+    with pytest.raises(SchemaError, match=r"column 2 .*null.* row 1 "):
         kernels.encode_tuples([column(BOOL, True, True), column(STRUCT, True, True), column(INT8, 1, None)], required)
 
 
@@ -241,7 +239,7 @@ def test_callers_that_err(kernels: Any) -> None:
             kernels.encode_tuples(given, np.array([INT64]))
     with pytest.raises(InternalError, match="1 and 2 rows"):
         kernels.encode_tuples([number, column(INT64, 1, 2)], np.array([INT64, INT64]))
-    with pytest.raises(InternalError, match="2 columns are named"):
+    with pytest.raises(InternalError, match="2 columns"):
         kernels.decode_tuples([], np.zeros(0, np.int64), np.array([INT64]), np.array([True, True]))
     descending = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array([0, 5, 3, 9]))
     with pytest.raises(InternalError, match="descend at row 1"):
