@@ -75,7 +75,7 @@ def test_v2_lengths_of_several_bytes(kernels: Any) -> None:
 
 
 def test_v2_longest_varint(kernels: Any) -> None:
-    # 0 in five bytes is a u32 all the same; one more bit at the top is not.
+    # 0 in five bytes is a valid u32; one more high bit is not.
     assert len(kernels.decode_blocks(*extents(block(b"\x80\x80\x80\x80\0\x01\0k" + bytes(9), 0)), version=2)) == 1
     with pytest.raises(CorruptDataError, match="varint"):
         kernels.decode_blocks(*extents(block(b"\x80\x80\x80\x80\x10\x01\0k" + bytes(9), 0)), version=2)
@@ -102,7 +102,7 @@ def test_more_rows_and_longer_keys_than_guessed(kernels: Any, version: int) -> N
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_keys_may_not_expand_without_end(kernels: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_expansion_of_keys_is_limited(kernels: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damage, "KEY_BYTES_FLOOR", 100)
     monkeypatch.setattr(damage, "KEY_BYTES_PER_BLOCK_BYTE", 1)
     rows = [put(b"k" * 100 + bytes([i]), i, b"") for i in range(20)]
@@ -177,7 +177,7 @@ def test_extents_outside_the_data(kernels: Any, start: int, end: int) -> None:
         kernels.decode_blocks(np.zeros(9, np.uint8), np.array([start]), np.array([end]), version=2)
 
 
-def test_wrong_calls(kernels: Any) -> None:
+def test_invalid_calls(kernels: Any) -> None:
     data, starts, ends = extents(block(ONE_V2, 0))
     with pytest.raises(UnsupportedFormatError, match="version is 3"):
         kernels.decode_blocks(data, starts, ends, version=3)

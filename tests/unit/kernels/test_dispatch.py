@@ -46,7 +46,7 @@ def test_every_kernel_is_public() -> None:
 @pytest.mark.parametrize(
     ("choice", "answer"), [("", "numba True"), ("numba", "numba True"), ("reference", "reference False")]
 )
-def test_choice_and_numba_not_before_it_is_needed(choice: str, answer: str) -> None:
+def test_choice_and_lazy_import_of_numba(choice: str, answer: str) -> None:
     assert run(MERGE_ONE, SLATESPARK_KERNELS=choice).stdout.strip() == answer
 
 
@@ -67,7 +67,7 @@ print(cache_directory())
 """
 
 
-def test_cache_in_the_folder_chosen(tmp_path: Path) -> None:
+def test_cache_in_the_chosen_folder(tmp_path: Path) -> None:
     result = run(HASH_ONE, SLATESPARK_KERNELS="numba", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     folder = Path(result.stdout.strip())
     assert folder.parent == tmp_path / "cache"
@@ -81,7 +81,7 @@ def test_no_place_for_a_cache(tmp_path: Path) -> None:
     assert result.stdout.strip() == "None", result.stderr
 
 
-def test_a_folder_that_others_can_write_to_is_no_place_for_code(tmp_path: Path) -> None:
+def test_a_folder_writable_by_others_is_not_used(tmp_path: Path) -> None:
     shared = tmp_path / f"slatespark-{os.getuid()}"
     shared.mkdir()
     shared.chmod(0o777)

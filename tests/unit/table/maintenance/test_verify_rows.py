@@ -158,4 +158,4 @@ def test_blocks_in_the_wrong_order() -> None:
         )
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
     rows.finish()
-    assert any(section == "block 0" and "order" in what for section, what in faults)
+    assert any(section == "block 0" and "not behind" in what for section, what in faults)
