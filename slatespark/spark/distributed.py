@@ -39,20 +39,26 @@ def cluster_by_key(rows: DataFrame, keys: Sequence[Column], *order: Column) -> D
     return rows.repartitionByRange(*keys).sortWithinPartitions(*keys, *order)
 
 
-def resolve_columns(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
-    """Return the names of columns as a DataFrame spells them; like Spark, case does not matter.
+def resolve_columns(wanted: Sequence[str], present: Sequence[str], *, called: str = "Key column") -> list[str]:
+    """Return the names of columns as a DataFrame spells them; as in Spark, case does not matter.
+
+    Parameters
+    ----------
+    called : how the message of the error calls such a column
 
     Raises
     ------
     SchemaError
-        When one is missing, or there twice.
+        When one is missing or ambiguous.
     """
     found = []
     for name in wanted:
         hits = [column for column in present if column.lower() == name.lower()]
         if len(hits) != 1:
-            what = f"Key column {name} is missing" if not hits else f"Key column {name} is there {len(hits)} times"
-            raise SchemaError(f"{what} among {', '.join(present)}.", todo="Select and rename the columns first.")
+            what = "is missing" if not hits else f"occurs {len(hits)} times"
+            raise SchemaError(
+                f"{called} {name} {what} among {', '.join(present)}.", todo="Select and rename the columns first."
+            )
         found.append(hits[0])
     return found
 

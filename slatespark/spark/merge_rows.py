@@ -235,7 +235,7 @@ def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClau
         When the source lacks one.
     """
     try:
-        return dict(zip(columns, resolve_columns(columns, source.columns), strict=True))
+        return dict(zip(columns, resolve_columns(columns, source.columns, called="Column"), strict=True))
     except SchemaError as exc:
         raise SchemaError(
             f"{clause.name}All takes every column of the table from the source. {exc.args[0]}",
