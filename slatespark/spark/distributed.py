@@ -1,4 +1,4 @@
-"""What Spark does to rows before a table takes them: the sorted load, of which no two files overlap."""
+"""The sorted load: how Spark partitions and sorts rows before a write, so that no two files overlap."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _POSITION = "__slate_position"
 
 
 def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:
-    """Return the rows partitioned by ranges of the key and sorted within, rows of one key in the order they came in.
+    """Return the rows partitioned by key range and sorted by key; rows of one key keep their order.
 
-    So each task writes a range of keys of its own, and of several rows of one key the later one wins, whatever Spark
-    does: the row of the later partition, within it the later row.
+    So each task writes its own key range. Of several rows of one key the last wins: that of the later partition, and
+    within a partition the later row.
 
     Raises
     ------
@@ -32,9 +32,9 @@ def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:
 
 
 def cluster_by_key(rows: DataFrame, keys: Sequence[Column], *order: Column) -> DataFrame:
-    """Return the rows partitioned by ranges of the key and sorted by it, then by `order`.
+    """Return the rows partitioned by key range and sorted by key, then by `order`.
 
-    A window partitioned by the key needs no further exchange on it.
+    A window partitioned by the key needs no further exchange.
     """
     return rows.repartitionByRange(*keys).sortWithinPartitions(*keys, *order)
 
@@ -64,10 +64,10 @@ def resolve_columns(wanted: Sequence[str], present: Sequence[str], *, called: st
 
 
 def split_names(names: Sequence[str] | str) -> list[str]:
-    """Return names that are given as a list or as a comma list."""
+    """Return names from a list or a comma list."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 def quoted(name: str) -> str:
-    """Return a column's name so that Spark takes it as one name, whatever is in it."""
+    """Return a column's name in backticks, so that Spark reads it as one name."""
     return f"`{name.replace('`', '``')}`"
