@@ -24,32 +24,31 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from slatespark.encoding.predicates import Comparison, Literal, bind_filter
-from slatespark.encoding.predicates import grammar as does
+from slatespark.encoding.predicates import Comparison, Literal, bind_filter, operators
 from slatespark.encoding.predicates import literals as kinds
 from slatespark.errors import OptionError
 
 _DOES: Final[dict[type[Filter], str]] = {
-    EqualTo: does.EQUAL,
-    EqualNullSafe: does.SAME,
-    GreaterThan: does.MORE,
-    GreaterThanOrEqual: does.AT_LEAST,
-    LessThan: does.LESS,
-    LessThanOrEqual: does.AT_MOST,
-    In: does.IN,
-    IsNull: does.IS_NULL,
-    IsNotNull: does.IS_NOT_NULL,
-    StringStartsWith: does.STARTS_WITH,
+    EqualTo: operators.EQ,
+    EqualNullSafe: operators.NULL_SAFE_EQ,
+    GreaterThan: operators.GT,
+    GreaterThanOrEqual: operators.GE,
+    LessThan: operators.LT,
+    LessThanOrEqual: operators.LE,
+    In: operators.IN,
+    IsNull: operators.IS_NULL,
+    IsNotNull: operators.IS_NOT_NULL,
+    StringStartsWith: operators.STARTS_WITH,
 }
 _NEGATED: Final = {  # true where the other is false, so never for null; `<=>` is false for null and has no negation
-    does.EQUAL: does.NOT_EQUAL,
-    does.MORE: does.AT_MOST,
-    does.AT_LEAST: does.LESS,
-    does.LESS: does.AT_LEAST,
-    does.AT_MOST: does.MORE,
-    does.IN: does.NOT_IN,
-    does.IS_NULL: does.IS_NOT_NULL,
-    does.IS_NOT_NULL: does.IS_NULL,
+    operators.EQ: operators.NE,
+    operators.GT: operators.LE,
+    operators.GE: operators.LT,
+    operators.LT: operators.GE,
+    operators.LE: operators.GT,
+    operators.IN: operators.NOT_IN,
+    operators.IS_NULL: operators.IS_NOT_NULL,
+    operators.IS_NOT_NULL: operators.IS_NULL,
 }
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _US: Final = datetime.timedelta(microseconds=1)
@@ -85,7 +84,7 @@ def _fits(comparison: Comparison, schema: pa.Schema) -> bool:
 def _comparison(item: Filter) -> Comparison | None:
     if isinstance(item, Not):
         positive = _comparison(item.child)
-        negated = _NEGATED.get(positive.does) if positive is not None else None
+        negated = _NEGATED.get(positive.operator) if positive is not None else None
         return None if positive is None or negated is None else Comparison(positive.column, negated, positive.literals)
     word = _DOES.get(type(item))
     path: tuple[str, ...] = getattr(item, "attribute", ())

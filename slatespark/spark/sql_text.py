@@ -1,7 +1,7 @@
 """SQL text of Spark as tokens: the parts that AND joins in a condition, and the names that an expression uses.
 
-Tokens are those of the option `filter`, with the other signs of Spark SQL, and without comments. Nothing is resolved or
-evaluated: where tokens alone do not settle an answer, there is none, and callers read more than they might need.
+Tokens are those of the option `filter` plus the other signs of Spark SQL, without comments. Nothing is resolved or
+evaluated. If tokens alone do not settle an answer, functions return none, and callers read more than they may need.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from slatespark.encoding.predicates.place import Place, filter_error
-from slatespark.encoding.predicates.tokens import NAME, NUMBER, QUOTED, SIGN, STRING, Token, cut_tokens
+from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
+from slatespark.encoding.predicates.tokens import NAME, NUMBER, QUOTED, SIGN, STRING, Token, tokenize
 from slatespark.errors import OptionError
 
 Tokens: TypeAlias = tuple[Token, ...]
@@ -20,11 +20,11 @@ Tokens: TypeAlias = tuple[Token, ...]
 _SPACE: Final = re.compile(r"\s+", re.ASCII)
 _LINE_COMMENT: Final = re.compile(r"--(?:\\\n|[^\r\n])*")  # a backslash continues it on the next line
 _COMMENT_MARK: Final = re.compile(r"/\*\+?|\*/")
-_OTHER_SIGN: Final = re.compile(r"!(?!=)|[*/%|&^~\[\]{}:]")  # those that no filter has
+_OTHER_SIGN: Final = re.compile(r"!(?!=)|[*/%|&^~\[\]{}:]")  # signs that filters do not use
 
 _CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSING: Final = frozenset(_CLOSED_BY.values())
-_QUERY_WORDS: Final = ("SELECT", "FROM", "VALUES", "TABLE")  # in parentheses, a query and not a condition
+_QUERY_WORDS: Final = ("SELECT", "FROM", "VALUES", "TABLE")  # in parentheses they show a query, not a condition
 _EQUALITIES: Final = ("=", "==", "<=>")
 
 
@@ -40,15 +40,15 @@ def cut_sql(text: str) -> Tokens:
     at = _skip_gaps(text, 0)
     while at < len(text):
         sign = _OTHER_SIGN.match(text, at)
-        token = Token(SIGN, sign[0], Place(text, at, sign.end())) if sign else next(cut_tokens(text, start=at))
+        token = Token(SIGN, sign[0], SourceSpan(text, at, sign.end())) if sign else next(tokenize(text, start=at))
         tokens.append(token)
-        at = _skip_gaps(text, token.place.end)
+        at = _skip_gaps(text, token.span.end)
     return tuple(tokens)
 
 
 def join_tokens(tokens: Sequence[Token]) -> str:
-    """Return the SQL text of neighbouring tokens, with a space for spaces and comments between them."""
-    spaced = [left.place.end < right.place.start for left, right in pairwise(tokens)]
+    """Return the SQL text of adjacent tokens; spaces and comments between two tokens become one space."""
+    spaced = [left.span.end < right.span.start for left, right in pairwise(tokens)]
     return "".join(" " * gap + _source(token) for gap, token in zip([False, *spaced], tokens, strict=False))
 
 
@@ -56,11 +56,11 @@ def join_tokens(tokens: Sequence[Token]) -> str:
 
 
 def split_condition(text: str) -> list[Tokens]:
-    """Return the parts that AND joins in a condition, also within parentheses around some of them.
+    """Return the parts that AND joins in a condition, also inside parentheses around some of them.
 
     Returns
     -------
-    All parts: the condition is true where all of them are. Empty where tokens do not settle that.
+    All parts: the condition is true if and only if all of them are. Empty if tokens do not settle that.
     """
     try:
         return _split(cut_sql(text), ("OR",))
@@ -70,7 +70,7 @@ def split_condition(text: str) -> list[Tokens]:
 
 def split_equality(part: Tokens) -> tuple[Tokens, str, Tokens] | None:
     """Return both sides and the sign of an equality between operands; None for anything else."""
-    signs = [place for place, token in enumerate(part) if token.is_sign(*_EQUALITIES)]
+    signs = [position for position, token in enumerate(part) if token.is_sign(*_EQUALITIES)]
     if len(signs) != 1:
         return None
     left, sign, right = part[: signs[0]], part[signs[0]].text, part[signs[0] + 1 :]
@@ -78,20 +78,20 @@ def split_equality(part: Tokens) -> tuple[Tokens, str, Tokens] | None:
 
 
 def is_operand(tokens: Tokens) -> bool:
-    """Tell whether tokens are a name, with qualifiers or without, or a number."""
+    """Tell whether tokens are a name, qualified or not, or a number."""
     if len(tokens) == 1 and tokens[0].kind == NUMBER:
         return True
-    dotted = all(token.is_sign(".") if place % 2 else is_name(token) for place, token in enumerate(tokens))
+    dotted = all(token.is_sign(".") if position % 2 else is_name(token) for position, token in enumerate(tokens))
     return dotted and len(tokens) % 2 == 1
 
 
 def is_same_operand(left: Tokens, right: Tokens) -> bool:
-    """Tell whether operands are the same but for case and backticks."""
+    """Tell whether operands are the same, ignoring case and backticks."""
     return [_plain(token) for token in left] == [_plain(token) for token in right]
 
 
 def is_name(token: Token, name: str | None = None) -> bool:
-    """Tell whether a token is a name, or a certain one; case does not matter."""
+    """Tell whether a token is a name, or a given name; case does not matter."""
     return token.kind in (NAME, QUOTED) and (name is None or token.text.lower() == name.lower())
 
 
@@ -99,11 +99,11 @@ def is_name(token: Token, name: str | None = None) -> bool:
 
 
 def find_names(text: str) -> frozenset[str] | None:
-    """Return all names in an expression, in lower case: columns, and functions and keywords too.
+    """Return all names in an expression, in lower case: columns, but also functions and keywords.
 
     Returns
     -------
-    None where any column may be meant: with `*`, with `IDENTIFIER(...)`, and where the text has other tokens.
+    None if any column may be meant: after `*`, `IDENTIFIER(...)`, or text that cannot be tokenized.
     """
     try:
         tokens = cut_sql(text)
@@ -116,7 +116,7 @@ def find_names(text: str) -> frozenset[str] | None:
         named_by_text = token.is_sign("(") and before is not None and before.is_word("IDENTIFIER")
         if named_by_text or (token.is_sign("*") and _begins_expression(before)):
             return None
-        if token.kind == STRING and source.startswith('"'):  # a name, if Spark is set to read it so
+        if token.kind == STRING and source.startswith('"'):  # a name, if Spark's settings say so
             if "\\" in source:
                 return None
             names.add(token.text.lower())
@@ -150,11 +150,11 @@ def _comment_end(text: str, start: int) -> int:
         depth += 1 if mark[0] == "/*" else -1
         if depth == 0:
             return mark.end()
-    raise filter_error("a comment is not closed, or is a hint", Place(text, start, len(text)))
+    raise filter_error("a comment is not closed, or is a hint", SourceSpan(text, start, len(text)))
 
 
 def _split(tokens: Tokens, unclear: tuple[str, ...]) -> list[Tokens]:
-    """Return the parts that AND joins outside of brackets; none where one of the `unclear` words stands there."""
+    """Return the parts that AND joins outside brackets; none if one of the `unclear` words occurs outside brackets."""
     parts: list[list[Token]] = [[]]
     opened: list[str] = []
     betweens = 0
@@ -181,25 +181,25 @@ def _split(tokens: Tokens, unclear: tuple[str, ...]) -> list[Tokens]:
 
 
 def _split_group(part: Tokens) -> list[Tokens]:
-    """Return the parts within parentheses around a whole part; else the part itself."""
+    """Return the parts inside parentheses that enclose a whole part; otherwise the part itself."""
     depth = 0
-    for place, token in enumerate(part):
+    for position, token in enumerate(part):
         depth += token.is_sign("(") - token.is_sign(")")
         if depth == 0:
-            enclosed = place > 0 and place == len(part) - 1
+            enclosed = position > 0 and position == len(part) - 1
             return (_split(part[1:-1], ("OR", *_QUERY_WORDS)) if enclosed else []) or [part]
     return [part]
 
 
 def _begins_expression(before: Token | None) -> bool:
-    """Tell whether an expression can begin after a token, so that `*` there means all columns and no product."""
+    """Tell whether an expression can begin after a token: then `*` means all columns, not a product."""
     if before is None or before.is_word("SELECT", "DISTINCT", "ALL"):
         return True
     return before.kind == SIGN and not before.is_sign(")", "]", "}")
 
 
 def _source(token: Token) -> str:
-    return token.place.text[token.place.start : token.place.end]
+    return token.span.text[token.span.start : token.span.end]
 
 
 def _plain(token: Token) -> tuple[bool, str]:

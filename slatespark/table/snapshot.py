@@ -23,6 +23,7 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
 
 _STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
@@ -66,6 +67,11 @@ class Snapshot:
     tick_ms: int
     now_ms: int
     as_of_ts_ms: int | None = None
+
+    @property
+    def version(self) -> Version[Manifest]:
+        """The manifest with its id."""
+        return Version(self.manifest_id, self.manifest)
 
 
 def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: int | None = None) -> Snapshot:

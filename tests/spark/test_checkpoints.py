@@ -48,11 +48,11 @@ def test_keep_restore_clone(spark: SparkSession, tmp_path: Path) -> None:
     assert (kept["monday"]["id"], kept["monday"]["version"], kept["monday"]["expires"]) == (made.id, made.version, None)
     assert kept[f"slatespark/version/{restored}"]["expires"] > kept[f"slatespark/version/{restored}"]["created"]
     table.deleteCheckpoint("monday")
-    with pytest.raises(HistoryTrimmedError, match="there is no checkpoint 'monday'"):
+    with pytest.raises(HistoryTrimmedError, match="monday"):
         table.deleteCheckpoint("monday")
-    with pytest.raises(InvalidRequestError, match="does not exist yet"):
+    with pytest.raises(InvalidRequestError, match="exist"):
         table.restoreToVersion(99)
-    with pytest.raises(OptionError, match="pin: 'soon'"):
+    with pytest.raises(OptionError, match="pin"):
         table.toDF(pin="soon")
 
 

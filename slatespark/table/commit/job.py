@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError
@@ -14,9 +16,11 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.write_time import check_tick, check_timestamp
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.log.manifests import RaceLostError, find_latest_manifest
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.log.manifests import find_latest_manifest
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
@@ -37,10 +41,9 @@ class WriteJob:
     baseline : the state planned on
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
-    definition : of the table, as this write needs it; None for a raw table without one
+    definition : of the table, as this write needs it
     delete_rate : bytes per second at which a reap deletes, for the commit record
-    goes_by_lifetimes : whether what it does depends on how long the table keeps rows
-    goes_by_operator : whether it may have folded merge operands as the table's `mergeOperator` then said
+    times : of its rows, as far as the options of the write do not tell
     compaction : its entry in `.compactions` with all sources; None for what is no compaction
     """
 
@@ -50,11 +53,9 @@ class WriteJob:
     baseline: Baseline
     base_seq: int
     create_ts_ms: int
-    definition: TableDefinition | None = None
+    definition: TableDefinition = NO_DEFINITION
     delete_rate: int | None = None
-    goes_by_lifetimes: bool = False
-    goes_by_operator: bool = False
-    has_instants: bool = False
+    times: RowTimes = COMMIT_TIMES
     compaction: Compaction | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
@@ -64,8 +65,7 @@ class WriteJob:
         """
         ttl_ms = options.ttl_ms
         if ttl_ms == DEFAULT_TTL_MS:
-            properties = {} if self.definition is None else self.definition.properties
-            ttl_ms = parse_property("defaultTtl", properties.get("defaultTtl"))
+            ttl_ms = parse_property("defaultTtl", self.definition.properties.get("defaultTtl"))
         first_seq = self.base_seq + 1
         if options.timestamp_column is None:
             first_seq += task
@@ -77,13 +77,13 @@ class WriteJob:
         return self.baseline.manifest_id == 0
 
 
-def plan_write(
+def begin_write(
     stores: TableStores,
     clock: Clock,
     *,
     operation: Operation,
-    found: tuple[int, Manifest] | None,
-    definition: TableDefinition | None = None,
+    found: Version[Manifest] | None,
+    definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
 ) -> WriteJob:
     """Look at the table and fix what the tasks of a write need; leaves a lease.
@@ -116,18 +116,27 @@ def plan_write(
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-    present_ms = None if definition is not None and definition.has_own_time else now_ms
+    present_ms = None if definition.has_own_time else now_ms
     check_tick(stores, tick_ms, present_ms)
     create_ts_ms = max(now_ms, tick_ms)
     if timestamp_ms is not None:
-        has_history = definition is not None and definition.has_history
-        check_timestamp(stores, timestamp_ms, MIN_MS if has_history else tick_ms, present_ms)
+        check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)
         create_ts_ms = timestamp_ms
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
-        definition = replace(definition or TableDefinition(), created_by=write_id)
+        definition = replace(definition, created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
     return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
+
+
+@contextmanager
+def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
+    """Give a job up if the block raises."""
+    try:
+        yield
+    except BaseException:
+        abandon_write(stores, job)
+        raise
 
 
 def abandon_write(stores: TableStores, job: WriteJob) -> None:

@@ -12,9 +12,8 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
-from slatespark.table.commit.definition_run import evolve_definition
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import evolve_definition, resolve_definition
 from slatespark.table.read.history.floor import lost_through
 from slatespark.table.read.properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile
@@ -72,7 +71,7 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
     return KeptHistory(floor_ms, file_properties(stores, manifest))
 
 
-def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
+def record_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
     """Note, before epochs are claimed, what other clients may have dropped of a history table since our last commit.
 
     Parameters
@@ -86,8 +85,8 @@ def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None
     if lost_ms is None or lost_ms == definition.lost_through_ms:
         return
 
-    def raised(current: TableDefinition | None) -> TableDefinition | None:
-        if current is None or (current.lost_through_ms is not None and current.lost_through_ms >= lost_ms):
+    def raised(current: TableDefinition) -> TableDefinition:
+        if current.lost_through_ms is not None and current.lost_through_ms >= lost_ms:
             return current
         return replace(current, lost_through_ms=lost_ms)
 

@@ -172,7 +172,7 @@ class MergeRuns:
     is_lowest : nothing below the sources held any of the keys, and it has to be so still
     known_above : files that may hold some of the keys above the sources; with them given, no operand for the keys may
         come out of the WAL either. None for any
-    takes_rows : rows that reads showed may be missing from the files, since filters took them
+    drops_visible_rows : rows that reads showed may be missing from the files, since filters took them
     """
 
     sources: tuple[tuple[SstView, ...], ...]
@@ -181,7 +181,7 @@ class MergeRuns:
     seed: int
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
-    takes_rows: bool = False
+    drops_visible_rows: bool = False
     keeps_wal: bool = True
 
     @property
@@ -295,11 +295,11 @@ def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
     Files that are merged or rewritten hold what reads show of the ones before.
     """
     if isinstance(edit, MergeRuns):
-        return edit.keys if edit.takes_rows else ()
+        return edit.keys if edit.drops_visible_rows else ()
     return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))
 
 
-def bars_operands(edit: TreeEdit) -> bool:
+def forbids_new_operands(edit: TreeEdit) -> bool:
     """Tell whether a merge operand that came meanwhile would have kept rows alive that an edit takes away."""
     return isinstance(edit, MergeRuns) and edit.known_above is not None
 

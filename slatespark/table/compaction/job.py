@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import ClockRegressionError, SlateError, UnavailableError
+from slatespark.errors import ClockRegressionError, SlateError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -26,14 +26,13 @@ from slatespark.format.compactions import (
     CompactionStatus,
     TieredSpec,
     WorkerSpec,
-    encode_compactions,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
@@ -41,7 +40,6 @@ from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
 HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one (spec 6.3)
-_ATTEMPTS: Final = 20  # at a version of the list, each lost to somebody else's
 
 
 @dataclass(slots=True)
@@ -99,7 +97,7 @@ class ListedJob:
             now_ms = self.clock.now_ms()
             if self.is_held:
                 publish_worker(self.stores.main, self.write_id, now_ms)
-            alive = replace(self.entry, worker=self._worker(HELD_MS if self.is_held else now_ms))
+            alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
             _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
             self.entry = alive
             if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
@@ -145,7 +143,7 @@ def listed_job(
     is_held : nobody may ever take the job over
     """
     now_ms = clock.now_ms()
-    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), HELD_MS if is_held else now_ms)
+    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
     job = ListedJob(stores, clock, entry, spec, write_id, is_held, now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
@@ -188,7 +186,7 @@ def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) 
         return True
     if job.worker is None:
         return False
-    if job.worker.worker_id == HOLDER:
+    if job.worker.worker_id == PLACEHOLDER_WORKER:
         return True
     if is_own_job(stores, job):
         return runs_here(stores, job, now_ms) and not _share_sources(job, spec)
@@ -201,7 +199,7 @@ def _share_sources(job: Compaction, spec: CompactionSpec) -> bool:
 
 def _is_taken(listed: Compactions, spec: CompactionSpec) -> bool:
     """Tell whether another job has taken the place of one that is not listed; a hold has not."""
-    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != HOLDER)
+    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER)
     return any(_share_sources(job, spec) for job in active)
 
 
@@ -230,15 +228,4 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
 
 def _edit_list(stores: TableStores, clock: Clock, edit: Callable[[Compactions], Compactions | None]) -> None:
     """Publish the list of compactions with a change, under the epoch that it has; None leaves it as it is."""
-    for attempt in range(_ATTEMPTS):
-        number, listed = fetch_compactions(stores)
-        changed = edit(listed)
-        if changed is None:
-            return
-        try:
-            compactions_log(stores).create(number + 1, encode_compactions(changed))
-        except FileExistsError:
-            back_off(clock, attempt)
-            continue
-        return
-    raise UnavailableError(f"{stores.url}: the list of compactions changes faster than it can be read.", todo="Retry.")
+    compactions_object(stores).update(clock, lambda newest: edit(newest.value))

@@ -75,7 +75,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
-    number, definition = fetch_definition(stores, manifest) or (None, TableDefinition())
+    number, definition = fetch_definition(stores, manifest)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
     trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(stores, manifest))

@@ -117,3 +117,6 @@ class TableDefinition:
 
     def _fixed(self) -> tuple[object, ...]:
         return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format
+
+
+NO_DEFINITION: Final = TableDefinition()  # of a raw table that a SlateDB client created

@@ -324,7 +324,7 @@ class _Collection:
             if self.dry_run:
                 log.check_boundary_moves(last)
             else:
-                log.raise_boundary(last)
+                log.raise_boundary(last, self.clock)
         except InvalidRequestError as exc:
             return f"the store cannot declare it dead: {exc.args[0]}"
         return None

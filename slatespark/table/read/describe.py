@@ -23,6 +23,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import list_manifests, manifest_log
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.files import (
     LayerFacts,
     distinct_files,
@@ -234,10 +235,10 @@ def _table_facts(
     )
 
 
-def _find_definition(stores: TableStores, manifest: Manifest) -> tuple[int, TableDefinition] | None:
+def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDefinition] | None:
     """Return the definition, also one with no content; None where it lies with a parent that was not found."""
     try:
-        return fetch_definition(stores, manifest) or (0, TableDefinition())
+        return fetch_definition(stores, manifest)
     except TableNotFoundError:
         return None
 

@@ -106,4 +106,4 @@ def _plan_interval(
 
 
 def _definition(job: WriteJob) -> TableDefinition:
-    return job.definition or TableDefinition()
+    return job.definition

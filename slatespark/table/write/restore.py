@@ -29,9 +29,10 @@ from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.commit.version_retention import RETAINED_NAMES
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records.commit_record import CommitRecord
@@ -78,22 +79,19 @@ def restore_to_version(
     with _held(stores, clock, version):
         source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
         _refuse_released(stores, source, found[1])
-        definition = fetch_definition(stores, found[1])
-        job = plan_write(
+        job = begin_write(
             stores,
             clock,
             operation=Operation.RESTORE,
             found=found,
-            definition=None if definition is None else definition[1],
+            definition=resolve_definition(stores, found.value),
         )
-        try:
+        with abandoned_on_error(stores, job):
             flushed = _flush_wal(stores, clock, source, options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
             edit = replace(edit, version=version)
-            record = commit_write(stores, clock, job, (), replace(options, if_last_seq=job.base_seq), edit=edit)
-        except BaseException:
-            abandon_write(stores, job)
-            raise
+            nothing_since = LastSeq(stores, job.base_seq)
+            record = commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
     if record is None:
         raise InternalError("A restore was not committed.")
     return record

@@ -7,7 +7,7 @@ was there before stays readable for a while, as the version that the commit repl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,8 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -79,23 +80,16 @@ def trim_history(
             f"{stores.url}: the row versions of {_text(after_ms)} are not all there any more.",
             todo=f"The earliest time to trim to is {_text(floor_ms)}.",
         )
-    found = snapshot.manifest_id, snapshot.manifest
-    job = plan_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
+    found = snapshot.version
+    job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
     trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms)
-    try:
+    with abandoned_on_error(stores, job):
         edit = trimming.plan(snapshot)
         if edit is None:
             abandon_write(stores, job)
             return None
-        return commit_write(stores, clock, job, (), _depending_on(options, snapshot), edit=edit)
-    except BaseException:
-        abandon_write(stores, job)
-        raise
-
-
-def _depending_on(options: WriteOptions, snapshot: Snapshot) -> WriteOptions:
-    limit = options.if_last_seq
-    return replace(options, if_last_seq=snapshot.max_seq if limit is None else min(limit, snapshot.max_seq))
+        nothing_since = LastSeq(stores, snapshot.max_seq)
+        return commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
 
 
 @dataclass(frozen=True, slots=True)

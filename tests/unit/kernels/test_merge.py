@@ -158,7 +158,7 @@ def test_nothing_to_merge(kernels: Any) -> None:
 def test_row_ranges_outside_a_source(kernels: Any) -> None:
     rows = [columns(put(b"a", 1))]
     for low, high in ((-1, 1), (1, 0), (0, 2)):
-        with pytest.raises(InternalError, match=f"Row range \\[{low}, {high}\\) of source 0, which has 1 rows"):
+        with pytest.raises(InternalError, match=rf"{low}, {high}\)"):
             kernels.merge_all(rows, np.array([low]), np.array([high]))
-    with pytest.raises(InternalError, match="1 sources"):
+    with pytest.raises(InternalError, match="source"):
         kernels.merge_all(rows, np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -140,7 +140,7 @@ def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tak
 def test_spills_are_removed_when_a_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     changed: list[Change] = [*(("put", b"%05d" % number, b"v" * 200) for number in range(500)), ("put", b"", b"")]
-    with pytest.raises(SchemaError, match="A key is empty"):
+    with pytest.raises(SchemaError, match="empty"):
         run(changed, buffer=10_000)
     assert list(tmp_path.iterdir()) == []
 

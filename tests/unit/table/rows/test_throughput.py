@@ -239,7 +239,7 @@ def test_values(given: Any, expected: int) -> None:
     [0, "0", -1, "-1", "none", "5MB", "1e3", "nan", float("nan"), float("inf"), True, [], "9" * 5000, 1e-9, b"5"],
 )
 def test_what_is_no_rate(given: Any) -> None:
-    with pytest.raises(OptionError, match=r"throughputMBPerSec: .* is not acceptable"):
+    with pytest.raises(OptionError, match="throughputMBPerSec"):
         WriteOptions.parse({"path": "p", "throughputMBPerSec": given})
 
 

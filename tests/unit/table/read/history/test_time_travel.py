@@ -64,14 +64,14 @@ def test_a_time_in_the_future(table: Table) -> None:
     version = table.write("a")
     table.clock.advance(5)
     assert table.at(table.clock.now_ms()) == version
-    with pytest.raises(OptionError, match="lies in the future; it is"):
+    with pytest.raises(OptionError, match="future"):
         table.at(table.clock.now_ms() + 1)
 
 
 def test_a_time_before_the_table(table: Table) -> None:
     table.write("a")
     assert table.at(START) == 1
-    with pytest.raises(HistoryTrimmedError, match=rf"there was no table.*\({START - 1}\).*earliest.*\({START}\)"):
+    with pytest.raises(HistoryTrimmedError, match=rf"\({START - 1}\).*\({START}\)"):
         table.at(START - 1)
 
 
@@ -79,9 +79,7 @@ def test_a_time_whose_version_was_collected(table: Table) -> None:
     first, second = table.write("a"), table.write("b")
     table.collect(*range(1, second))
     assert table.at(table.times_ms[second]) == second
-    with pytest.raises(
-        HistoryTrimmedError, match=rf"collected.*earliest.*\({table.times_ms[second]}\).*version {second}"
-    ):
+    with pytest.raises(HistoryTrimmedError, match=rf"\({table.times_ms[second]}\).*version {second}"):
         table.at(table.times_ms[first])
 
 
@@ -107,7 +105,7 @@ def test_a_version_does_not_stand_for_a_collected_one_after_it(table: Table) -> 
     first, second, third = table.write("a"), table.write("b"), table.write("c")
     table.collect(second - 1, second, third - 1)
     assert table.at(table.times_ms[second] - 1) == first  # nothing was committed between the two
-    with pytest.raises(HistoryTrimmedError, match=rf"between {first} and {third} were collected.*version {third}"):
+    with pytest.raises(HistoryTrimmedError, match=f"{first} and {third}.*version {third}"):
         table.at(table.times_ms[second])
     table.files.delete(f"slatespark/commits/{second:020d}.json")
     with pytest.raises(HistoryTrimmedError):  # now nobody knows when it was
@@ -120,7 +118,7 @@ def test_a_table_with_a_clock_of_its_own_goes_by_that() -> None:
     table.write("b", timestamp=50)
     third = table.write("c", timestamp=70)
     assert [table.at(time_ms) for time_ms in (49, 50, 69, 70)] == [first - 1, third - 1, third - 1, third]  # claims too
-    with pytest.raises(OptionError, match="the table's own clock stands at"):
+    with pytest.raises(OptionError, match="clock"):
         table.at(71)
 
 

@@ -27,7 +27,7 @@ def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int)
     return lease is not None and now_ms < lease.expires_ms - _LEASE_MARGIN_MS
 
 
-def rescue(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
+def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
     """Return copies of files whose lease did not hold; requires that it was renewed.
 
     A collector that did not see the new lease has listed the files before, so it does not know the copies.
@@ -47,7 +47,9 @@ def rescue(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple
         ) from exc
 
 
-def keep_young(stores: TableStores, clock: Clock, files: Iterable[NewFile], gc_min_age_ms: int) -> tuple[NewFile, ...]:
+def refresh_expiring_ids(
+    stores: TableStores, clock: Clock, files: Iterable[NewFile], gc_min_age_ms: int
+) -> tuple[NewFile, ...]:
     """Return files, those past half the age at which collectors remove them as copies under new ids.
 
     Raises
