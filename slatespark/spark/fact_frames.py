@@ -1,4 +1,4 @@
-"""Facts of a table as DataFrames, with columns that are fixed also when there is no row."""
+"""Facts about a table as DataFrames; the columns are the same when there are no rows."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ EXPIRY: Final = (
     "walBytes BIGINT"
 )
 
-_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: no datetime of Python, in any time zone, goes much further
+_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: about the last instant a Python datetime holds in any time zone
 _EARLIEST_MS: Final = -62_135_424_000_000  # 0001-01-03
 
 
 def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
-    """Return what the table is, in one row."""
+    """Return one row that describes the table."""
     definition = facts.definition
     row = (
         facts.url,
@@ -92,7 +92,7 @@ def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> Data
 
 
 def checkpoints_frame(spark: SparkSession, checkpoints: Iterable[CheckpointFacts]) -> DataFrame:
-    """Return the checkpoints, in the order of the manifest; `expires` is null for one that stays."""
+    """Return the checkpoints in manifest order; `expires` is null for those that never expire."""
     rows = [(facts.id, facts.name, facts.version, facts.created_ms, facts.expires_ms) for facts in checkpoints]
     return _frame(spark, CHECKPOINTS, rows)
 
@@ -132,7 +132,7 @@ def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
 
 
 def expiry_frame(spark: SparkSession, report: ExpiryReport) -> DataFrame:
-    """Return what expires when: expired, by period, never."""
+    """Return what expires when: already expired, by period, and never."""
     rows = [
         (part.state, part.start_ms, part.end_ms, part.rows, part.stored_bytes, part.wal_rows, part.wal_bytes)
         for part in report.parts
@@ -141,7 +141,7 @@ def expiry_frame(spark: SparkSession, report: ExpiryReport) -> DataFrame:
 
 
 def _frame(spark: SparkSession, ddl: str, rows: list[tuple[Any, ...]]) -> DataFrame:
-    """Return rows as a DataFrame; times are given in ms, and shown no later than the last years a datetime can hold."""
+    """Return rows as a DataFrame; times come in ms, and are limited to those that a datetime can hold."""
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     in_ms = [StructField(f.name, LongType() if isinstance(f.dataType, TimestampType) else f.dataType) for f in schema]

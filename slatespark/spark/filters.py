@@ -1,4 +1,4 @@
-"""Filters that Spark pushes as our comparisons, and which of them stay with Spark."""
+"""Filters that Spark pushes down, as our comparisons; the rest stays with Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DOES: Final[dict[type[Filter], str]] = {
     IsNotNull: operators.IS_NOT_NULL,
     StringStartsWith: operators.STARTS_WITH,
 }
-_NEGATED: Final = {  # true where the other is false, so not for null; `<=>` is false for it and has no negation here
+_NEGATED: Final = {  # true where the other is false, so never for null; `<=>` is false for null and has no negation
     operators.EQ: operators.NE,
     operators.GT: operators.LE,
     operators.GE: operators.LT,
@@ -55,7 +55,7 @@ _US: Final = datetime.timedelta(microseconds=1)
 
 
 def split_filters(filters: Sequence[Filter], schema: pa.Schema) -> tuple[list[Comparison], list[Filter]]:
-    """Return the comparisons that a read takes over exactly, and the filters that Spark has to test itself.
+    """Return the comparisons that a read evaluates exactly, and the filters that Spark must evaluate.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _comparison(item: Filter) -> Comparison | None:
         return None if positive is None or negated is None else Comparison(positive.column, negated, positive.literals)
     word = _DOES.get(type(item))
     path: tuple[str, ...] = getattr(item, "attribute", ())
-    if word is None or len(path) != 1:  # a longer path leads into a struct
+    if word is None or len(path) != 1:  # a longer path is a field of a struct
         return None
     values = list(item.value) if isinstance(item, In) else [item.value] if hasattr(item, "value") else []
     found = [_literal(value) for value in values]
@@ -97,7 +97,7 @@ def _comparison(item: Filter) -> Comparison | None:
 
 
 def _literal(value: Any) -> Literal | None:
-    """Return a Python value of Spark as a literal; None for what has no literal, such as an array."""
+    """Return a Python value from Spark as a literal; None for types without literals, such as arrays."""
     for kind, cls, convert in _LITERALS:
         if isinstance(value, cls):
             return Literal(kind, convert(value))

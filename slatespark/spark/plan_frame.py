@@ -1,6 +1,6 @@
-"""Plans and writes of `table` as Spark jobs of their own: rows of a plan as a DataFrame, a DataFrame as files.
+"""Read plans as DataFrames, and DataFrames as uploaded files, by Spark jobs without the data source.
 
-For what the data source cannot say: a read that sees the writes of a transaction, and a write that does not commit.
+For requests that the data source cannot express: reads that see a transaction's writes, and writes without a commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MESSAGE = "task INT, files BINARY"
 
 
 def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
-    """Return the rows of a plan as a DataFrame, a partition for each split."""
+    """Return the rows of a plan as a DataFrame with one partition per split."""
     schema = spark_schema(plan.schema)
     count = len(plan.splits)
     if not count:
@@ -43,27 +43,27 @@ def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
 
 
 def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:
-    """Upload the rows of a DataFrame, and return the files per partition; no manifest shows them.
+    """Upload the rows of a DataFrame and return the files of each partition; no manifest lists them yet.
 
     Raises
     ------
     SlateError
-        Of the tasks, as they raised it.
+        The error of a task, with its class.
     """
     with own_errors():
         messages = map_in_arrow(rows, _Upload(place, load), _MESSAGE).collect()
-    # They come from our own tasks, over Spark's own channel.
+    # Unpickling is safe: the messages come from our own tasks over Spark's channel.
     return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is, for tasks in other processes.
+    """The location of a table, for tasks in other processes.
 
     Attributes
     ----------
-    path, wal_path : of the table, and of its WAL if that is apart
-    storage : what the storage backend takes; never shown, since there may be credentials among it
+    path, wal_path : of the table, and of its WAL if that is elsewhere
+    storage : options of the storage backend; never shown, since they may hold credentials
     """
 
     path: str
@@ -80,7 +80,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Numbers of splits -> their rows."""
+    """Split numbers -> rows."""
 
     place: Place
     settings: ScanSettings
@@ -97,7 +97,7 @@ class _Scan:
 
 @dataclass(frozen=True)
 class _Upload:
-    """Rows of one partition -> the files that hold them."""
+    """Rows of one partition -> uploaded files."""
 
     place: Place
     load: Load

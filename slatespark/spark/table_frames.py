@@ -94,7 +94,7 @@ class TableFrames:
     def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         """Write rows sorted by key; see `SlateTable.write`."""
         if mode not in ("append", "overwrite"):
-            raise OptionError(f"mode: {mode!r} is not supported.", todo="Choose append or overwrite.")
+            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         self.write(sort_for_load(rows, self.key_columns()), mode, options)
 
     # --- changes ------------------------------------------------------------------------------------------------------

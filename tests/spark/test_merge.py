@@ -246,7 +246,7 @@ def test_merges_that_write_something_for_every_row_of_the_source() -> None:
 def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
     """Never more than the condition says: what is left out of the read would be left as it is."""
     matched, inserted = MergeClause("matched", "delete"), MergeClause("notMatched", "insert")
-    schema = pa.schema([("tenant", pa.string()), ("id", pa.int64())])
+    schema = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("true", pa.bool_())])
     source = spark.range(1).select(F.lit("a").alias("tenant"), "id")
 
     def found(condition: Any, *clauses: MergeClause, alias: str | None = "t") -> str | None:
@@ -258,8 +258,10 @@ def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
     for nothing in (
         ON,
         "t.id = 1 OR t.tenant = s.tenant AND t.id = 2",
-        "NOT (t.id = 1) AND t.id = 2",
-        "(t.id = s.id AND t.id = 2)",
+        "NOT (t.id = 1 AND t.id = 2)",
+        "(t.id = s.id OR t.id = 2)",
+        "(SELECT t.id = 1 AND t.id = 2)",
+        "t.true = id",
         "coalesce(t.id = 1 AND t.id = 2, true)",
         "s.tenant = 'b AND t.id = 2 AND c'",
         "CASE WHEN t.tenant = 'a' AND t.id = 1 THEN true END",
@@ -269,12 +271,15 @@ def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
         "s.tenant = '\\' AND t.id = 1 AND \\'",
         "s.`tenant AND t.id = 1 AND t` = 1",
         "array(t.id > 1 AND t.id = 1 AND s.id = 2)[0]",
-        "t.id BETWEEN 1 AND 2",
+        "t.id BETWEEN s.id AND 2",
         F.expr("t.id = 1"),
     ):
         assert found(nothing) is None, nothing
     assert found("t.tenant = 'a AND (b' AND s.tenant = ' OR ' AND t.id=1") == "tenant = 'a AND (b' AND id=1"
     assert found("t.tenant = 'it''s' AND s.tenant = 'b'") == "tenant = 'it''s'"
+    assert found("(t.id = s.id AND (t.id = 2)) AND NOT (t.id = 1)") == "id = 2"
+    assert found("t.id BETWEEN 1 AND 2 AND (t.id = s.id OR s.id = 1)") == "id BETWEEN 1 AND 2"
+    assert found('`T`.`id`/* \' AND */= 1 AND s.`tenant AND t` = " AND t.id = 2" -- AND t.id = 3') == "`id` = 1"
     assert found("t.id = 1", matched, inserted) is None
     assert found("t.id = 1", MergeClause("notMatchedBySource", "delete")) is None
     assert found("t.id = 1", alias=None) is found("id.id = 1", alias="id") is None
@@ -287,6 +292,8 @@ def test_no_condition_matches_more_than_what_is_read_for_it(spark: SparkSession)
         t.tenant = 'a'|t.id = s.id|t.tenant = s.tenant|t.id > 1|t.tenant LIKE 'a%'|s.id = 1|s.note <> ')'|s.note = '('
         t.tenant <> ' AND t.id = 1 AND '|t.tenant <> 'it''s'|s.note <> " AND t.id = 1 AND "|t.id IN (1, 2)|t.id <> 3
         s.note <> '\\' AND t.id = 1 AND \\''|s.`AND t.id = 1 AND t` = 1|t.tenant <> ' OR '|t.id <> -1 /* ' */
+        t.id BETWEEN 0 AND 1|CASE WHEN t.id = 1 AND s.id = 1 THEN true ELSE s.note IS NULL END|t.id /* AND ( */ > 0
+        CAST(t.id AS STRING) = '1'|t.id::INT = 2|(t.tenant = 'a' AND s.note <> ')')|`t`.`id` = 2|t.id NOT IN (1, 3)
     """
     joined = "({0} AND {1})|{0} OR {1}|NOT ({0})|coalesce({0} AND {1} AND {2}, true)|array({0} AND {1})[0]"
     plain = [atom.strip() for atom in atoms.replace("\n", "|").split("|") if atom.strip()]
@@ -315,7 +322,7 @@ def test_no_condition_matches_more_than_what_is_read_for_it(spark: SparkSession)
 
 def _of_target(condition: str) -> str:
     """Return a filter on the target alone as a condition on both sides."""
-    names = re.compile(r"('(?:[^']|'')*')|\b(tenant|id)\b")
+    names = re.compile(r"('(?:[^']|'')*')|`?\b(tenant|id)\b`?")
     return names.sub(lambda found: found[1] or f"t.{found[2]}", condition)
 
 
@@ -347,8 +354,9 @@ def test_clauses_that_nothing_reaches(spark: SparkSession, table: SlateTable) ->
 
 def test_columns_that_are_not_there(spark: SparkSession, table: SlateTable) -> None:
     builder = merge(table, rows_of(spark, *START).drop("note"))
-    with pytest.raises(SchemaError, match="note"):
+    with pytest.raises(SchemaError, match="note") as info:
         builder.whenMatchedUpdateAll().execute()
+    assert "Key column" not in str(info.value)
     with pytest.raises(SchemaError, match="nope"):
         builder.whenMatchedUpdate(set={"nope": "1"}).execute()
     with pytest.raises(SchemaError, match="twice"):

@@ -51,15 +51,15 @@ class Token:
         return self.kind == SIGN and self.text in signs
 
 
-def tokenize(text: str, *, name: str = "filter") -> Iterator[Token]:
-    """Yield the tokens of a filter, ending with one of kind END.
+def tokenize(text: str, *, name: str = "filter", start: int = 0) -> Iterator[Token]:
+    """Yield the tokens of a filter from `start` on, ending with one of kind END.
 
     Raises
     ------
     OptionError
         Where no token begins, or a string has no end.
     """
-    at = 0
+    at = start
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
