@@ -83,8 +83,8 @@ def test_tables_that_cannot_be(spark: SparkSession, path: str, columns: str, key
         ("1 AS k, 'x' AS v, 'x' AS w, now() AS at", {}, SchemaError, "Column v is INT in the table and STRING"),
         ("1 AS k, 'x' AS v", {"mergeSchema": True}, SchemaError, "Column v is INT in the table and STRING"),
         ("1 AS k, 1 AS v, 'x' AS w, now() AS at", {"keyColumns": "v"}, SchemaError, "the table has the key columns k"),
-        ("3000000000 AS k, 1 AS v, 'x' AS w, now() AS at", {}, SchemaError, "Column k is BIGINT.*INT does not hold"),
-        ("1 AS k, 1 AS v, CAST(X'ff' AS STRING) AS w, now() AS at", {}, SchemaError, "w holds text that is no UTF-8"),
+        ("3000000000 AS k, 1 AS v, 'x' AS w, now() AS at", {}, SchemaError, "Column k is BIGINT.*does not fit INT"),
+        ("1 AS k, 1 AS v, CAST(X'ff' AS STRING) AS w, now() AS at", {}, SchemaError, "w holds text .* UTF-8"),
         (
             "1 AS k, 1 AS v, 'x' AS w, localtimestamp() AS at",
             {},

@@ -86,13 +86,13 @@ def test_what_a_column_refuses() -> None:
             pa.array([1, None], pa.int8()),
             "Column n is not nullable .* 1 null",
         ),
-        (pa.field("t", pa.time64("ns")), pa.array([1], pa.time64("ns")), "Column t .* no whole microsecond"),
-        (pa.field("s", pa.string()), not_text(), "Column s holds text that is no UTF-8"),
+        (pa.field("t", pa.time64("ns")), pa.array([1], pa.time64("ns")), "Column t .* whole microsecond"),
+        (pa.field("s", pa.string()), not_text(), "Column s holds text .* UTF-8"),
         (pa.field("l", list_of(pa.string())), pa.ListArray.from_arrays([0, 1], not_text()), "Column l"),
         (
             pa.field("l", list_of(pa.time64("ns"))),
             pa.array([[1]], list_of(pa.time64("ns"))),
-            "Column l .* no whole microsecond",
+            "Column l .* whole microsecond",
         ),
         (
             pa.field("l", list_of(pa.int8(), nullable=False)),
@@ -102,7 +102,7 @@ def test_what_a_column_refuses() -> None:
         (
             pa.field("m", map_of(pa.string(), pa.int8())),
             pa.array([[("k", 1), ("k", 2)]], map_of(pa.string(), pa.int8())),
-            "Column m .* key twice",
+            "Column m .* repeats a key",
         ),
     ]
     for field, array, message in cases:
@@ -193,7 +193,7 @@ NO_WAYS = [
 @pytest.mark.parametrize(("old", "new"), NO_WAYS, ids=str)
 def test_what_a_column_cannot_become(old: Any, new: Any) -> None:
     values = encoded(pa.array([None, [1] if old == list_of(pa.int8()) else None], old), fields=[pa.field("a", old)])
-    with pytest.raises(SchemaError, match=r"Column a is .* now, rows were written"):
+    with pytest.raises(SchemaError, match=r"Column a is .* now, but rows were written"):
         decoded(values, [[pa.field("a", old)]], [pa.field("a", new)])
 
 

@@ -16,10 +16,11 @@ from slatespark.encoding.column_types import (
     all_nullable,
     canonical_schema,
     comment_metadata,
+    is_variant,
     list_of,
     map_of,
 )
-from slatespark.encoding.schema import is_variant, merge_schemas, schema_of_spark_json, spark_json
+from slatespark.encoding.schema import merge_schemas, schema_of_spark_json, spark_json
 from slatespark.errors import SchemaError
 
 UTC, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
@@ -116,7 +117,7 @@ def test_other_types_become_canonical_ones(given_type: pa.DataType, expected: pa
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (pa.null(), "Column c is .*null.* Cast it to the type it shall have"),
+        (pa.null(), "Column c is .*null.* Cast it to the intended type"),
         (pa.uint64(), r"uint64, .*DECIMAL\(20,0\)"),
         (pa.month_day_nano_interval(), "INTERVAL DAY TO SECOND"),
         (pa.dense_union([pa.field("a", pa.int8())]), "VARIANT"),

@@ -101,7 +101,7 @@ def table() -> Iterator[SlateStore]:
             rows(k=[1, 2**31]),
             {},
             SchemaError,
-            "Column k is BIGINT in the rows and holds a value that INT does not hold",
+            "Column k is BIGINT in the rows and holds a value that does not fit INT",
         ),
         (rows(k=[1.0, 2.0]), {}, SchemaError, "Column k is INT in the table and DOUBLE in the rows"),
         (rows(w=[1, 2]), {"mergeSchema": True}, SchemaError, "Column w is STRING in the table and BIGINT in the rows"),
@@ -118,7 +118,7 @@ def table() -> Iterator[SlateStore]:
             rows(x=pa.nulls(2)),
             {"mergeSchema": True},
             SchemaError,
-            "Column x is null, which a table cannot hold. Cast it to the type it shall have",
+            "Column x is null, which a table cannot hold. Cast it to the intended type",
         ),
         (rows(), {"keyColumns": "v"}, SchemaError, "keyColumns is v, but the table has the key columns k"),
         (rows(), {"keyColumns": "k,v"}, SchemaError, "keyColumns is k,v, but the table has the key columns k"),
@@ -128,23 +128,23 @@ def table() -> Iterator[SlateStore]:
         (rows(op=["put", "merge"]), {"opColumn": "op"}, InvalidRequestError, "Merge operands need valueFormat=raw"),
         (rows(op=["put", None]), {"opColumn": "op"}, SchemaError, "op is None in some row"),
         (rows(), {"sequenceColumn": "w"}, OptionError, "sequenceColumn: w is string"),
-        (rows(w=not_utf8()), {}, SchemaError, "Column w holds text that is no UTF-8"),
+        (rows(w=not_utf8()), {}, SchemaError, "Column w holds text .* UTF-8"),
         (rows(p=too_many_digits()), {}, SchemaError, "Column p holds a number with more digits than its type"),
         (rows(p=[1.25, 1.5]), {}, SchemaError, r"Column p is DECIMAL\(5,2\) in the table and DOUBLE in the rows"),
         (
             rows(p=pa.array([Decimal("1.255")] * 2, pa.decimal128(5, 3))),
             {},
             SchemaError,
-            r"Column p is DECIMAL\(5,3\) in the rows and holds a value that DECIMAL\(5,2\) does not hold",
+            r"Column p is DECIMAL\(5,3\) in the rows and holds a value that does not fit DECIMAL\(5,2\)",
         ),
-        (rows(o=pa.array([1000, 1001], pa.time64("ns"))), {}, SchemaError, "o holds a time that is no whole micro"),
+        (rows(o=pa.array([1000, 1001], pa.time64("ns"))), {}, SchemaError, "o holds a time .* whole micro"),
         (
             rows(o=pa.array([0, 86_400 * 10**9], pa.time64("ns"))),
             {},
             SchemaError,
-            "Column o holds a time that is in no",
+            "Column o holds a time .* within a day",
         ),
-        (rows(o=pa.array([0, -1000], pa.time64("ns"))), {}, SchemaError, "Column o holds a time that is in no day"),
+        (rows(o=pa.array([0, -1000], pa.time64("ns"))), {}, SchemaError, "Column o holds a time .* within a day"),
         (
             rows(at=pa.array([1, 1001], pa.timestamp("ns", "UTC"))),
             {},
@@ -193,7 +193,7 @@ def test_text_that_is_no_utf8_in_a_table_of_text(column: str, kind: str) -> None
     """It would be a row that nobody can read."""
     schema = pa.schema([("k", pa.string()), ("v", pa.string())])
     store = SlateStore.create(new_url(), schema, "k", **{kind: "utf8"})
-    with pytest.raises(SchemaError, match=f"Column {column} holds text that is no UTF-8"):
+    with pytest.raises(SchemaError, match=f"Column {column} holds text .* UTF-8"):
         store.write(pa.table({"k": ["a", "b"], "v": ["a", "b"], column: not_utf8()}))
     assert store.scan().read_all().num_rows == 0
 
@@ -318,7 +318,7 @@ def mixed() -> SlateStore:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (3, "the row with key 1503 cannot be decoded. Its fingerprint 0706050403020100 is none of the table's"),
+        (3, "the row with key 1503 cannot be decoded. Its fingerprint 0706050403020100 is unknown"),
         (4, "the row with key 1504 cannot be decoded. Its value does not start with the Avro marker"),
         (5, "the row with key 1505 cannot be decoded. Its value does not fit the schema with fingerprint"),
     ],
@@ -447,7 +447,7 @@ def test_instants_beyond_the_years_of_python_as_json() -> None:
     """The lowest is what numpy takes for no time at all."""
     kind = pa.timestamp("us", "UTC")
     store = SlateStore.create(new_url(), pa.schema([("k", pa.int32()), ("v", kind)]), "k", valueFormat="json")
-    with pytest.raises(SchemaError, match="Column v holds a value that cannot be stored: a time out of range"):
+    with pytest.raises(SchemaError, match="Column v holds a value that cannot be stored: a time .* range"):
         store.write(pa.table({"k": [1], "v": pa.array([FAR_US[0]], kind)}))
     assert store.get(1) is None
     store.write(pa.table({"k": [1, 2, 3], "v": pa.array(FAR_US[1:], kind)}))

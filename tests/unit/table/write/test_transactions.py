@@ -639,7 +639,7 @@ def test_reads_and_locks_are_checked() -> None:
         txn.getForUpdate([("a", 1), ("a", 1.5)])
     with pytest.raises(InvalidRequestError, match="empty"):
         new_store().begin().getForUpdate([b"a", b""])
-    with pytest.raises(InvalidRequestError, match="is no key"):
+    with pytest.raises(InvalidRequestError, match="is not a key"):
         new_store().begin().delete(keys=[b"a", None])
     with pytest.raises(OptionError, match="there is no column"):
         txn.delete("nobody = 1")
