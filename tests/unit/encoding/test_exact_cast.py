@@ -1,4 +1,4 @@
-"""A cast keeps every value exactly, or says which column holds one that does not fit."""
+"""A cast keeps every value exactly, or raises an error that names the column."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NESTED = pa.struct([("a", pa.int8()), ("B", list_of(pa.string()))])
     ],
     ids=str,
 )
-def test_what_fits_stays(values: pa.Array, kind: pa.DataType, expected: list[Any]) -> None:
+def test_values_that_fit(values: pa.Array, kind: pa.DataType, expected: list[Any]) -> None:
     assert cast(values, kind) == expected
     sliced = pa.concat_arrays([values, values]).slice(1, len(values))
     assert cast(sliced, kind) == [*expected[1:], *expected[:1]]
@@ -84,7 +84,7 @@ def test_what_fits_stays(values: pa.Array, kind: pa.DataType, expected: list[Any
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_named(values: pa.Array, kind: pa.DataType) -> None:
+def test_values_that_do_not_fit(values: pa.Array, kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match=r"Column c is .* in the rows and holds a value that"):
         cast(values, kind)
 
@@ -105,12 +105,12 @@ def test_what_does_not_fit_is_named(values: pa.Array, kind: pa.DataType) -> None
     ],
     ids=str,
 )
-def test_other_kinds_of_values_are_refused(values: pa.Array, kind: pa.DataType) -> None:
+def test_incompatible_types(values: pa.Array, kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match=r"Column c is .* in the table and .* in the rows"):
         cast(values, kind)
 
 
-def test_an_empty_null_within_a_struct_that_is_null_is_none() -> None:
+def test_a_null_field_of_a_null_struct_is_allowed() -> None:
     kind = pa.struct([pa.field("a", pa.int8(), nullable=False)])
     given = pa.StructArray.from_arrays([pa.array([1, None])], names=["a"], mask=pa.array([False, True]))
     assert cast(given, kind) == [{"a": 1}, None]

@@ -64,7 +64,7 @@ def test_structs() -> None:
     assert found == [[*places.to_pylist(), None, None], [1, 2, 3, None, None]]
 
 
-def test_only_what_is_wanted() -> None:
+def test_only_wanted_columns_are_decoded() -> None:
     types = [PLACE, pa.string(), pa.int8()]
     source = columns(put(encode_tuple([(1, "n"), "text", 5], types), 1), put(b"\x14", 1))
     for wanted in ([True, False, False], [False, True, True], [False, False, False]):
@@ -195,12 +195,12 @@ def test_types_that_a_key_can_hold(kind: pa.DataType) -> None:
     assert encode_tuple([None], [kind]) == b"\0"
 
 
-def test_text_that_is_none_is_refused() -> None:
+def test_invalid_utf8_is_refused() -> None:
     broken = pa.array([b"\xff"]).view(pa.string())
     with pytest.raises(SchemaError, match="no UTF-8"):
         encode_tuple_keys([broken])
 
 
-def test_every_damage_has_words() -> None:
+def test_every_status_has_a_reason() -> None:
     for status in list(KeyStatus)[1:]:
         assert key_damage(int(status))

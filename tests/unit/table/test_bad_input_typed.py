@@ -447,7 +447,7 @@ def test_instants_beyond_the_years_of_python_as_json() -> None:
     """The lowest is what numpy takes for no time at all."""
     kind = pa.timestamp("us", "UTC")
     store = SlateStore.create(new_url(), pa.schema([("k", pa.int32()), ("v", kind)]), "k", valueFormat="json")
-    with pytest.raises(SchemaError, match="Column v holds a value that cannot be stored: a time .* range"):
+    with pytest.raises(SchemaError, match=r"Column v holds a value that cannot be stored: a time .* range"):
         store.write(pa.table({"k": [1], "v": pa.array([FAR_US[0]], kind)}))
     assert store.get(1) is None
     store.write(pa.table({"k": [1, 2, 3], "v": pa.array(FAR_US[1:], kind)}))
