@@ -109,7 +109,7 @@ def test_the_client_goes_on_after_ours(folder: Path) -> None:
     vacuum(folder, later_ms=HOUR_MS)
     assert our_pairs(folder) == client_pairs(folder)
     assert our_at(folder, "kept") == kept
-    assert not SlateStore.open(str(folder)).verify(all_versions=True).findings
+    assert not SlateStore.open(str(folder)).verify(allVersions=True).findings
 
 
 def our_at(folder: Path, checkpoint: str) -> list[tuple[bytes, bytes]]:
