@@ -175,7 +175,7 @@ def test_what_a_clone_of_the_client_needs_stays(folder: Path) -> None:
 
 
 def test_where_only_we_wrote_the_client_takes_nothing_and_ours_does(tmp_path: Path) -> None:
-    """No job is recorded there, nor an L0: the client's collector has nothing to go by (spec 8)."""
+    """No job is recorded there, nor an L0: the client's collector has nothing to go by."""
     table = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
     for number in range(3):
         table.write(table_of([(b"k", b"%d" % number)]), mode="overwrite")

@@ -1,7 +1,7 @@
 """Transaction: reads at one point, with own writes laid over them, and one commit that checks what it depends on.
 
 Nothing is visible to others before the commit. What is written goes at once to files that no manifest shows; reads take
-them as layers above all others. Source: design section 10.
+them as layers above all others. See docs/explanation/how-conflicts-are-found.md.
 """
 
 from __future__ import annotations
