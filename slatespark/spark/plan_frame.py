@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
-from slatespark.spark.worker import settle_modules
+from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan
@@ -90,7 +90,7 @@ class _Scan:
             for number in batch.column(0).to_pylist():
                 with spark_errors():
                     yield from scan_split(stores, self.splits[number], self.settings)
-        settle_modules()
+        freeze_gc()
 
 
 @dataclass(frozen=True)
@@ -107,5 +107,5 @@ class _Upload:
         task = context.partitionId()
         with spark_errors():
             files = run_task(self.place.open(), SystemClock(), self.load, task, batches)
-        settle_modules()
+        freeze_gc()
         yield pa.record_batch([pa.array([task], pa.int32()), pa.array([pickle.dumps(files)])], ["task", "files"])

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
-from slatespark.spark.worker import settle_modules
+from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.maintenance.compaction_merge import MergedRange, merge_range
 from slatespark.table.maintenance.compaction_plan import RangeTask
@@ -81,7 +81,7 @@ def run_packed(packed: bytes) -> bytes:
         merged = merge_range(
             stores, SystemClock(), task.layers, task.rules, options, task.planned_ms, filters=task.filters
         )
-        settle_modules()
+        freeze_gc()
         return _packed(merged)
 
 

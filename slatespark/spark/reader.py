@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlatePartition
-from slatespark.spark.worker import settle_modules
+from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.reader import plan_read
@@ -50,7 +50,7 @@ class SlateReader(DataSourceReader):
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
             yield from scan_split(stores, partition.split, partition.settings)
-        settle_modules()
+        freeze_gc()
 
 
 class PushdownReader(SlateReader):

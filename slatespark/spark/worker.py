@@ -7,7 +7,7 @@ from functools import cache
 
 
 @cache
-def settle_modules() -> None:
+def freeze_gc() -> None:
     """Take the modules loaded so far out of garbage collection.
 
     Spark collects garbage after every task. With numba, pyarrow and pyspark loaded, that looks at 160,000 objects and

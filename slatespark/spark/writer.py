@@ -12,7 +12,7 @@ from slatespark.errors import InternalError
 from slatespark.options import WriteOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
-from slatespark.spark.worker import settle_modules
+from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.maintenance.auto_compaction import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
@@ -42,7 +42,7 @@ class SlateWriter(DataSourceArrowWriter):
             return SlateCommitMessage(partition, ())
         with spark_errors():
             files = run_task(self._stores(), SystemClock(), self._load, partition, iterator)
-            settle_modules()
+            freeze_gc()
             return SlateCommitMessage(partition, files)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
