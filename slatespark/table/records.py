@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.paths import numbered
 from slatespark.ranges import KeyRange
-from slatespark.storage import ObjectMeta, ObjectStore, run_together
+from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.units import MAX_MS
 
 ROOT: Final = "slatespark/"
@@ -164,7 +164,7 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
 
 def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:
     fetches = [partial(fetch, store, number) for number in numbers]
-    return [record for record in run_together(fetches, is_remote=store.is_remote) if record is not None]
+    return [record for record in run_concurrently(fetches, is_remote=store.is_remote) if record is not None]
 
 
 def _decode_commit(path: str, data: bytes) -> CommitRecord:
@@ -217,7 +217,9 @@ def batch_commit_records(store: ObjectStore) -> None:
     waiting = sorted(_list_numbered(store, COMMITS_DIR, _commit_path(newest)).items())
     while (chunk := _full_batch(waiting)) is not None:
         waiting = waiting[len(chunk) :]
-        contents = run_together([partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote)
+        contents = run_concurrently(
+            [partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote
+        )
         data = _encode({"commits": [content for content in contents if content is not None]})
         store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{_JSON}", data)
 
@@ -330,7 +332,7 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
     found: dict[str, tuple[KeyRange, ...]] = {}
     for at in range(0, len(paths), _TOGETHER):
         fetches = [partial(_fetch_removals, store, path) for path in paths[at : at + _TOGETHER]]
-        found.update(each for each in run_together(fetches, is_remote=store.is_remote) if each is not None)
+        found.update(each for each in run_concurrently(fetches, is_remote=store.is_remote) if each is not None)
     return found
 
 

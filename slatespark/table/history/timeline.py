@@ -14,7 +14,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.history.kept_versions import order_times, stored_times
 from slatespark.table.history.version_changes import VersionChange, compare_versions
 from slatespark.table.numbered_log import NumberedLog
@@ -93,7 +93,7 @@ def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, Ve
     before: tuple[int, ManifestOutline | None] = (0, None)
     for at in range(0, len(numbers), _TOGETHER):
         some = numbers[at : at + _TOGETHER]
-        outlines = run_together(
+        outlines = run_concurrently(
             [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
         )
         for number, after in zip(some, outlines, strict=True):

@@ -27,7 +27,7 @@ from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
 from slatespark.table.definition import TableDefinition, resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -458,7 +458,7 @@ class _Commit:
             return
         looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.edit.files]
         try:
-            run_together(looks, is_remote=self.stores.main.is_remote)
+            run_concurrently(looks, is_remote=self.stores.main.is_remote)
         except FileNotFoundError as exc:
             raise CommitConflictError(
                 f"{self.stores.url}: files of the compaction were collected before it was committed.",
