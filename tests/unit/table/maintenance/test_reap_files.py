@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from slatespark.format.manifest import SstView
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
@@ -14,6 +14,7 @@ from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import new_stores, put_file
 
 RETIRED_MS = 100
