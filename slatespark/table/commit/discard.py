@@ -12,7 +12,7 @@ from functools import partial
 from slatespark.errors import SlateError
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import TableStores
 
@@ -32,6 +32,6 @@ def delete_unshown(stores: TableStores, ids: Iterable[Ulid], version: int) -> No
     with contextlib.suppress(SlateError):
         latest_id, latest = fetch_latest_manifest(stores)
         fetches = [partial(fetch_manifest, stores, number) for number in range(version + 1, latest_id)]
-        between = run_together(fetches, is_remote=stores.main.is_remote)
+        between = run_concurrently(fetches, is_remote=stores.main.is_remote)
         shown = {sst_id for manifest in (latest, *between) for sst_id in manifest.ssts}
         delete_files(stores, set(ids) - shown)

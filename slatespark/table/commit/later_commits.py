@@ -21,7 +21,7 @@ from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
@@ -101,7 +101,7 @@ def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterat
     log = manifest_log(stores)
     for first in range(since_id + 1, latest_id, _TOGETHER):
         numbers = range(first, min(first + _TOGETHER, latest_id))
-        found = run_together([partial(log.get, number) for number in numbers], is_remote=stores.main.is_remote)
+        found = run_concurrently([partial(log.get, number) for number in numbers], is_remote=stores.main.is_remote)
         yield from zip(numbers, map(bytes, found), strict=True)
 
 

@@ -10,7 +10,7 @@ from slatespark.format.compactions import Compaction
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.claim import refuse_unwritable
@@ -106,7 +106,7 @@ def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping
             total += known[file.id].merges
         else:
             asked.append(partial(fetch_stats, stores, file))
-    answers = run_together(asked, is_remote=stores.main.is_remote)
+    answers = run_concurrently(asked, is_remote=stores.main.is_remote)
     told = [stats.num_merges for stats in answers if stats is not None]
     return total + sum(told) if len(told) == len(answers) else None
 

@@ -33,7 +33,7 @@ from slatespark.format.paths import (
     numbered,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_together
+from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     checkpoint_facts,
@@ -233,7 +233,7 @@ class _Collection:
             if self.progress is not None:
                 self.progress(kind, at, len(going))
             some = [partial(delete, store, meta) for meta in going[at : at + _TOGETHER]]
-            run_together(some, is_remote=store.is_remote)
+            run_concurrently(some, is_remote=store.is_remote)
         done = WOULD_DELETE if self.dry_run else DELETED
         return [
             CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
@@ -367,7 +367,7 @@ class _Collection:
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
             fetches = [partial(self._fetch_manifest, number) for number in some]
-            for number, data in zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True):
+            for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
                 if data is None:
                     unknown = _gone_text(number, pins.get(number), is_latest=number == versions.latest_id) or unknown
                     continue

@@ -14,7 +14,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.history.kept_versions import order_times, stored_times
@@ -94,7 +94,7 @@ def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, Ve
     before: tuple[int, ManifestOutline | None] = (0, None)
     for at in range(0, len(numbers), _TOGETHER):
         some = numbers[at : at + _TOGETHER]
-        outlines = run_together(
+        outlines = run_concurrently(
             [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
         )
         for number, after in zip(some, outlines, strict=True):

@@ -11,7 +11,6 @@ import pytest
 from slatespark import OptionError, SchemaError, SlateStore
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
-from slatespark.format.row import columns_to_rows
 from slatespark.options import WriteOptions
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import plan_encoder
@@ -20,6 +19,7 @@ from slatespark.table.write.load import begin_load, commit_load, run_task
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms
+from tests.support.row_values import columns_to_rows
 
 NOW_MS = 1_700_000_000_000
 

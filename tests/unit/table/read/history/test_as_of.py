@@ -13,7 +13,6 @@ from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError, OptionError, SnapshotExpiredError
 from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
 from slatespark.format.row import Row, RowKind
-from slatespark.format.wal import encode_wal
 from slatespark.options import ReadOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -22,6 +21,7 @@ from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
 
 START = 1_780_000_000_000
 _names = itertools.count()

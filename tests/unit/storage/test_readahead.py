@@ -10,7 +10,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import ByteRange
-from slatespark.storage import read_ahead, run_together
+from slatespark.storage import read_ahead, run_concurrently
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 
@@ -19,7 +19,7 @@ SPANS = [ByteRange(start, start + 100) for start in range(0, 2500, 100)]
 
 
 class FarStore(MemoryStore):
-    """Pretends that reads wait for a network; notes what was asked for, and can hold answers back."""
+    """Simulates network latency: records requests and can delay responses."""
 
     def __init__(self) -> None:
         super().__init__("far")
@@ -47,12 +47,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 100])
 @pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
-def test_same_bytes_in_the_same_order(depth: int, max_bytes: int) -> None:
+def test_ranges_arrive_in_order(depth: int, max_bytes: int) -> None:
     parts = list(read_ahead(FarStore(), "x", SPANS, depth=depth, max_bytes=max_bytes))
     assert b"".join(parts) == DATA
 
 
-def test_nothing_is_read_before_it_is_asked_for() -> None:
+def test_reads_start_on_demand() -> None:
     store = FarStore()
     buffers = read_ahead(store, "x", SPANS)
     assert store.asked == []
@@ -62,7 +62,7 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
     assert store.asked == SPANS[:3]
 
 
-def test_ranges_are_on_their_way_at_the_same_time() -> None:
+def test_ranges_are_read_concurrently() -> None:
     store = FarStore()
     store.open.clear()
     buffers = read_ahead(store, "x", SPANS, depth=3)
@@ -73,7 +73,7 @@ def test_ranges_are_on_their_way_at_the_same_time() -> None:
     taker.join()
 
 
-def test_bytes_are_bounded() -> None:
+def test_buffered_bytes_are_bounded() -> None:
     store = FarStore()
     buffers = read_ahead(store, "x", SPANS, depth=10, max_bytes=350)
     for taken in range(1, 6):
@@ -82,7 +82,7 @@ def test_bytes_are_bounded() -> None:
         assert len(store.asked) <= taken + 3
 
 
-def test_a_consumer_that_stops() -> None:
+def test_closing_the_generator_cancels_reads() -> None:
     store = FarStore()
     buffers = read_ahead(store, "x", SPANS, depth=2)
     assert [bytes(part) for part in islice(buffers, 2)] == [DATA[:100], DATA[100:200]]
@@ -92,7 +92,7 @@ def test_a_consumer_that_stops() -> None:
     assert len(store.asked) == asked <= 4
 
 
-def test_an_error_comes_at_its_range() -> None:
+def test_an_error_is_raised_at_its_range() -> None:
     store = FarStore()
     buffers = read_ahead(store, "x", [*SPANS[:2], ByteRange(2400, 2600), SPANS[3]])
     assert [bytes(next(buffers)), bytes(next(buffers))] == [DATA[:100], DATA[100:200]]
@@ -100,7 +100,7 @@ def test_an_error_comes_at_its_range() -> None:
         next(buffers)
 
 
-def test_near_stores_are_read_when_asked() -> None:
+def test_local_stores_read_on_demand() -> None:
     store = MemoryStore("near")
     store.put("x", [DATA])
     before = threading.active_count()
@@ -109,20 +109,20 @@ def test_near_stores_are_read_when_asked() -> None:
     assert list(read_ahead(store, "x", [])) == []
 
 
-def test_tasks_that_wait_run_at_the_same_time() -> None:
+def test_remote_tasks_run_concurrently() -> None:
     barrier = threading.Barrier(3, timeout=10)
-    assert run_together([barrier.wait] * 3, is_remote=True) != [0, 0, 0]
-    assert run_together([partial(abs, number) for number in range(-4, 0)], is_remote=True) == [4, 3, 2, 1]
-    threads = run_together([threading.get_ident] * 3, is_remote=False)
+    assert run_concurrently([barrier.wait] * 3, is_remote=True) != [0, 0, 0]
+    assert run_concurrently([partial(abs, number) for number in range(-4, 0)], is_remote=True) == [4, 3, 2, 1]
+    threads = run_concurrently([threading.get_ident] * 3, is_remote=False)
     assert threads == [threading.get_ident()] * 3
-    assert run_together([], is_remote=True) == []
+    assert run_concurrently([], is_remote=True) == []
 
 
-def test_the_first_task_that_fails_is_the_one_that_is_heard_of() -> None:
+def test_the_error_of_the_first_failed_task_is_raised() -> None:
     def fail(text: str) -> None:
         raise ValueError(text)
 
     tasks = [lambda: None, lambda: fail("first"), lambda: fail("second")]
     for is_remote in (False, True):
         with pytest.raises(ValueError, match="first"):
-            run_together(tasks, is_remote=is_remote)
+            run_concurrently(tasks, is_remote=is_remote)

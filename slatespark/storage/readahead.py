@@ -1,4 +1,4 @@
-"""The next ranges of an object, on their way while the present one is used."""
+"""Readahead: fetch the next ranges of an object while the current one is processed."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from slatespark.storage.object_store import Buffer, ObjectStore
 
 T = TypeVar("T")
 
-# Threads of one process that wait for answers, however many objects are read at a time.
+# Threads per process that wait for responses, for all objects together.
 MAX_THREADS = 32
 
-# By process: the threads of a parent do not exist in its child.
+# By process: a child does not have its parent's threads.
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 
 
 def read_ahead(
     store: ObjectStore, path: str, spans: Sequence[ByteRange], *, depth: int = 2, max_bytes: int = 16 << 20
 ) -> Generator[Buffer, None, None]:
-    """Yield the ranges of an object in the order given, with the next ones being read meanwhile.
+    """Yield the ranges of an object in the given order, while the next ones are being read.
 
-    Nothing is read before the first one is asked for. Where a read does not wait for a network, each range is read when
-    it is asked for. A consumer that stops early should close the generator: what has not begun is then never read.
+    The first read starts with the first `next`. Stores without network latency read each range on demand. A consumer
+    that stops early should close the generator, which cancels pending reads.
 
     Parameters
     ----------
-    spans : ranges, each read by a request of its own
-    depth : how many ranges are on their way, or read and waiting, besides the one in use
-    max_bytes : bound of their size; one range is always under way, whatever its size
+    spans : ranges, one request each
+    depth : number of ranges in flight or buffered, besides the one in use
+    max_bytes : bound of their total size; one range is always in flight, regardless of its size
 
     Raises
     ------
-    What `get_range` raises, when the range it concerns is reached.
+    The errors of `get_range`, when the affected range is reached.
     """
     if depth < 1 or len(spans) < 2 or not store.is_remote:
         for span in spans:
@@ -55,19 +55,19 @@ def read_ahead(
             span, answer = pending.popleft()
             pending_bytes -= len(span)
             data = answer.result()
-            del answer  # it holds the bytes
+            del answer  # releases the bytes
             yield data
     finally:
         for _, answer in pending:
             answer.cancel()
 
 
-def run_together(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T]:
-    """Return what each task returns, in their order; tasks that wait for a network run at the same time.
+def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T]:
+    """Run tasks and return their results in order; concurrently if they have network latency.
 
     Raises
     ------
-    What a task raises; of several, what the first of them raises.
+    The error of a task; of several, that of the first one.
     """
     if len(tasks) < 2 or not is_remote:
         return [task() for task in tasks]
@@ -80,7 +80,7 @@ def run_together(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T
 
 
 def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
-    # One more than `depth`, since the first of them is the one that is waited for next.
+    # One more than `depth`, because the first of them is the next one to be used.
     return pending == 0 or (pending <= depth and pending_bytes + len(span) <= max_bytes)
 
 
