@@ -31,6 +31,13 @@ def test_what_a_query_raises_comes_back() -> None:
     assert str(error) == 'Two rows: {"a":1}. Make it one.'
 
 
+def test_a_data_source_that_spark_does_not_find_can_be_registered() -> None:
+    text = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure ... SQLSTATE: 42K02"
+    with pytest.raises(InvalidRequestError, match="register"), own_errors():
+        raise RuntimeError(text.format("slate"))
+    assert find_own_error(text.format("slated")) is None
+
+
 def test_other_errors_pass_as_they_are() -> None:
     other = ValueError("no SchemaError: at all")
     for error in (other, SchemaError("ours already")):
