@@ -1,4 +1,4 @@
-"""Errors of ours, through the texts that Spark makes of them and back."""
+"""Our errors, through Spark's texts and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slatespark.spark.failures import find_own_error, own_errors, spark_errors
 
 
 def as_spark_says(error: Exception, *, state: bool = True) -> str:
-    """The text of Spark's error about one that a Python process of its own raised."""
+    """Return the text of Spark's error about an error in one of its Python processes."""
     with pytest.raises(RuntimeError) as info, spark_errors():
         raise error
     frames = 'Traceback (most recent call last):\n  File "writer.py", line 56, in write\n    raise RuntimeError(text)'
