@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
@@ -14,7 +13,7 @@ from slatespark.errors import OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
-from slatespark.spark.type_mapping import arrow_schema
+from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -72,7 +71,7 @@ def _fetch_codec(options: ReadOptions) -> RowCodec:
 
 
 def _spark_schema(projection: Projection) -> StructType:
-    return from_arrow_schema(projection.schema, prefer_timestamp_ntz=True)
+    return spark_schema(projection.schema)
 
 
 def _projection_of(schema: StructType, options: ReadOptions, codec: RowCodec) -> Projection:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.type_mapping import spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.plan import Split
@@ -33,11 +34,12 @@ _MESSAGE = "task INT, files BINARY"
 
 def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
     """Return the rows of a plan as a DataFrame with one partition per split."""
-    schema = from_arrow_schema(plan.schema, prefer_timestamp_ntz=True)
+    schema = spark_schema(plan.schema)
     count = len(plan.splits)
     if not count:
         return spark.createDataFrame([], schema)
-    return spark.range(0, count, 1, count).mapInArrow(_Scan(place, plan.settings, plan.splits), schema)
+    numbers = spark.range(0, count, 1, count)
+    return map_in_arrow(numbers, _Scan(place, plan.settings, plan.splits), schema)
 
 
 def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:
@@ -49,7 +51,7 @@ def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFil
         The error of a task, with its class.
     """
     with own_errors():
-        messages = rows.mapInArrow(_Upload(place, load), _MESSAGE).collect()
+        messages = map_in_arrow(rows, _Upload(place, load), _MESSAGE).collect()
     # Unpickling is safe: the messages come from our own tasks over Spark's channel.
     return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.merge import MergedRange, merge_range
@@ -55,7 +56,7 @@ class SparkRunner:
         # One number per partition: Spark splits ranges of numbers evenly, without a shuffle.
         numbers = self._spark.range(0, len(tasks), 1, len(tasks))
         with own_errors():
-            rows = numbers.mapInArrow(merge, _RESULT).collect()  # in the order of partitions
+            rows = map_in_arrow(numbers, merge, _RESULT).collect()  # in the order of partitions
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
 

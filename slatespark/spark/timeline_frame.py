@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
 from slatespark.table.read.history.key_timeline import KeyTimeline
 from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
@@ -24,7 +24,7 @@ _Bound = tuple[dict[str, pa.Scalar] | None, bool]  # the key columns that it has
 def timeline_frame(spark: SparkSession, timeline: KeyTimeline) -> DataFrame:
     """Return one row per interval and file; an interval without files has one row."""
     table = timeline_table(timeline)
-    return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+    return spark.createDataFrame(table, spark_schema(table.schema))
 
 
 def timeline_table(timeline: KeyTimeline) -> pa.Table:

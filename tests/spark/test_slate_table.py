@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from slatespark import (
@@ -28,6 +27,7 @@ from slatespark.encoding.predicates import bind_filter, parse_filter
 from slatespark.spark.conditions import is_filter
 from slatespark.spark.fact_frames import DETAIL, FILES, HISTORY, RUNS
 from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.type_mapping import spark_schema
 from tests.support.cluster import run_in_cluster
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def test_a_filter_never_selects_fewer_rows_than_spark(spark: SparkSession) -> No
     assert 0.5 < len(taken) / len(texts) < 0.9
     for name in schema.names:  # one query for all would be too large to compile
         own = [text for text in taken if name in text]
-        frame = spark.createDataFrame(rows.to_pylist(), from_arrow_schema(schema))
+        frame = spark.createDataFrame(rows.to_pylist(), spark_schema(schema))
         theirs = frame.select([F.expr(f"coalesce({text}, false)").alias(text) for text in own]).collect()
         for text, theirs_of in zip(own, zip(*theirs, strict=True), strict=True):
             passes = bind_filter(parse_filter(text), schema)

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark import SlateStore
+from slatespark.spark.type_mapping import arrow_schema
 from tests.support.typed_tables import define, encoded, make_typed, write_raw
 
 pytestmark = pytest.mark.spark
@@ -154,7 +154,7 @@ def struct(ddl: str) -> StructType:
 
 def test_every_type_comes_as_spark_has_it(spark: SparkSession, tmp_path: Path) -> None:
     kind = struct(f"{KEYED}, {OTHERS}")
-    schema = to_arrow_schema(kind, timezone="UTC")
+    schema = arrow_schema(kind)
     keys = [field.name for field in struct(KEYED).fields]
     row = dict(zip(schema.names, (*KEY_VALUES, *VALUES), strict=True))
     nothing = dict.fromkeys(schema.names) | {"i4": 1}

@@ -79,7 +79,7 @@ def test_an_oversized_row_gets_a_block_of_its_own(kernels: Any) -> None:
     assert versions(decoded) == versions(rows)
 
 
-def test_room_for_a_checksum_behind_each_block(kernels: Any) -> None:
+def test_room_for_a_checksum_after_each_block(kernels: Any) -> None:
     rows = columns(*(put(b"%d" % i, 1) for i in range(9)))
     encoded = kernels.encode_blocks([rows], np.arange(9), block_size=40)
     assert (encoded.starts[1:] == encoded.ends[:-1] + 4).all()
@@ -92,7 +92,7 @@ def test_no_rows(kernels: Any) -> None:
     assert len(encoded) == len(encoded.data) == len(encoded.first_rows) == 0
 
 
-def test_refusals(kernels: Any) -> None:
+def test_invalid_arguments(kernels: Any) -> None:
     rows = columns(put(b"a", 1))
     for block_size in (0, 65537):
         with pytest.raises(InvalidRequestError, match=str(block_size)):

@@ -47,7 +47,7 @@ def test_fields(kernels: Any) -> None:
     assert fields.expire_ts.tolist() == [row.expire_ts for row in TAKEN]
 
 
-def test_taken_rows_stand_alone(kernels: Any) -> None:
+def test_taken_rows_are_copies(kernels: Any) -> None:
     taken = kernels.take_rows(SOURCES, ROWS)
     assert versions(taken) == TAKEN
     for source in SOURCES:
@@ -85,7 +85,7 @@ def test_rows_that_do_not_exist(kernels: Any, name: str, row: int) -> None:
         getattr(kernels, name)(SOURCES, np.array([0, row]))
 
 
-def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
+def test_more_than_fits_into_an_arrow_array(kernels: Any) -> None:
     big = np.zeros(1 << 20, np.uint8)
     one = columns(put(b"k", 1))
     value = RowColumns(
@@ -105,7 +105,7 @@ def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
         kernels.gather_values([value], np.zeros(2048, np.int64))
 
 
-def test_compiled_kernels_check_the_arrays_they_are_given() -> None:
+def test_compiled_kernels_check_their_arrays() -> None:
     from slatespark.kernels import gather
 
     sound = columns(put(b"k", 1), put(b"l", 1))

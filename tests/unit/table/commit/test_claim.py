@@ -313,7 +313,7 @@ def test_another_coordinator_wins(store: FailingStore, stores: TableStores) -> N
     active = (job(2, CompactionStatus.RUNNING),)
     store.put(compactions_path(3), [encode_compactions(Compactions(2, active))])
     store.run(lambda: store.inner.put(compactions_path(4), [b"theirs"]), "create", "compactions/*")
-    with pytest.raises(RaceLostError, match="compactor"):
+    with pytest.raises(RaceLostError, match="compactions"):
         clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     store.put(compactions_path(4), [encode_compactions(Compactions(4, active))])
     with pytest.raises(RaceLostError, match="epoch"):  # ours would make the client stop

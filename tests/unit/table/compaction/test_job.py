@@ -304,7 +304,7 @@ def test_workers_that_are_not_ours(stores: TableStores, worker_id: str) -> None:
 def test_a_list_that_keeps_changing(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
     store.fail("create", "compactions/*", times=100, error=FileExistsError())
     with (
-        pytest.raises(UnavailableError),
+        pytest.raises(CommitConflictError),
         listed_job(stores, clock, SPEC, write_id(1), is_held=False),
     ):
         raise AssertionError("nothing was listed")

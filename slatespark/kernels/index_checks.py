@@ -1,4 +1,4 @@
-"""What both decoders of the index section check beyond its structure."""
+"""Checks of both decoders of the index section beyond its structure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slatespark.errors import CorruptDataError
 
 
 def damaged_index(what: str, offset: int) -> CorruptDataError:
-    """Return the error for an index section."""
+    """Return the error for a damaged index section."""
     return CorruptDataError(f"SST index: {what}.", offset=offset)
 
 
 def check_index(offsets: NDArray[np.uint64], keys: list[bytes]) -> None:
-    """Refuse block offsets that do not ascend, or do not fit an i64, and first keys that descend."""
+    """Raise for block offsets that do not ascend or exceed an i64, and for descending first keys."""
     if len(offsets) and int(offsets.max()) >= 1 << 63:
         raise damaged_index(f"a block starts at {offsets.max()}", 0)
     if (offsets[1:] <= offsets[:-1]).any():
