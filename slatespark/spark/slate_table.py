@@ -288,7 +288,7 @@ class SlateTable:
         return fact_frames.history_frame(self._frames.spark, self._store.history(limit))
 
     def resolve(self, **readOptions: Any) -> Resolution:
-        """Return what a read with these options would see: version, sequence number, time, and how they are found.
+        """Return the state that a read with these options sees: version, sequence number, time, and their origin.
 
         Raises
         ------
