@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, storage_options
+from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
+from slatespark.cli.table_arguments import table_arguments
 from slatespark.display.vacuum_text import vacuum_text
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.stores import open_stores
 from slatespark.units import parse_duration_ms
 
 
@@ -24,24 +24,28 @@ def vacuum(
         str,
         typer.Option(
             metavar="DURATION",
-            help="Nothing younger goes, and every version stays that was the newest one at some moment since.",
+            help="Keep younger objects, and every version that was the newest at some point within this time.",
         ),
     ] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go, and why.")] = False,
-    show_all: Annotated[bool, typer.Option("--all", help="Show what stays, too, and why.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show which objects would be deleted, and why.")
+    ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="List the kept objects too, and why they are kept.")] = False,
     fences: Annotated[
         bool,
-        typer.Option("--fences", help="Take WAL fences, too; they stop writers that were shut out and do not know it."),
+        typer.Option(
+            "--fences", help="Delete WAL fences too; they stop fenced writers that have not noticed the fence yet."
+        ),
     ] = False,
-    wal_path: WalPath = None,
+    option: LocationOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the objects that nobody needs any more, also what a job left that began to create a table.
+    """Delete unreferenced objects, including leftovers of failed table creation.
 
-    Exit code 0: done; 1: it failed, and whatever was deleted until then was needed by nobody.
+    Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
     """
-    stores = open_stores(table, storage=storage_options(storage), wal_path=wal_path)
+    stores = table_arguments(table, option=option, storage=storage).open_stores()
     min_age_ms = parse_duration_ms(min_age, name="--min-age")
     with progress_bar() as progress:
         report = vacuum_table(

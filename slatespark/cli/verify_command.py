@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, storage_options
+from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
+from slatespark.cli.table_arguments import table_arguments
 from slatespark.display.verify_text import verify_text
 from slatespark.table.clock import SystemClock
-from slatespark.table.stores import open_stores
 from slatespark.table.verify.run import verify_table
 
 
@@ -20,17 +20,17 @@ from slatespark.table.verify.run import verify_table
 def verify(
     table: TablePath,
     all_versions: Annotated[
-        bool, typer.Option("--all-versions", help="Check every version that exists, not the newest alone.")
+        bool, typer.Option("--all-versions", help="Check every existing version, not only the newest.")
     ] = False,
-    wal_path: WalPath = None,
+    option: LocationOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read every byte of a table and list what is wrong.
+    """Read every byte of a table and list all damage.
 
-    Exit code 0: everything is sound; 1: damage was found; 2: something could not be checked.
+    Exit code 0: no damage; 1: damage was found; 2: something could not be checked.
     """
-    stores = open_stores(table, storage=storage_options(storage), wal_path=wal_path)
+    stores = table_arguments(table, option=option, storage=storage).open_stores()
     with progress_bar() as progress:
         report = verify_table(stores, SystemClock(), all_versions=all_versions, progress=progress)
     typer.echo(json_document(report) if as_json else verify_text(report))

@@ -15,12 +15,12 @@ from slatespark.cli.output import EXIT_FAILED, demo_lines, failing_with, json_do
 @app.command()
 @failing_with(EXIT_FAILED)
 def demo(
-    path: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the demo's table goes.")] = Path(
+    path: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the demo's tables.")] = Path(
         "slatespark-demo"
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Load a year of flights into a SlateDB database with Spark, step by step, and leave it to explore."""
+    """Load a year of flights into SlateDB databases with Spark, step by step, and keep them to explore."""
     from slatespark.spark.demo.run import run_demo  # here, since it alone starts Spark
 
     events = run_demo(path)
