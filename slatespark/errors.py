@@ -1,6 +1,6 @@
 """Every error raised on purpose, grouped by what the caller should do next.
 
-`str(error)` is one line that says what happened, why, and what to do. Nothing secret is ever put into one.
+`str(error)` is one line: what happened, why, and what to do. Errors never contain secrets.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class SlateError(Exception):
     """
 
     def __init__(self, what: str, *, why: str = "", todo: str = "") -> None:
-        super().__init__(what)  # only `what` in args, defaults on the rest: it must survive pickling from an executor
+        super().__init__(what)  # only `what` in args, defaults on the rest: errors are pickled on Spark executors
         self.why, self.todo = why, todo
 
     def __str__(self) -> str:
-        """Join what, why and what to do."""
+        """Join the fact, the cause and the remedy."""
         return " ".join(part for part in (str(self.args[0]), self.why, self.todo) if part)
 
 
 class InvalidRequestError(SlateError):
-    """The call is wrong: fix it. The table is as it was."""
+    """The call is wrong: fix it. The table is unchanged."""
 
 
 class OptionError(InvalidRequestError):
@@ -40,23 +40,23 @@ class SchemaError(InvalidRequestError):
 
 
 class TableNotFoundError(InvalidRequestError):
-    """There is no SlateDB database at this place."""
+    """There is no SlateDB database at this location."""
 
 
 class TableExistsError(InvalidRequestError):
-    """A table stands already where one was to be created."""
+    """A table already exists where one was to be created."""
 
 
 class ClockRegressionError(InvalidRequestError):
-    """A time lies before the last tick of the table, or ahead of the clock."""
+    """A time is before the table's last clock tick, or ahead of the clock."""
 
 
 class ConflictError(SlateError):
-    """Somebody else was faster: retry."""
+    """Another process committed first: retry."""
 
 
 class CommitConflictError(ConflictError):
-    """Another commit, or a SlateDB client at work, came between the start of this write and its commit."""
+    """Another commit, or an active SlateDB client, intervened between the start of this write and its commit."""
 
 
 class TransactionConflictError(ConflictError):
@@ -68,22 +68,22 @@ class FencedError(SlateError):
 
 
 class UnavailableError(SlateError):
-    """The object store did not answer, or not in time: retry later."""
+    """The object store did not answer in time: retry later."""
 
 
 class HistoryTrimmedError(SlateError):
-    """The past asked for can no longer be answered exactly: choose a later point."""
+    """The requested past state can no longer be read exactly: choose a later point."""
 
 
 class SnapshotExpiredError(HistoryTrimmedError):
-    """A file of the snapshot was collected while it was being read: load again."""
+    """A file of the snapshot was garbage-collected during the read: load again."""
 
 
 class CorruptDataError(SlateError):
     """Stored bytes are damaged: restore them.
 
-    The pure layers raise it with an offset relative to the bytes they were given; whoever fetched those bytes adds the
-    object with `located`.
+    The pure layers raise it with an offset relative to the bytes they were given. The caller that fetched those bytes
+    adds the object with `located`.
     """
 
     def __init__(self, what: str, *, why: str = "", todo: str = "", path: str = "", offset: int | None = None) -> None:
@@ -93,7 +93,7 @@ class CorruptDataError(SlateError):
     def located(self, path: str, base_offset: int = 0) -> Self:
         """Return the same error, naming the object and the absolute byte offset in it.
 
-        An error that names an object already is returned as it is.
+        An error that already names an object is returned unchanged.
         """
         if self.path:
             return self
@@ -101,14 +101,14 @@ class CorruptDataError(SlateError):
         return type(self)(str(self.args[0]), why=self.why, todo=self.todo, path=path, offset=offset)
 
     def __str__(self) -> str:
-        """Put the object and the offset in front."""
+        """Prefix the message with the object and the offset."""
         where = self.path + (f" at byte {self.offset}" if self.offset is not None else "")
         message = super().__str__()
         return f"{where}: {message}" if where else message
 
 
 class UnsupportedFormatError(SlateError):
-    """The bytes are of a version, or use a feature, that this release does not handle: upgrade."""
+    """The bytes have a version, or use a feature, that this release does not support: upgrade."""
 
 
 class InternalError(SlateError):

@@ -22,17 +22,17 @@ class ByteRange:
 
 
 def coalesce(ranges: Iterable[ByteRange], *, max_gap: int, max_bytes: int) -> list[ByteRange]:
-    """Merge ranges that lie at most `max_gap` bytes apart, as long as a merged one stays within `max_bytes`.
+    """Merge ranges at most `max_gap` bytes apart, as long as the merged range stays within `max_bytes`.
 
     Parameters
     ----------
     ranges : in any order, possibly overlapping
-    max_gap : bytes that may be read in vain between two ranges
-    max_bytes : upper bound of a merged range (a single longer range is kept whole)
+    max_gap : unneeded bytes that may be read between two ranges
+    max_bytes : upper bound of a merged range; a single longer range is kept whole
 
     Returns
     -------
-    Ascending ranges that together cover every given one, each of which lies in exactly one of them.
+    Ascending ranges. Each given range lies in exactly one of them.
     """
     merged: list[ByteRange] = []
     for item in sorted(ranges):
@@ -62,10 +62,6 @@ class KeyRange:
         """Tell whether `key` lies in the range."""
         return key >= self.start and (self.end is None or key < self.end)
 
-    def is_point(self) -> bool:
-        """Tell whether the range holds exactly one key."""
-        return self.end == key_after(self.start)
-
     def intersect(self, other: KeyRange) -> KeyRange:
         """Return the keys that lie in both ranges (possibly an empty range)."""
         end = other.end if self.end is None else self.end if other.end is None else min(self.end, other.end)
@@ -80,14 +76,14 @@ ALL_KEYS = KeyRange()
 
 
 def key_after(key: bytes) -> bytes:
-    """Return the smallest key above `key`; turns an inclusive end, or an exclusive start, into our half-open form."""
+    """Return the smallest key above `key`; converts an inclusive end or exclusive start to the half-open form."""
     return key + b"\0"
 
 
-def ranges_outside(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-    """Return the keys that lie in none of the ranges.
+def complement_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the keys outside all ranges.
 
-    Requires: ranges ascending, not overlapping, none empty; they may touch.
+    Requires: ranges ascending, disjoint and not empty; they may be adjacent.
     """
     outside = []
     start: bytes | None = b""
@@ -100,8 +96,8 @@ def ranges_outside(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     return tuple(item for item in outside if not item.is_empty())
 
 
-def joined_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-    """Return the ranges, in any order, as ascending ones that are apart from each other; empty ones vanish."""
+def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the union of the ranges as ascending, disjoint, non-adjacent ranges; empty ones are dropped."""
     joined: list[KeyRange] = []
     for item in sorted((item for item in ranges if not item.is_empty()), key=lambda item: item.start):
         last = joined[-1] if joined else None
@@ -113,7 +109,7 @@ def joined_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
 
 
 def point_range(key: bytes) -> KeyRange:
-    """Return the range that holds `key` alone."""
+    """Return the range that contains only `key`."""
     return KeyRange(key, key_after(key))
 
 

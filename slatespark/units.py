@@ -1,4 +1,4 @@
-"""Durations, instants and sizes: the one place that parses them, prints them, and multiplies by 1000.
+"""Durations, instants and sizes: the one place that parses, formats and converts them.
 
 Instants and durations are integers in milliseconds everywhere else (`*_ms`); the format keeps seconds in checkpoints
 and in the sequence tracker (`*_s`).
@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _UNIT_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
-_MAX_CHARS: Final = 100  # whatever is meant needs fewer; Python raises an error of its own for thousands of digits
+_MAX_CHARS: Final = 100  # no valid value is longer; for thousands of digits Python raises an error of its own
 
 _SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
 _ISO_DURATION: Final = re.compile(
@@ -34,12 +34,12 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     Parameters
     ----------
     value : `7d`, `90m`, `250ms`, ISO-8601 (`P7D`, `PT1H30M`), a plain number of ms, or a timedelta
-    name : the option it was given for, for the message
+    name : the option, for error messages
 
     Raises
     ------
     OptionError
-        When it is none of these, is negative, or does not fit 64 bits.
+        The value has another form, is negative, or does not fit 64 bits.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | timedelta):
         raise _bad_duration(value, name)
@@ -50,14 +50,16 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     else:
         ms = _duration_text_ms(_stripped(value, name), name)
     if not 0 <= ms <= MAX_MS:
-        raise OptionError(f"{name}: {value!r} is out of range.", todo="A duration lies between 0 and 2^63 - 1 ms.")
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="A duration must be between 0 and 2^63 - 1 ms.")
     return ms
 
 
 def _stripped(value: str, name: str) -> str:
     text = value.strip()
     if len(text) > _MAX_CHARS:
-        raise OptionError(f"{name}: {text[:_MAX_CHARS]!r} and {len(text) - _MAX_CHARS} characters more are too many.")
+        raise OptionError(
+            f"{name}: {text[:_MAX_CHARS]!r}... has {len(text)} characters, expected at most {_MAX_CHARS}."
+        )
     return text
 
 
@@ -75,7 +77,7 @@ def _duration_text_ms(text: str, name: str) -> int:
 
 
 def _bad_duration(value: object, name: str) -> OptionError:
-    return OptionError(f"{name}: {value!r} is no duration.", todo="Write 7d, 90m, 500ms, P7D, or a number of ms.")
+    return OptionError(f"{name}: {value!r} is not a duration.", todo="Write 7d, 90m, 500ms, P7D, or a number of ms.")
 
 
 def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
@@ -84,12 +86,12 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
     Parameters
     ----------
     value : ISO-8601 text (without an offset it is UTC), a number of ms, or a datetime (naive is UTC)
-    name : the option it was given for, for the message
+    name : the option, for error messages
 
     Raises
     ------
     OptionError
-        When it is none of these or does not fit 64 bits.
+        The value has another form or does not fit 64 bits.
     """
     if isinstance(value, datetime):
         return datetime_to_ms(value)
@@ -100,9 +102,9 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
         else:
             return datetime_to_ms(_parse_iso(text, name))
     if isinstance(value, bool) or not isinstance(value, int):
-        raise OptionError(f"{name}: {value!r} is no instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970.")
+        raise OptionError(f"{name}: {value!r} is not an instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970.")
     if not MIN_MS <= value <= MAX_MS:
-        raise OptionError(f"{name}: {value!r} is out of range.", todo="Give ms since 1970 that fit 64 bits.")
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="Use ms since 1970 within 64 bits.")
     return value
 
 
@@ -111,7 +113,7 @@ def _parse_iso(text: str, name: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError as exc:
         raise OptionError(
-            f"{name}: {text!r} is no instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970."
+            f"{name}: {text!r} is not an instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970."
         ) from exc
 
 
@@ -122,7 +124,7 @@ def datetime_to_ms(moment: datetime) -> int:
 
 
 def ms_to_text(ms: int) -> str:
-    """Return an instant as ISO-8601 in UTC; a number that no calendar holds stays a number."""
+    """Return an instant as ISO-8601 in UTC, or the number itself if no calendar date represents it."""
     try:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
@@ -145,7 +147,7 @@ def ns_to_ms(ns: int) -> int:
 
 
 def duration_to_text(ms: int) -> str:
-    """Return a duration as `parse_duration_ms` takes it, in the largest unit that holds it whole: `24h`, `90m`."""
+    """Return a duration in the largest unit that divides it, as `parse_duration_ms` accepts it: `24h`, `90m`."""
     factors = {"h": 3_600_000, "m": 60_000, "s": 1000}
     return next((f"{ms // factor}{unit}" for unit, factor in factors.items() if ms and ms % factor == 0), f"{ms}ms")
 
@@ -161,12 +163,12 @@ def parse_bytes(value: str | int, *, name: str = "size") -> int:
     Parameters
     ----------
     value : `64m`, `1g`, `512k`, `64MiB`, or a plain number; factors are powers of 1024
-    name : the option it was given for, for the message
+    name : the option, for error messages
 
     Raises
     ------
     OptionError
-        When it is none of these, or not positive.
+        The value has another form or is not positive.
     """
     match = _SIZE.fullmatch(_stripped(value, name)) if isinstance(value, str) else None
     if match is not None:
@@ -174,14 +176,14 @@ def parse_bytes(value: str | int, *, name: str = "size") -> int:
     elif isinstance(value, int) and not isinstance(value, bool):
         size = value
     else:
-        raise OptionError(f"{name}: {value!r} is no size.", todo="Write 64m, 512k, 1g, or a number of bytes.")
+        raise OptionError(f"{name}: {value!r} is not a size.", todo="Write 64m, 512k, 1g, or a number of bytes.")
     if not 0 < size <= MAX_MS:
-        raise OptionError(f"{name}: {value!r} is out of range.", todo="A size is at least one byte.")
+        raise OptionError(f"{name}: {value!r} is out of range.", todo="A size must be at least one byte.")
     return size
 
 
 def bytes_to_text(size: int) -> str:
-    """Return a size for people: `1.5 MiB`."""
+    """Return a human-readable size: `1.5 MiB`."""
     if size < 1024:
         return f"{size} B"
     amount = float(size)

@@ -1,9 +1,10 @@
-"""Manifest bytes <-> `Manifest`.
+"""Manifest object <-> `Manifest`.
 
-    00-01   u16be envelope version, 1 or 2; we write 2
+    00-01   u16be envelope version, 1 or 2; slatespark writes 2
     02-..   flatbuffer ManifestV1 or ManifestV2
 
-A manifest of version 1 becomes the same dataclass: its view ids are the SST ids. Source: spec sections 3 and 4.
+A manifest of version 1 is decoded to the same dataclass, with the SST ids as view ids. Source:
+`docs/reference/format/manifest.md`, `docs/reference/format/flatbuffers.md`.
 """
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
@@ -22,9 +23,9 @@ from slatespark.format._generated import ManifestV2 as ManifestTable
 from slatespark.format._generated import Segment as SegmentTable
 from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
 from slatespark.format.codecs import Buffer
-from slatespark.format.manifest_check import check_decoded
+from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
-from slatespark.format.manifest_tables import checkpoint_of, external_db_of, handles_of, optional_ulid_of, tracker_of
+from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
 from slatespark.format.references import (
     UNBOUNDED,
@@ -81,12 +82,12 @@ _SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_number
 
 
 def decode_manifest(data: Buffer) -> Manifest:
-    """Return the manifest that an object holds.
+    """Decode a manifest object.
 
     Raises
     ------
-    CorruptDataError : damaged, or in a form that the client would refuse as well
-    UnsupportedFormatError : an unknown version of the envelope, of an SST or of the sequence tracker
+    CorruptDataError : damaged, or not readable by the client either
+    UnsupportedFormatError : unknown version of the envelope, of an SST or of the sequence tracker
     """
     if len(data) <= _VERSION.size:
         raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
@@ -103,7 +104,7 @@ def decode_manifest(data: Buffer) -> Manifest:
             why="A newer release wrote it.",
             todo="Upgrade slatespark.",
         )
-    check_decoded(manifest)
+    check_readable(manifest)
     return manifest
 
 
@@ -118,7 +119,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         replay_after_wal_id=table.ReplayAfterWalId(),
         wal_id_last_seen=table.WalIdLastSeen(),
         last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        ssts=handles_of(map(handle_of, fields.tables(_SSTS))),
+        ssts=sst_map_of(map(handle_of, fields.tables(_SSTS))),
         l0=tuple(map(view_of, fields.tables(_L0))),
         compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),
@@ -132,7 +133,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
 
 
 def _segments_of(tables: list[WireTable]) -> tuple[Segment, ...]:
-    """Return the segments by prefix: the client sorts them, too."""
+    """Return the segments ordered by prefix, as the client orders them."""
     return tuple(sorted((_segment_of(table) for table in tables), key=lambda segment: segment.prefix))
 
 
@@ -147,9 +148,9 @@ def _segment_of(table: WireTable) -> Segment:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the object of a manifest, always of version 2.
+    """Encode a manifest object, always as version 2.
 
-    Requires: the rules of `invariants` hold. `wal_object_store_uri` has no place in version 2 and is left out.
+    Requires: the rules of `invariants` hold. Version 2 has no `wal_object_store_uri`; it is omitted.
     """
     builder = flatbuffers.Builder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))

@@ -1,4 +1,4 @@
-"""Manifest of envelope version 1, read only: SSTs stand in the trees themselves, so a view's id is its SST's."""
+"""Manifests of envelope version 1, read only. The trees contain the SSTs directly; a view's id is its SST's id."""
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
 
@@ -11,8 +11,8 @@ from slatespark.format._generated import ManifestV1 as ManifestTable
 from slatespark.format._generated import SortedRun as RunTable
 from slatespark.format.codecs import Buffer
 from slatespark.format.manifest_state import Manifest
-from slatespark.format.manifest_tables import checkpoint_of, external_db_of, handles_of, optional_ulid_of, tracker_of
-from slatespark.format.references import SortedRun, SstHandle, SstView, shown_sst_of
+from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
+from slatespark.format.references import SortedRun, SstHandle, SstView, compacted_sst_of
 from slatespark.format.tables import bytes_of, items_of, text_of
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable
@@ -20,7 +20,7 @@ from slatespark.format.wire_tables import MANIFEST_V1
 
 
 def decode_manifest_v1(body: Buffer) -> Manifest:
-    """Return the manifest that the flatbuffer behind an envelope of version 1 holds."""
+    """Decode the flatbuffer after an envelope of version 1."""
     verify(body, MANIFEST_V1, what="manifest")
     table = ManifestTable.ManifestV1.GetRootAs(body)
     handles: list[SstHandle] = []
@@ -35,7 +35,7 @@ def decode_manifest_v1(body: Buffer) -> Manifest:
         replay_after_wal_id=table.ReplayAfterWalId(),
         wal_id_last_seen=table.WalIdLastSeen(),
         last_compacted_l0_sst_view_id=optional_ulid_of(table.L0LastCompacted()),
-        ssts=handles_of(handles),
+        ssts=sst_map_of(handles),
         l0=l0,
         compacted=compacted,
         last_l0_clock_tick=table.LastL0ClockTick(),
@@ -56,7 +56,7 @@ def _run_of(table: RunTable.SortedRun, handles: list[SstHandle]) -> SortedRun:
 def _views_of(tables: Iterable[SstTable.CompactedSsTable], handles: list[SstHandle]) -> tuple[SstView, ...]:
     views = []
     for table in tables:
-        handle, visible_range = shown_sst_of(table)
+        handle, visible_range = compacted_sst_of(table)
         handles.append(handle)
         views.append(SstView(handle.id, handle.id, visible_range))
     return tuple(views)

@@ -1,8 +1,8 @@
-"""WAL file: rows in the order of their commits.
+"""WAL file: rows in commit order.
 
-The layout is that of an SST, but without filter and statistics; rows ascend by seq (those of one batch share it and are
-sorted by key), a key of the index is the 8-byte big-endian seq of the block's first row. An object of zero bytes is a
-fence: it has no rows and is not decoded. Source: spec section 2.13.
+The layout is that of an SST without filter and statistics. Rows ascend by seq; the rows of one batch share a seq and
+are sorted by key. A separator of the index is the 8-byte big-endian seq of the block's first row. An empty object is a
+fence: it has no rows and is not decoded. Source: `docs/reference/format/wal.md`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
-from slatespark.format.codecs import Buffer, Compression, seal
+from slatespark.format.block_group import unpack_blocks
+from slatespark.format.codecs import Buffer, Compression, encode_section
 from slatespark.format.index import SstIndex, decode_index_section, encode_index_section
 from slatespark.format.info import (
     FORMAT_VERSION,
     Footer,
     SstInfo,
     SstType,
-    check_inside,
+    check_section_bounds,
     decode_footer,
     decode_info_section,
     encode_footer,
@@ -39,27 +39,27 @@ _WHOLE_FILE: Final = 1 << 62
 
 
 def decode_wal(data: Buffer) -> RowColumns:
-    """Return the rows of a WAL file, in the order of the file.
+    """Decode a WAL file; returns its rows in file order.
 
     Parameters
     ----------
-    data : the whole object, not empty; may become `value_bytes` of the result, uncopied
+    data : the whole object, not empty; may become `value_bytes` of the result without a copy
 
     Raises
     ------
-    CorruptDataError : damaged, no WAL file, or the sequence numbers decrease
-    UnsupportedFormatError : an unknown format version
+    CorruptDataError : damaged, not a WAL file, or decreasing sequence numbers
+    UnsupportedFormatError : unknown format version
     """
     view = memoryview(data)
     tail = footer_range(len(view))
     footer = decode_footer(view[tail.start : tail.end])
     span = info_range(footer, len(view))
     info = decode_info_section(view[span.start : span.end])
-    check_inside(info, footer.info_offset)
+    check_section_bounds(info, footer.info_offset)
     if info.sst_type is not SstType.WAL:
-        raise CorruptDataError("The SST is of the compacted kind, expected a WAL file.")
+        raise CorruptDataError("The SST is a compacted SST, expected a WAL file.")
     index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
-    blocks = open_blocks(
+    blocks = unpack_blocks(
         np.frombuffer(view, np.uint8), index.block_edges(info), info.compression, limit_bytes=_WHOLE_FILE
     )
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version, ordered=False)
@@ -72,7 +72,7 @@ def _check_seqs(rows: RowColumns) -> None:
     if len(falls):
         at = int(falls[0])
         raise CorruptDataError(
-            f"Row {at + 1} of the WAL file has seq {rows.seqs[at + 1]}, below {rows.seqs[at]} of the row before."
+            f"Row {at + 1} of the WAL file has seq {rows.seqs[at + 1]}, below the previous seq {rows.seqs[at]}."
         )
 
 
@@ -87,7 +87,7 @@ def encode_wal(
     encoded = encode_blocks([columns], np.arange(len(columns), dtype=np.int64), block_size=block_size)
     octets = encoded.data.tobytes()
     bounds = zip(encoded.starts.tolist(), encoded.ends.tolist(), strict=True)
-    sealed = [seal(octets[start:end], compression) for start, end in bounds]
+    sealed = [encode_section(octets[start:end], compression) for start, end in bounds]
     ends = np.cumsum([len(block) for block in sealed], dtype=np.int64)
     first_seqs = columns.seqs[encoded.first_rows].astype(">u8")
     index = SstIndex(

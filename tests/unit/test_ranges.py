@@ -41,4 +41,3 @@ def test_prefix_range_holds_the_keys_with_that_prefix(prefix: bytes, key: bytes)
 @given(keys, keys)
 def test_point_range_holds_one_key(key: bytes, other: bytes) -> None:
     assert point_range(key).contains(other) == (key == other)
-    assert point_range(key).is_point()

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex
 from slatespark.kernels import decode_blocks, lower_bound
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
 from slatespark.storage import Buffer, read_ahead
-from slatespark.table.read.fetch import fetch_index, reading
+from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
 # they compare as positions in key order.
@@ -190,11 +190,11 @@ def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowCo
     file, store, edges = part.file, reads.stores.at(part.file.root), reads.edges
     for block, stop in reads.groups:
         start = int(edges[block])
-        with reading(store, file.path, start):
+        with object_context(store, file.path, start):
             data = np.frombuffer(next(reads.buffers), np.uint8)
             while block < stop:
                 inside = edges[block : stop + 1] - start
-                opened = open_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
+                opened = unpack_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
                 block += len(opened.starts)
                 yield block, rows

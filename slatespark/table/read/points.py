@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_together
 from slatespark.table.read.cursor import LayerCursor, memory_windows, open_cursors
-from slatespark.table.read.fetch import fetch_filter, fetch_index, reading
+from slatespark.table.read.fetch import fetch_filter, fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # looked up together, if what they need fits the buffer
 
@@ -210,12 +210,12 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, wanted: _Wanted, windo
     edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
     keys = wanted.some(blocks.numbers)
     found: list[RowColumns] = []
-    with reading(store, file.path):
+    with object_context(store, file.path):
         data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))
         at = 0
         while at < len(numbers):
             try:
-                opened = open_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
+                opened = unpack_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
             except CorruptDataError as exc:
                 block = int(np.searchsorted(edges, exc.offset or 0, side="right")) - 1

@@ -1,4 +1,4 @@
-"""Whole files of the format read in one go, for tests."""
+"""Readers of whole SSTs and of the fixture files, for tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slatespark.format.block_group import open_blocks
+from slatespark.format.block_group import unpack_blocks
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer, SstInfo, decode_footer, decode_info_section, footer_range, info_range
@@ -22,7 +22,7 @@ from tests.support.fixture_databases import FIXTURES
 
 @dataclass(frozen=True, slots=True)
 class WholeSst:
-    """An SST with all its sections decoded."""
+    """An SST with all sections decoded."""
 
     footer: Footer
     info: SstInfo
@@ -35,7 +35,7 @@ class WholeSst:
 
 
 def read_sst(data: bytes) -> WholeSst:
-    """Decode every section of an SST by its own footer."""
+    """Decode every section of an SST, starting from its footer."""
 
     def part(span: ByteRange) -> bytes:
         return data[span.start : span.end]
@@ -44,7 +44,9 @@ def read_sst(data: bytes) -> WholeSst:
     info = decode_info_section(part(info_range(footer, len(data))))
     layout = layout_of(info, footer, len(data))
     index = decode_index_section(part(layout.index), info)
-    blocks = open_blocks(np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40)
+    blocks = unpack_blocks(
+        np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40
+    )
     return WholeSst(
         footer=footer,
         info=info,
@@ -58,21 +60,21 @@ def read_sst(data: bytes) -> WholeSst:
 
 
 def fixture_files(pattern: str) -> list[Path]:
-    """Files of all fixture databases."""
+    """Return files of all fixture databases."""
     return sorted(FIXTURES.glob(pattern))
 
 
 def sst_files() -> list[Path]:
-    """Every compacted SST of the fixtures."""
+    """Return every compacted SST of the fixtures."""
     return fixture_files("**/compacted/*.sst")
 
 
 def manifest_folders() -> list[list[Path]]:
-    """Manifests of every fixture database, in order."""
+    """Return the manifests of every fixture database, in order."""
     folders = sorted({path.parent for path in fixture_files("**/*.manifest")})
     return [sorted(folder.glob("*.manifest")) for folder in folders]
 
 
 def label(path: Path) -> str:
-    """A name for test ids."""
+    """Return a test id."""
     return str(path.relative_to(FIXTURES))

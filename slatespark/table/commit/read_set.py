@@ -1,0 +1,118 @@
+"""ReadSet: what a commit depends on, as it was when it was read. Pure. Source: design section 10."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import InternalError
+from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges
+from slatespark.table.read.reader import ReadPlan
+from slatespark.table.snapshot import Snapshot
+
+MAX_KEYS: Final = 1000  # of a condition; of more only the ranges count
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """Keys and ranges of keys that have to be unchanged since a read for a commit to go through.
+
+    Attributes
+    ----------
+    manifest_id : the version that was read; 0 if there was no table
+    read_seq : highest sequence number that the read could see, of the WAL too
+    keys : ascending, distinct, in none of the ranges
+    ranges : ascending, apart from each other, none empty
+    read_ts_ms : history tables: versions created at or after it count as later, too; None where only numbers count
+    covers_written : whether every key that the commit writes has to be unchanged, too
+    """
+
+    manifest_id: int
+    read_seq: int
+    keys: tuple[bytes, ...] = ()
+    ranges: tuple[KeyRange, ...] = ()
+    read_ts_ms: int | None = None
+    covers_written: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        *,
+        keys: Iterable[bytes] = (),
+        ranges: Iterable[KeyRange] = (),
+        read_ts_ms: int | None = None,
+        covers_written: bool = True,
+    ) -> Self:
+        """Return what depends on keys and ranges, in any order, as a snapshot shows them."""
+        bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, covers_written=covers_written)
+        return bare.adding(keys=keys, ranges=ranges)
+
+    @classmethod
+    def of_plan(cls, plan: ReadPlan) -> Self:
+        """Return what depends on all that a read looks through, and on nothing else."""
+        keys = (key for split in plan.splits for key in split.points or ())
+        ranges = (part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,)))
+        return cls(plan.manifest_id, plan.max_seq, covers_written=False).adding(keys=keys, ranges=ranges)
+
+    @classmethod
+    def of_condition(cls, snapshot: Snapshot, condition: str | None, codec: RowCodec) -> Self:
+        """Return what depends on the keys that a condition can match, in a snapshot; on all keys without one.
+
+        Parameters
+        ----------
+        condition : in the grammar of the read option `filter`
+        codec : of the table
+        """
+        if condition is None:
+            return cls.of(snapshot, ranges=(ALL_KEYS,), covers_written=False)
+        from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
+
+        plan = plan_keys(bind_filter(parse_filter(condition), codec.schema), codec)
+        if plan.points is not None and len(plan.points) <= MAX_KEYS:
+            return cls.of(snapshot, keys=plan.points, covers_written=False)
+        return cls.of(snapshot, ranges=plan.ranges, covers_written=False)
+
+    def adding(self, *, keys: Iterable[bytes] = (), ranges: Iterable[KeyRange] = ()) -> Self:
+        """Return what depends on more keys and ranges, in any order, of the same read."""
+        joined = replace(self, ranges=merge_ranges((*self.ranges, *ranges)))
+        return replace(joined, keys=tuple(sorted({key for key in (*self.keys, *keys) if not joined.covers(key)})))
+
+    def of_written(self) -> Self:
+        """Return what depends, since the same read, on the keys that the commit writes, and on no others."""
+        return replace(self, keys=(), ranges=(), covers_written=True)
+
+    def covers(self, key: bytes) -> bool:
+        """Tell whether a key lies in one of the ranges."""
+        at = bisect_right(self.ranges, key, key=lambda keys: keys.start) - 1
+        return at >= 0 and self.ranges[at].contains(key)
+
+    def to_text(self) -> str:
+        """Return it as text, for an option that Spark carries."""
+        content = {
+            "manifest_id": self.manifest_id,
+            "read_seq": self.read_seq,
+            "keys": [key.hex() for key in self.keys],
+            "ranges": [[keys.start.hex(), None if keys.end is None else keys.end.hex()] for keys in self.ranges],
+            "read_ts_ms": self.read_ts_ms,
+            "covers_written": self.covers_written,
+        }
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return what `to_text` made a text of; raises `InternalError` for any other text."""
+        try:
+            content = json.loads(text)
+            keys = tuple(bytes.fromhex(key) for key in content.pop("keys"))
+            ranges = tuple(
+                KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))
+                for start, end in content.pop("ranges")
+            )
+            return cls(keys=keys, ranges=ranges, **content)
+        except (ValueError, TypeError, AttributeError, KeyError) as exc:
+            raise InternalError(f"What a write depends on cannot be understood: {exc!r}.") from exc
