@@ -68,6 +68,7 @@ def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable
     assert only(table.history(1))["rows"]["put"] == 2
 
 
+@pytest.mark.smoke
 def test_all_clauses_at_once(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("a", 1, 0, "x"), ("a", 2, 5, "y"), ("b", 1, 1, "z"), ("c", 1, 1, "new"), ("c", 2, 2, "no"))
     (

@@ -140,6 +140,7 @@ def test_one_plan_of_a_load_is_exact(spark: SparkSession, path: str) -> None:
         assert ours, text
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("allowed")
 def test_filters_are_taken_over(spark: SparkSession, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Spark's plan has no filter for conditions that we evaluate exactly, and one for the rest."""

@@ -27,6 +27,7 @@ class Doubled:
             yield pa.record_batch([pa.array(numbers), batch.column(1)], ["doubled", "text"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("has_pandas", [True, False])
 def test_map_in_arrow_with_and_without_pandas(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, has_pandas: bool

@@ -52,6 +52,7 @@ def test_rows_outside_are_refused_with_their_class(spark: SparkSession, table: S
     assert counts(table) == {("a", 1): 28, ("b", 1): 28}
 
 
+@pytest.mark.smoke
 def test_the_timeline_as_a_frame(spark: SparkSession, table: SlateTable) -> None:
     replaced = table.deleteRange(WHERE)
     frame = table.timeline()

@@ -79,6 +79,7 @@ def test_a_dataframe_keeps_its_snapshot(spark: SparkSession, table: SlateStore) 
     assert load(spark, table.url, versionAsOf=3).count() == 500
 
 
+@pytest.mark.smoke
 def test_temporary_views_in_sql(spark: SparkSession, table: SlateStore) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW slate_view USING slate OPTIONS (path '{table.url}')")
     assert spark.sql("SELECT count(*) FROM slate_view WHERE key >= X'303030393930'").first()[0] == 10  # type: ignore[index]

@@ -260,6 +260,7 @@ result = [
 # --- delete ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_rows_are_deleted_by_any_condition(spark: SparkSession, table: SlateTable) -> None:
     rows = [("a" if n % 3 else "b", n, f"n{n % 5}", n / 2 if n % 4 else None) for n in range(40)]
     table.write(people(spark, *rows))
@@ -359,6 +360,7 @@ def test_facts_have_fixed_columns_also_when_there_are_none(spark: SparkSession, 
     assert table.history(1).count() == 1
 
 
+@pytest.mark.smoke
 def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None:
     table.setProperties(defaultTtl="90d")
     table.write(people(spark, ADA, BOB))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.smoke
 def test_reads_of_the_past(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     clock = FakeClock(SystemClock().now_ms() - 3_600_000)

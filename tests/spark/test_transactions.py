@@ -62,6 +62,7 @@ def files(table: SlateTable) -> set[str]:
     return {path.name for path in (Path(table._frames.path) / COMPACTED_DIR).iterdir()}
 
 
+@pytest.mark.smoke
 def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession, table: SlateTable) -> None:
     before = files(table)
     txn = table.begin()
@@ -114,6 +115,7 @@ def test_conditions_see_columns_that_are_not_returned(spark: SparkSession, table
     txn.rollback()
 
 
+@pytest.mark.smoke
 def test_errors_keep_their_class(spark: SparkSession, table: SlateTable) -> None:
     before = files(table)
     with pytest.raises(OptionError, match="commit"), table.begin() as txn:

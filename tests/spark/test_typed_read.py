@@ -88,6 +88,7 @@ def test_schemas_that_do_not_fit(spark: SparkSession, table: SlateStore, schema:
         spark.read.format("slate").schema(schema).load(table.url).collect()
 
 
+@pytest.mark.smoke
 def test_filters_cut_what_is_read(spark: SparkSession, table: SlateStore) -> None:
     point = load(spark, table.url, filter="tenant = 't1' AND id IN (-500, 7, 499, 500)")
     assert [row.id for row in point.collect()] == [-500, 7, 499]
@@ -152,6 +153,7 @@ def struct(ddl: str) -> StructType:
     return kind
 
 
+@pytest.mark.smoke
 def test_every_type_comes_as_spark_has_it(spark: SparkSession, tmp_path: Path) -> None:
     kind = struct(f"{KEYED}, {OTHERS}")
     schema = arrow_schema(kind)

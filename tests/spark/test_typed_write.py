@@ -34,6 +34,7 @@ def load(spark: SparkSession, path: Path) -> DataFrame:
     return spark.read.format("slate").load(str(path))
 
 
+@pytest.mark.smoke
 def test_every_type_in_another_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 
 
+@pytest.mark.smoke
 def test_a_customer_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "table"), SCHEMA, "id", versionRetention="none")
     store.write(pa.table({"id": [1, 2], "name": ["Ada", "Bob"]}, schema=SCHEMA))

@@ -49,6 +49,7 @@ def test_a_bulk_load_creates_a_database_that_the_client_continues(spark: SparkSe
     ]
 
 
+@pytest.mark.smoke
 def test_upserts_deletes_and_operands_by_row(spark: SparkSession, location: Location) -> None:
     path = str(location.folder)
     numbers(spark, 100, 2).write.format("slate").mode("append").save(path)
