@@ -14,7 +14,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, prog
 from slatespark.cli.table_arguments import command_arguments
 from slatespark.display.compaction_text import compaction_text
 from slatespark.errors import OptionError
-from slatespark.options.values import plain_name
+from slatespark.options.values import normalize_name
 from slatespark.table.compaction.options import parse_compaction
 
 _TIERS: Final = ("minCompactionSources", "maxCompactionSources", "includeSizeThreshold")
@@ -77,15 +77,15 @@ def _split_tiers(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     """Return the parameters of the scheduler, and the other options; raises `OptionError` for those with a flag."""
     tiers: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    known = {plain_name(name): name for name in _TIERS}
-    flags = {plain_name(name): flag for name, flag in _FLAGS.items()}
+    known = {normalize_name(name): name for name in _TIERS}
+    flags = {normalize_name(name): flag for name, flag in _FLAGS.items()}
     for name, value in given.items():
-        if plain_name(name) in flags:
-            raise OptionError(f"compact: {name} has a flag of its own.", todo=f"Use {flags[plain_name(name)]}.")
-        if plain_name(name) not in known:
+        if normalize_name(name) in flags:
+            raise OptionError(f"compact: {name} has a flag of its own.", todo=f"Use {flags[normalize_name(name)]}.")
+        if normalize_name(name) not in known:
             options[name] = value
             continue
-        tiers[known[plain_name(name)]] = value
+        tiers[known[normalize_name(name)]] = value
     if "includeSizeThreshold" in tiers:
         with contextlib.suppress(ValueError):  # the table layer says which numbers it accepts
             tiers["includeSizeThreshold"] = float(tiers["includeSizeThreshold"])

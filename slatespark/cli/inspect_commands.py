@@ -29,10 +29,10 @@ from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.describe import describe_table
-from slatespark.table.read.files import list_files
-from slatespark.table.read.history.key_timeline import read_timeline
-from slatespark.table.read.history.timeline import list_versions
+from slatespark.table.inspection.describe import describe_table
+from slatespark.table.inspection.files import list_files
+from slatespark.table.inspection.timeline import read_timeline
+from slatespark.table.inspection.versions import list_versions
 from slatespark.table.retention.expiry_run import report_expiry
 
 

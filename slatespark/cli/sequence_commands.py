@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.table_arguments import table_arguments
-from slatespark.table.read.history.sequences import SequenceMatch
+from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.units import ms_to_text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
-from slatespark.options.values import STORAGE_PREFIX, plain_name, unknown_option
+from slatespark.options.values import STORAGE_PREFIX, normalize_name, unknown_option
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.slate_store import SlateStore
@@ -142,14 +142,14 @@ def _joined(
     storage: list[str] | None,
 ) -> dict[str, Any]:
     """Return all options of a command by their documented names; raises `OptionError` if one is given twice."""
-    known = {plain_name(key): key for key in option_keys(cls)}
+    known = {normalize_name(key): key for key in option_keys(cls)}
     pairs = parse_pairs(option, "--option", "walPath=PATH")
     stored = parse_pairs(storage, "--storage", "endpoint_url=http://host:9000")
     pairs += [(f"{STORAGE_PREFIX}{name.removeprefix(STORAGE_PREFIX)}", value) for name, value in stored]
     joined = {"path": table, **{name: value for name, value in named.items() if value is not None}}
     for name, value in pairs:
         is_storage = name.lower().startswith(STORAGE_PREFIX)
-        key = name.lower() if is_storage else known.get(plain_name(name), name)
+        key = name.lower() if is_storage else known.get(normalize_name(name), name)
         if key in joined:
             raise OptionError(f"{key} is given twice.", todo="Give it once.")
         joined[key] = value

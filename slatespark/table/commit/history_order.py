@@ -22,8 +22,8 @@ from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_k
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.files import plan_table_layers
 from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
 from slatespark.table.read.points import point_cursors
 from slatespark.table.read.properties import file_properties

@@ -14,7 +14,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_definition
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.read.floor import lost_through
 from slatespark.table.read.properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores

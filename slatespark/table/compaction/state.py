@@ -19,7 +19,7 @@ from slatespark.table.compaction.plan import Trees, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.read.files import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot

@@ -80,7 +80,7 @@ from slatespark.table.gc.wal_place import fetch_state_with_wal
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
-from slatespark.table.read.history.floor import first_proof
+from slatespark.table.read.floor import first_proof
 from slatespark.table.records.leases import task_mark_path
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener

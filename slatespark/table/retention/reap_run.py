@@ -36,7 +36,7 @@ from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import SlateError
-from slatespark.table.read.describe import (
+from slatespark.table.inspection.describe import (
     TableFacts,
     TableSummary,
     describe_table,
     summarise_table,
 )
-from slatespark.table.read.files import FileFacts, LayerFacts, list_files, list_layers
-from slatespark.table.read.history.key_timeline import KeyTimeline, read_timeline
+from slatespark.table.inspection.files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
 from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.retention.expiry_tally import ExpiryReport
 

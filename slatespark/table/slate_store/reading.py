@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.history.resolution import Resolution, resolve_read
 from slatespark.table.read.reader import look_up, open_batches, options_for_order, plan_read
 
 if TYPE_CHECKING:

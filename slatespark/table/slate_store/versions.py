@@ -21,16 +21,16 @@ from slatespark.table.checkpoints.store import (
     refresh_checkpoint,
 )
 from slatespark.table.commit.idempotence import settle_outcomes
-from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.history.sequences import (
+from slatespark.table.inspection.sequences import (
     SequenceMatch,
     SequencePoint,
     find_seq_point,
     find_time_point,
     list_sequences,
 )
-from slatespark.table.read.history.time_travel import resolve_version
-from slatespark.table.read.history.timeline import VersionFacts, list_versions
+from slatespark.table.inspection.versions import VersionFacts, list_versions
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.time_travel import resolve_version
 from slatespark.table.slate_store.base import version_of
 from slatespark.table.write.alteration import (
     raise_history_floor,

@@ -28,7 +28,7 @@ from slatespark.table.definition.versions import (
 )
 from slatespark.table.log.manifests import NONCE_BITS, fetch_latest_manifest, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation

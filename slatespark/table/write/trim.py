@@ -30,7 +30,7 @@ from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.floor import history_floor
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot

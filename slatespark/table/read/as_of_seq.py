@@ -17,7 +17,7 @@ from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.wal import decode_wal
-from slatespark.table.read.history.kept_versions import KeptVersions
+from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.snapshot import Snapshot, WalTail, wal_sizes

@@ -13,8 +13,8 @@ from slatespark.display.timeline_picture import LaneSpan, Mark, picture_timeline
 from slatespark.display.timeline_text import timeline_text
 from slatespark.format.paths import MANIFEST_DIR, manifest_path
 from slatespark.ranges import KeyRange
-from slatespark.table.read.history.key_spans import without
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.inspection.timeline import KeyTimeline
+from slatespark.table.inspection.timeline_intervals import without
 from slatespark.table.read.key_prefixes import decode_prefixes
 
 SCHEMA = pa.schema([("minute", pa.int32()), ("value", pa.string())])

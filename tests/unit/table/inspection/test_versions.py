@@ -10,8 +10,8 @@ from slatespark.format.manifest import decode_manifest
 from slatespark.format.manifest_outline import decode_outline
 from slatespark.format.paths import MANIFEST_DIR, manifest_path
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.inspection.versions import list_versions
 from slatespark.table.log.manifests import manifest_log
-from slatespark.table.read.history.timeline import list_versions
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.stores import TableStores, open_stores
 from tests.conftest import ClientFactory

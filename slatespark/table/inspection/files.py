@@ -6,23 +6,20 @@ say of files costs one per record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from slatespark.format.manifest import Manifest
 from slatespark.format.properties import VERSION as PROPERTIES_VERSION
 from slatespark.format.properties import SstProperties
-from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.plan import FileSlice, Layer, SstFile, plan_layers
-from slatespark.table.read.properties import file_properties, find_recorded
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
-
-MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
+from slatespark.table.stores import OWN_ROOT, TableStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +117,6 @@ def _layer_facts(number: int, layer: Layer) -> LayerFacts:
         end=None if None in ends else max((end for end in ends if end is not None), default=None),
         parts=tuple(_file_facts(layer, part, {}, {}) for part in layer.slices),
     )
-
-
-def plan_table_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
-    """Return the layers of a manifest, newest first, with the databases that own files of it."""
-    return plan_layers(manifest, external_roots(stores, manifest))
-
-
-def distinct_files(layers: Iterable[Layer]) -> list[SstFile]:
-    """Return every file once, in the order of the layers."""
-    return list(dict.fromkeys(part.file for layer in layers for part in layer.slices))
-
-
-def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
-    """Return the statistics that a file holds of its rows; None if it holds none."""
-    span = file.info.stats_range
-    if span is None:
-        return None
-    store = stores.at(file.root)
-    with object_context(store, file.path, span.start):
-        return decode_stats_section(store.get_range(file.path, span), file.info)
-
-
-def recorded_properties(
-    stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
-) -> dict[str, SstProperties]:
-    """Return what our commit records say of files, by id; parameters as for `find_recorded`."""
-    return {name: recorded.properties for name, recorded in find_recorded(stores, wanted, limit=limit).items()}
 
 
 def _file_facts(

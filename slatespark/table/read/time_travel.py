@@ -13,7 +13,7 @@ from typing import Final
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.history.kept_versions import KeptVersions
+from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores

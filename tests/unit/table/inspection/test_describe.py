@@ -11,8 +11,8 @@ from slatespark import SlateStore
 from slatespark.display.files_text import files_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.describe import ColumnFacts, RowFacts, TableFacts, describe_table
-from slatespark.table.read.files import FileFacts, list_files
+from slatespark.table.inspection.describe import ColumnFacts, RowFacts, TableFacts, describe_table
+from slatespark.table.inspection.files import FileFacts, list_files
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.stores import open_stores
 from tests.support.fake_clock import FakeClock

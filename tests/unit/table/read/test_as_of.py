@@ -15,8 +15,8 @@ from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.history.resolution import Resolution
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore

@@ -8,9 +8,9 @@ from slatespark.format.manifest_state import NO_TICK
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.history.kept_versions import KeptVersions
-from slatespark.table.read.history.time_travel import Timeline
+from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.read.reader import resolve_table
+from slatespark.table.read.time_travel import Timeline
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text

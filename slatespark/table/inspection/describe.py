@@ -21,16 +21,11 @@ from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.inspection.files import LayerFacts, layer_facts
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import list_manifests, manifest_log
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.files import (
-    LayerFacts,
-    distinct_files,
-    fetch_stats,
-    layer_facts,
-    plan_table_layers,
-)
+from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot

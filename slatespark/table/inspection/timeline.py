@@ -18,9 +18,7 @@ from slatespark.format.manifest import decode_manifest
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
-from slatespark.table.log.manifests import manifest_log
-from slatespark.table.read.files import MAX_COMMIT_RECORDS, plan_table_layers
-from slatespark.table.read.history.key_spans import (
+from slatespark.table.inspection.timeline_intervals import (
     Past,
     Replacement,
     TimelineInterval,
@@ -29,6 +27,8 @@ from slatespark.table.read.history.key_spans import (
     replaced_keys,
     without_slivers,
 )
+from slatespark.table.log.manifests import manifest_log
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, plan_table_layers
 from slatespark.table.read.plan import Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord

@@ -17,7 +17,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import ms_to_text

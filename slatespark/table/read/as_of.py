@@ -13,10 +13,10 @@ from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.history.as_of_seq import find_seq
-from slatespark.table.read.history.floor import find_later_beginning, history_floor
-from slatespark.table.read.history.kept_versions import KeptVersions
-from slatespark.table.read.history.time_travel import Timeline, time_text
+from slatespark.table.read.as_of_seq import find_seq
+from slatespark.table.read.floor import find_later_beginning, history_floor
+from slatespark.table.read.kept_versions import KeptVersions
+from slatespark.table.read.time_travel import Timeline, time_text
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
 from slatespark.table.stores import TableStores
 
