@@ -14,7 +14,7 @@ from benchmarks.data import ONE_FILE_PER_FLUSH, DataFolder, stored_bytes
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.client_admin import compact_full

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.client import put_batches
 from slatespark import SlateStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from tests.support.client import ClientOptions, Location
 

@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from slatespark.spark.slate_table import SlateTable
     from slatespark.spark.transaction import SlateTransaction
     from slatespark.table.clock import Clock
-    from slatespark.table.maintenance.compaction_filter import (
+    from slatespark.table.compaction.filter import (
         CompactionFilter,
         ExpireFilter,
         FilterDecisions,
         HistoryFloorFilter,
         RetentionFilter,
     )
-    from slatespark.table.maintenance.reaper import Reaper
+    from slatespark.table.retention.reaper import Reaper
+    from slatespark.table.rows.sst_writer import SstWriter
     from slatespark.table.slate_store import SlateStore
-    from slatespark.table.write.sst_writer import SstWriter
-    from slatespark.table.write.transaction import Transaction
+    from slatespark.table.transaction.transaction import Transaction
 
 __version__ = "0.1.0"
 
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",
-    "CompactionFilter": "slatespark.table.maintenance.compaction_filter",
-    "ExpireFilter": "slatespark.table.maintenance.compaction_filter",
-    "FilterDecisions": "slatespark.table.maintenance.compaction_filter",
-    "HistoryFloorFilter": "slatespark.table.maintenance.compaction_filter",
-    "Reaper": "slatespark.table.maintenance.reaper",
-    "RetentionFilter": "slatespark.table.maintenance.compaction_filter",
+    "CompactionFilter": "slatespark.table.compaction.filter",
+    "ExpireFilter": "slatespark.table.compaction.filter",
+    "FilterDecisions": "slatespark.table.compaction.filter",
+    "HistoryFloorFilter": "slatespark.table.compaction.filter",
+    "Reaper": "slatespark.table.retention.reaper",
+    "RetentionFilter": "slatespark.table.compaction.filter",
     "SlateStore": "slatespark.table.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
     "SlateTransaction": "slatespark.spark.transaction",
-    "SstWriter": "slatespark.table.write.sst_writer",
-    "Transaction": "slatespark.table.write.transaction",
+    "SstWriter": "slatespark.table.rows.sst_writer",
+    "Transaction": "slatespark.table.transaction.transaction",
     "register": "slatespark.spark.session",
     "storageOptions": "slatespark.spark.session",
 }

@@ -13,11 +13,11 @@ from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import TYPE_NAMES, flat_type, sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.table.definition import resolve_codec
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.slate_store import SlateStore
-from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 
 NEGATIVE_KEYS: Final = {"ignore_unknown_options": True}  # so that -3 is a key, not an option that nobody knows

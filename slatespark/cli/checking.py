@@ -9,10 +9,10 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, storage_options
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
-from slatespark.display.text import verify_text
+from slatespark.display.verify_text import verify_text
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.verify_run import verify_table
 from slatespark.table.stores import open_stores
+from slatespark.table.verify.run import verify_table
 
 
 @app.command()

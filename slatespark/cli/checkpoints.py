@@ -18,10 +18,10 @@ from slatespark.cli.arguments import (
     write_options,
 )
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.display.checkpoints_text import checkpoints_text, expiry_text
+from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
 from slatespark.errors import OptionError
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.write.version_retention import is_retained
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.commit.version_retention import is_retained
 
 checkpoint_app = typer.Typer(help="Keep versions of a table from being collected.", no_args_is_help=True)
 app.add_typer(checkpoint_app, name="checkpoint")
@@ -101,7 +101,7 @@ def _show(verb: str, point: CheckpointFacts, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_document(point))
         return
-    expiry = "stays" if point.expires_ms is None else f"expires {expiry_text(point)}"
+    expiry = "stays" if point.expires_ms is None else f"expires {checkpoint_expiry(point)}"
     typer.echo(f"{verb} checkpoint {point.id} of version {point.version}; it {expiry}.")
 
 

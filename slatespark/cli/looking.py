@@ -26,17 +26,18 @@ from slatespark.cli.arguments import (
     table_codec,
 )
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.display.describe_text import describe_text
 from slatespark.display.expiry_text import expiry_text
+from slatespark.display.files_text import files_text
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import describe_text, files_text
 from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.table.clock import SystemClock
-from slatespark.table.describe import describe_table
-from slatespark.table.describe_files import list_files
-from slatespark.table.history.key_timeline import read_timeline
-from slatespark.table.history.timeline import list_versions
-from slatespark.table.maintenance.expiry_run import report_expiry
+from slatespark.table.read.describe import describe_table
+from slatespark.table.read.files import list_files
+from slatespark.table.read.history.key_timeline import read_timeline
+from slatespark.table.read.history.timeline import list_versions
+from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.stores import open_stores
 
 

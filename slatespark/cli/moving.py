@@ -50,12 +50,12 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.verify_files import ProgressListener
 from slatespark.table.read.materialise import Tally
 from slatespark.table.read.reader import ReadPlan, plan_read
 from slatespark.table.read.scan import scan_split
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.verify.files import ProgressListener
 from slatespark.units import bytes_to_text
 
 Format = Annotated[

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from slatespark.display.text import plural
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError
-from slatespark.table.maintenance.verify_files import ProgressListener
+from slatespark.table.verify.files import ProgressListener
 
 Arguments = ParamSpec("Arguments")
 

@@ -21,7 +21,7 @@ from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
 from slatespark.cli.wanted import Wanted
 from slatespark.errors import InvalidRequestError, SchemaError
-from slatespark.table.maintenance.verify_files import ProgressListener
+from slatespark.table.verify.files import ProgressListener
 
 PARQUET_ROWS: Final = 32_768  # of a batch
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are guessed

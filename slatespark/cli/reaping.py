@@ -14,7 +14,7 @@ from slatespark.cli.arguments import AsJson, Storage, WalPath, WriteOption, stor
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line, progress_bar
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
-from slatespark.table.maintenance.reaper import Reaper, ReapOutcome
+from slatespark.table.retention.reaper import Reaper, ReapOutcome
 from slatespark.units import parse_duration_ms
 
 

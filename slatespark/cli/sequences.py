@@ -10,7 +10,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, open_store
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.table.history.sequences import SequenceMatch
+from slatespark.table.read.history.sequences import SequenceMatch
 from slatespark.units import ms_to_text
 
 

@@ -21,7 +21,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Load a year of flights into a SlateDB database with Spark, step by step, and leave it to explore."""
-    from slatespark.spark.demo import run_demo  # here, since it alone starts Spark
+    from slatespark.spark.demo.run import run_demo  # here, since it alone starts Spark
 
     events = run_demo(path)
     if as_json:

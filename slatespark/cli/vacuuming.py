@@ -11,7 +11,7 @@ from slatespark.cli.arguments import AsJson, Storage, TablePath, WalPath, storag
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
 from slatespark.display.vacuum_text import vacuum_text
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.gc_run import vacuum_table
+from slatespark.table.gc.run import vacuum_table
 from slatespark.table.stores import open_stores
 from slatespark.units import parse_duration_ms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slatespark.display.text import NOTHING, align_table, plural, printable
-from slatespark.table.history.checkpoints import CheckpointFacts
+from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.units import ms_to_text
 
 
@@ -14,7 +14,7 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
 
     Parameters
     ----------
-    left_out : how many there are that commits left for `versionRetention`
+    left_out : number of checkpoints not shown, which commits keep for `versionRetention`
     """
     rows = [
         (
@@ -22,7 +22,7 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
             NOTHING if point.name is None else printable(point.name),
             str(point.version),
             ms_to_text(point.created_ms),
-            expiry_text(point),
+            checkpoint_expiry(point),
         )
         for point in points
     ]
@@ -33,6 +33,6 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
     return f"{shown}\n{plural(left_out, 'version')} kept for versionRetention; --all lists them."
 
 
-def expiry_text(point: CheckpointFacts) -> str:
+def checkpoint_expiry(point: CheckpointFacts) -> str:
     """Return when a checkpoint expires."""
     return "never" if point.expires_ms is None else ms_to_text(point.expires_ms)

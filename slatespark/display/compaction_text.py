@@ -1,4 +1,4 @@
-"""What a compaction did, or would do, as text."""
+"""The report of a compaction, done or planned, as text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, plural
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.table.compaction.report import CompactionJob, CompactionReport
 from slatespark.units import bytes_to_text, ms_to_text
 
-MAX_NAMED = 8  # layers of a job, and intervals of keys
+MAX_NAMED = 8  # layers of a job, or key intervals; further ones are counted
 
 
 def compaction_text(report: CompactionReport) -> str:
-    """Return a report as facts in two columns, and a paragraph for each job."""
+    """Return a report as facts in two columns, followed by a paragraph per job."""
     return "\n\n".join([align_facts(_facts(report)), *(align_facts(_job_facts(job)) for job in report.jobs)])
 
 
@@ -23,8 +23,8 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
     if report.now_ms is not None:
         yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
     if not report.jobs:
-        asked = "nothing was merged, so no filter was asked" if report.filters else "there is nothing to merge"
-        yield "jobs", f"none: {asked}"
+        reason = "nothing was merged, so no filter was called" if report.filters else "there is nothing to merge"
+        yield "jobs", f"none: {reason}"
         return
     if report.dry_run:
         yield "jobs", f"{plural(len(report.jobs), 'job')} planned, nothing was done"
@@ -38,15 +38,13 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
 
 def _job_facts(job: CompactionJob) -> Iterator[tuple[str, str]]:
     yield "kind", job.kind
-    yield "sources", f"{_some(job.sources)} ({plural(job.files_in, 'file')}, {bytes_to_text(job.bytes_in)})"
+    yield "sources", f"{_shortened(job.sources)} ({plural(job.files_in, 'file')}, {bytes_to_text(job.bytes_in)})"
     if job.keys != (ALL_KEYS,):
-        yield "keys", _some([_interval(keys) for keys in job.keys])
-    yield (
-        "into",
-        f"run {job.destination}, {'the lowest for these keys' if job.is_lowest else 'with older layers below'}",
-    )
+        yield "keys", _shortened([_interval(keys) for keys in job.keys])
+    position = "the lowest for these keys" if job.is_lowest else "with older layers below"
+    yield "into", f"run {job.destination}, {position}"
     if job.filters_waited:
-        yield "filters", "wait: an open snapshot, or operands above, may need what they would take"
+        yield "filters", "deferred: an open snapshot or merge operands above may need the rows they would remove"
     if job.version is None:
         return
     yield "version", str(job.version)
@@ -60,6 +58,6 @@ def _interval(keys: KeyRange) -> str:
     return f"[{keys.start.hex() or 'first'}, {'end' if keys.end is None else keys.end.hex()})"
 
 
-def _some(names: tuple[str, ...] | list[str]) -> str:
+def _shortened(names: tuple[str, ...] | list[str]) -> str:
     shown = ", ".join(names[:MAX_NAMED])
     return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED:,} more"

@@ -1,4 +1,4 @@
-"""What a table expires when, as bars on an axis of time: what figures draw. Pure."""
+"""How much of a table expires when, as bars on a time axis for figures to draw. Pure."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from itertools import groupby
 from typing import Final
 
 from slatespark.display.text import plural
-from slatespark.table.maintenance.expiry_plan import PERIODS
-from slatespark.table.maintenance.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.table.retention.expiry_plan import PERIODS
+from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
 from slatespark.units import bytes_to_text, ms_to_text
 
 TICKS: Final = 5
-MAX_BARS: Final = 500  # periods; where there are more, neighbours share a bar
+MAX_BARS: Final = 500  # for periods; if there are more periods, neighbours share a bar
 SIDE_WIDTH: Final = 0.05  # of the bars beside the periods: expired, and beyond the horizon
-SIDE_GAP: Final = 0.07  # between them and the periods, so that their names stand apart
-FILL: Final = 0.9  # of the room of a period that its bar takes
+SIDE_GAP: Final = 0.07  # between the side bars and the periods, to keep their names apart
+FILL: Final = 0.9  # share of a period's width that its bar fills
 
 _LENGTH: Final = {"hour": len("2026-01-31T12:00"), "day": len("2026-01-31")}  # of an instant on the axis
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryBar:
-    """What expires in one period or some neighbours: from `left` to `right` on the axis [0, 1]."""
+    """The bytes that expire in one or more adjacent periods, from `left` to `right` on the axis [0, 1]."""
 
     left: float
     right: float
@@ -42,7 +42,7 @@ class ExpiryTick:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPicture:
-    """Bars from left to right; `note` says the rest."""
+    """Bars from left to right; `note` is the caption."""
 
     bars: tuple[ExpiryBar, ...]
     ticks: tuple[ExpiryTick, ...]
@@ -50,10 +50,10 @@ class ExpiryPicture:
 
 
 def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
-    """Return the bars of a report: expired, the periods from that of `now` on, beyond the horizon."""
+    """Return the bars of a report: expired, each period from the one that contains `now`, beyond the horizon."""
     expired, *times, never = report.parts
     later = [part for part in times if part.end_ms is None]
-    axis = _axis(report, times[: len(times) - len(later)], has_later=bool(later))
+    axis = _expiry_axis(report, times[: len(times) - len(later)], has_later=bool(later))
     bars = [ExpiryBar(0, SIDE_WIDTH, expired.stored_bytes, expired.wal_bytes, is_expired=True), *axis.bars()]
     ticks = [ExpiryTick(SIDE_WIDTH / 2, "expired"), *axis.ticks()]
     for part in later:
@@ -68,8 +68,8 @@ def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """Periods between `left` and `right`; `together` of them share one of `count` places."""
+class _ExpiryAxis:
+    """Periods between `left` and `right`; `together` adjacent periods share one of `count` places."""
 
     periods: tuple[ExpiryPart, ...]
     per: str
@@ -88,7 +88,7 @@ class _Axis:
             yield ExpiryBar(middle - half, middle + half, stored_bytes, wal_bytes)
 
     def ticks(self) -> Iterator[ExpiryTick]:
-        """Yield the beginning of some places."""
+        """Yield the start times of evenly spaced places."""
         for place in sorted({self.count * step // TICKS for step in range(TICKS)}):
             start = ms_to_text(self.origin_ms + place * self.together * PERIODS[self.per])
             yield ExpiryTick(self._at(place), start[: _LENGTH[self.per]])
@@ -100,11 +100,11 @@ class _Axis:
         return self.left + (self.right - self.left) * place / self.count
 
 
-def _axis(report: ExpiryReport, periods: Sequence[ExpiryPart], *, has_later: bool) -> _Axis:
+def _expiry_axis(report: ExpiryReport, periods: Sequence[ExpiryPart], *, has_later: bool) -> _ExpiryAxis:
     width_ms = PERIODS[report.per]
     origin_ms = report.now_ms // width_ms * width_ms
     last = ((periods[-1].start_ms or 0) - origin_ms) // width_ms if periods else 0
     together = last // MAX_BARS + 1
     side = SIDE_WIDTH + SIDE_GAP
     right = 1 - side if has_later else 1.0
-    return _Axis(tuple(periods), report.per, origin_ms, together, last // together + 1, side, right)
+    return _ExpiryAxis(tuple(periods), report.per, origin_ms, together, last // together + 1, side, right)

@@ -1,10 +1,10 @@
-"""What of a table expires when, as text."""
+"""How much of a table expires when, as text."""
 
 from __future__ import annotations
 
 from slatespark.display.text import NOTHING, align_facts, align_table, plural
 from slatespark.display.values import duration_text
-from slatespark.table.maintenance.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
 from slatespark.units import bytes_to_text, ms_to_text
 
 

@@ -1,6 +1,6 @@
-"""Keys as people read them: `tenant=a, id=1` in a typed table, text or hexadecimal in a raw one.
+"""Readable names of keys: `tenant=a, id=1` in a typed table, text or hexadecimal in a raw one.
 
-A bound of a range may have the leading key columns only; then it is named by these.
+A range bound that has only the leading key columns is named by those columns.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import pyarrow as pa
 from slatespark.display.text import bytes_text
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.key_prefixes import AFTER, decode_prefixes
+from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut
 
 
 class KeyNames:
-    """The names of some keys of a table; keys that do not decode are shown in hexadecimal.
+    """The names of keys and key bounds of a table; keys that do not decode are shown in hexadecimal.
 
     Parameters
     ----------
     codec : of the table
-    keys : those that may be asked for
+    keys : the keys and bounds to name, decoded together
     """
 
     def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
@@ -48,14 +48,14 @@ class KeyNames:
         return self.of(start) if start else "the first key"
 
     def _is_after(self, bound: bytes) -> bool:
-        """Tell whether a bound lies behind all keys that begin with the columns it has."""
+        """Tell whether a bound follows all keys that start with its columns."""
         return bound.endswith(AFTER) and bound not in self._names and bound[:-1] in self._names
 
     def last(self, end: bytes | None) -> str:
-        """Return the name of the exclusive end of a range: of the last key itself where the range ends behind one.
+        """Return the name of the exclusive end of a range; where the range ends right after a key, that key's name.
 
-        No tuple is another one with a zero byte behind it, so at most one of the two decodes. Of raw keys, the shorter
-        one is what writers mean nearly always.
+        No encoded tuple is another one plus a zero byte, so at most one of the two decodes. For raw keys the shorter
+        one is assumed, since ranges nearly always end right after a key.
         """
         if end is None:
             return "the last key"
@@ -70,7 +70,7 @@ class KeyNames:
 
 
 def _names(columns: Mapping[str, pa.Array]) -> list[str]:
-    """Return the names of keys by their columns."""
+    """Return the name of each key, given the columns of all keys."""
     cells = [[text_of(value) for value in json_values(column)] for column in columns.values()]
     return [
         ", ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True)) for row in zip(*cells, strict=True)

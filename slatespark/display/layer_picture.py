@@ -1,7 +1,7 @@
-"""The layers of a table over its keys, as rectangles in the unit square: what HTML, figures and text draw. Pure.
+"""The layers of a table over its keys, as rectangles in the unit square, for HTML, figures and text to draw. Pure.
 
-The axis has the keys in order. Where the files of any layer begin or end it is cut, and each piece is as wide as the
-bytes stored for it, so that a layer's area is about its share of the table.
+The axis shows the keys in order. It is cut wherever a file of any layer starts or ends. Each piece is as wide as the
+bytes stored in it, so a layer's area is roughly its share of the table.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import plural
-from slatespark.table.describe import TablePortrait
-from slatespark.table.describe_files import FileFacts, LayerFacts
+from slatespark.table.read.describe import TableSummary
+from slatespark.table.read.files import FileFacts, LayerFacts
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_LANES: Final = 24
 MIN_WIDTH: Final = 1 / 250  # of a box; narrower neighbours are drawn as one
-MAX_BOXES: Final = 2000  # about, in all lanes: each is an element of a page
+MAX_BOXES: Final = 2000  # approximate, in all lanes; each is an element of a page
 TICKS: Final = 5
-EVEN_SHARE: Final = 0.08  # of the axis that all pieces share evenly, so that small ones can be seen
+EVEN_SHARE: Final = 0.08  # of the axis, divided evenly among all pieces so that small ones stay visible
 
-_KEY_BYTES: Final = 8  # of a key that decide how far it lies from the next
+_KEY_BYTES: Final = 8  # of a key, after the common prefix, that determine its distance from the next
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One file of a layer, or several narrow ones beside each other: from `left` to `right` on the axis [0, 1]."""
+    """One file of a layer, or several narrow adjacent ones, from `left` to `right` on the axis [0, 1]."""
 
     left: float
     right: float
@@ -59,34 +59,34 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class LayerPicture:
-    """Lanes from the newest layer down; `omitted` older layers are not among them."""
+    """Lanes from the newest layer down; `omitted` is the number of older layers not shown."""
 
     lanes: tuple[Lane, ...]
     ticks: tuple[Tick, ...]
     omitted: int
 
 
-def picture_layers(portrait: TablePortrait) -> LayerPicture:
-    """Return the picture of a table's layers; the WAL tail, whose keys nobody knows yet, spans the whole axis."""
-    shown = portrait.layers[:MAX_LANES]
-    axis = _Axis.of(shown)
-    names = KeyNames(portrait.codec, _asked_keys(axis, shown))
+def picture_layers(summary: TableSummary) -> LayerPicture:
+    """Return the picture of a table's layers; the WAL tail, whose keys are unknown, spans the whole axis."""
+    shown = summary.layers[:MAX_LANES]
+    axis = _LayerAxis.of(shown)
+    names = KeyNames(summary.codec, _named_keys(axis, shown))
     lanes = [_lane(layer, axis, names) for layer in shown]
-    wal = portrait.facts.wal
+    wal = summary.facts.wal
     if wal.last_seq is not None:
         text = plural(wal.end - wal.start, "file")
         lanes.insert(0, Lane("wal", "WAL", text, (Box(0.0, 1.0, wal.end - wal.start, 0, f"WAL tail: {text}"),)))
-    return LayerPicture(tuple(lanes), axis.ticks(names), len(portrait.layers) - len(shown))
+    return LayerPicture(tuple(lanes), axis.ticks(names), len(summary.layers) - len(shown))
 
 
-def _lane(layer: LayerFacts, axis: _Axis, names: KeyNames) -> Lane:
+def _lane(layer: LayerFacts, axis: _LayerAxis, names: KeyNames) -> Lane:
     boxes = tuple(_box(group, axis, names) for group in _groups(layer.parts, axis))
     text = f"{plural(layer.files, 'file')}, {bytes_to_text(layer.stored_bytes)}"
     return Lane("l0" if layer.name == "L0" else "run", layer.name, text, boxes)
 
 
-def _groups(parts: Sequence[FileFacts], axis: _Axis) -> Iterable[list[FileFacts]]:
-    """Yield neighbours that together are wide enough to be seen and few enough to be drawn."""
+def _groups(parts: Sequence[FileFacts], axis: _LayerAxis) -> Iterable[list[FileFacts]]:
+    """Yield groups of adjacent files, each wide enough to be visible and few enough to be drawn."""
     group: list[FileFacts] = []
     for part in parts:
         if group and axis.right_of(part) - axis.left_of(group[0]) > axis.min_width:
@@ -97,7 +97,7 @@ def _groups(parts: Sequence[FileFacts], axis: _Axis) -> Iterable[list[FileFacts]
         yield group
 
 
-def _box(group: Sequence[FileFacts], axis: _Axis, names: KeyNames) -> Box:
+def _box(group: Sequence[FileFacts], axis: _LayerAxis, names: KeyNames) -> Box:
     stored_bytes = sum(part.stored_bytes for part in group)
     what = group[0].id if len(group) == 1 else plural(len(group), "file")
     title = "\n".join(
@@ -110,8 +110,8 @@ def _box(group: Sequence[FileFacts], axis: _Axis, names: KeyNames) -> Box:
     return Box(axis.left_of(group[0]), axis.right_of(group[-1]), len(group), stored_bytes, title)
 
 
-def _asked_keys(axis: _Axis, layers: Iterable[LayerFacts]) -> Iterable[bytes | None]:
-    """Yield the keys that are shown: those of boxes and of ticks."""
+def _named_keys(axis: _LayerAxis, layers: Iterable[LayerFacts]) -> Iterable[bytes | None]:
+    """Yield the keys whose names are shown, in boxes and ticks."""
     for layer in layers:
         for group in _groups(layer.parts, axis):
             yield from (group[0].start, group[-1].end)
@@ -120,15 +120,15 @@ def _asked_keys(axis: _Axis, layers: Iterable[LayerFacts]) -> Iterable[bytes | N
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Axis:
-    """Where keys lie between 0 and 1.
+class _LayerAxis:
+    """The positions of keys between 0 and 1.
 
     Attributes
     ----------
-    edges : keys at which a file begins or ends, ascending; None, the open end, is the last
-    places : of the edges, ascending from 0 to 1
-    index : edge -> its number
-    min_width : of what is drawn on it
+    edges : keys at which a file starts or ends, ascending; None, the open end, is last
+    places : positions of the edges, ascending from 0 to 1
+    index : edge -> its position in `edges`
+    min_width : of a box
     """
 
     edges: tuple[bytes | None, ...]
@@ -137,8 +137,8 @@ class _Axis:
     min_width: float
 
     @classmethod
-    def of(cls, layers: Sequence[LayerFacts]) -> _Axis:
-        """Return the axis on which the files of these layers lie."""
+    def of(cls, layers: Sequence[LayerFacts]) -> _LayerAxis:
+        """Return the axis for the files of these layers."""
         parts = [part for layer in layers for part in layer.parts]
         keys: set[bytes] = {part.start for part in parts} | {part.end for part in parts if part.end is not None}
         edges: list[bytes | None] = [*sorted(keys)]
@@ -149,7 +149,7 @@ class _Axis:
         return cls(tuple(edges), _places(layers, edges, index), index, min_width)
 
     def left_of(self, part: FileFacts) -> float:
-        """Return where a file begins."""
+        """Return where a file starts."""
         return float(self.places[self.index[part.start]])
 
     def right_of(self, part: FileFacts) -> float:
@@ -157,14 +157,14 @@ class _Axis:
         return float(self.places[self.index[part.end]])
 
     def tick_edges(self) -> list[int]:
-        """Return the numbers of the edges that carry a key: the first, the last, and the nearest to even places."""
+        """Return the indexes of the edges with a tick: the first, the last, and those nearest to even spacing."""
         if not self.edges:
             return []
         wanted = np.linspace(0, 1, TICKS)
         return sorted({int(np.abs(self.places - place).argmin()) for place in wanted})
 
     def ticks(self, names: KeyNames) -> tuple[Tick, ...]:
-        """Return the keys to write below the axis."""
+        """Return the key labels below the axis."""
         found = []
         for at in self.tick_edges():
             edge = self.edges[at]
@@ -176,9 +176,10 @@ class _Axis:
 def _places(
     layers: Sequence[LayerFacts], edges: Sequence[bytes | None], index: Mapping[bytes | None, int]
 ) -> NDArray[np.float64]:
-    """Return where the edges lie; large layers first, and what lies above them follows their measure.
+    """Return the positions of the edges.
 
-    So a gap between two files of a large run stays small, also where a small file above spans it.
+    Large layers are placed first, and smaller layers are scaled to them. So a gap between two files of a large run
+    stays small even where a small file of another layer spans it.
     """
     pieces = len(edges) - 1
     if pieces < 1:
@@ -198,7 +199,7 @@ def _places(
 
 
 def key_distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:
-    """Return how far keys lie apart, as shares of 1: of the bytes behind their common beginning, taken as a number."""
+    """Return the distances between adjacent keys as shares of 1, from the bytes after the common prefix as numbers."""
     if len(edges) < 3:
         return np.ones(len(edges) - 1)
     bounds = [(b"\xff" * _KEY_BYTES) if edge is None else edge for edge in edges]

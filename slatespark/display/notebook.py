@@ -1,7 +1,7 @@
 """A table as HTML for notebooks: facts, columns, and a picture of its layers as SVG.
 
-Names, keys and properties come from the table, so from anybody: all text is escaped. Colours have one middle tone each
-and text has the colour of the page, so that light and dark themes both can be read.
+Names, keys and properties come from the table and cannot be trusted, so all text is escaped. Colours are mid-tones and
+text takes the colour of the page, so the output is readable in light and dark themes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from slatespark.display.describe_text import column_mark
 from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
-from slatespark.display.portrait_text import portrait_facts
-from slatespark.display.text import column_mark, plural, printable
-from slatespark.table.describe import ColumnFacts, DefinitionFacts, TablePortrait
+from slatespark.display.summary_text import summary_facts
+from slatespark.display.text import plural, printable
+from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TableSummary
 
-MAX_COLUMNS: Final = 200  # of a table that are listed
-OPEN_COLUMNS: Final = 20  # a longer list is folded
+MAX_COLUMNS: Final = 200  # listed
+OPEN_COLUMNS: Final = 20  # a longer list starts folded
 
 COLOURS: Final = {"wal": "#8c8c8c", "l0": "#e08b2c", "run": "#4f86c6"}
 
@@ -31,18 +32,18 @@ _TICK_CHARACTERS: Final = 36
 _CELL: Final = "text-align:left;padding:1px 12px 1px 0;border:none;background:none;vertical-align:top"
 
 
-def portrait_html(portrait: TablePortrait) -> str:
+def summary_html(summary: TableSummary) -> str:
     """Return a table as HTML: facts, columns, layers."""
-    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in portrait_facts(portrait.facts))
+    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in summary_facts(summary.facts))
     parts = [f"<table style='border:none'>{facts}</table>"]
-    if portrait.facts.definition is not None and portrait.facts.definition.columns:
-        parts.append(_columns_html(portrait.facts.definition))
-    parts.append(layers_svg(picture_layers(portrait)))
+    if summary.facts.definition is not None and summary.facts.definition.columns:
+        parts.append(_columns_html(summary.facts.definition))
+    parts.append(layers_svg(picture_layers(summary)))
     return f"<div class='slatespark' style='max-width:{_WIDTH}px'>{''.join(parts)}</div>"
 
 
 def failure_html(name: str, error: Exception) -> str:
-    """Return what stands for a table that cannot be shown."""
+    """Return the HTML shown in place of a table that cannot be read."""
     return f"<div class='slatespark'><b>{_text(name)}</b><br>{_text(f'{type(error).__name__}: {error}')}</div>"
 
 
@@ -51,7 +52,7 @@ def _text(value: str) -> str:
 
 
 def _rows_html(rows: Iterable[tuple[str, ...]]) -> str:
-    """Return rows of cells that are HTML already."""
+    """Return table rows; the cells are already HTML."""
     return "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
 
 
@@ -76,7 +77,7 @@ def _mark(column: ColumnFacts) -> str:
 
 
 def layers_svg(picture: LayerPicture) -> str:
-    """Return a picture of layers as SVG, newest layer on top; a title on each box names its file and keys."""
+    """Return a picture of layers as SVG, newest layer on top; the tooltip of each box names its file and keys."""
     if not picture.lanes:
         return "<p>The table has no files.</p>"
     height = len(picture.lanes) * _LANE + _AXIS + (_LANE if picture.omitted else 0)
@@ -87,7 +88,7 @@ def layers_svg(picture: LayerPicture) -> str:
         below += _LANE
     return (
         f"<svg viewBox='0 0 {_WIDTH} {height}' width='100%' role='img' xmlns='http://www.w3.org/2000/svg' "
-        "font-family='sans-serif' font-size='11'><title>Layers over the keys, newest on top; width is stored bytes"
+        "font-family='sans-serif' font-size='11'><title>Layers over the keys, newest on top; widths are stored bytes"
         f"</title>{body}{_axis_svg(picture, below)}</svg>"
     )
 

@@ -1,4 +1,4 @@
-"""Figures with matplotlib, which is imported when one is drawn."""
+"""Figures drawn with matplotlib, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
-from slatespark.table.describe import TablePortrait
-from slatespark.table.history.key_timeline import KeyTimeline
-from slatespark.table.maintenance.expiry_tally import ExpiryReport
+from slatespark.table.read.describe import TableSummary
+from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.units import bytes_to_text
 
 if TYPE_CHECKING:
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 _HEIGHT: Final = 0.7  # of a box in its lane
 
 
-def plot_layers(portrait: TablePortrait, ax: Axes | None = None) -> Figure:
+def plot_layers(summary: TableSummary, ax: Axes | None = None) -> Figure:
     """Return a figure of a table's layers over its keys, newest on top.
 
     Parameters
     ----------
-    portrait : of the table
-    ax : axes to draw on; by default a figure of its own, which no global state of matplotlib holds on to
+    summary : of the table
+    ax : axes to draw on; by default a new figure, which pyplot does not keep open
 
     Raises
     ------
     InvalidRequestError
         When matplotlib is not installed.
     """
-    picture = picture_layers(portrait)
+    picture = picture_layers(summary)
     if ax is None:
         ax = _new_axes(1.4 + 0.32 * max(len(picture.lanes), 1))
     _draw(picture, ax)
-    ax.set_title(_plain(f"{portrait.facts.url}, version {portrait.facts.version}"), fontsize=10)
+    ax.set_title(_plain(f"{summary.facts.url}, version {summary.facts.version}"), fontsize=10)
     return ax.figure  # type: ignore[return-value]  # a subfigure at most
 
 
@@ -54,7 +54,7 @@ def _new_axes(height: float) -> Axes:
         ) from exc
 
     class ShownFigure(Figure):
-        """A figure that a notebook shows also where nobody has imported pyplot, which would make it do so."""
+        """A figure that notebooks display even if pyplot, which would register the formatter, is not imported."""
 
         def _repr_png_(self) -> bytes:
             data = io.BytesIO()
@@ -74,11 +74,11 @@ def _draw(picture: LayerPicture, ax: Axes) -> None:
         ax.text(1.01, number, _plain(lane.text), va="center", fontsize=8)
     _label_lanes(ax, [lane.name for lane in picture.lanes], picture.ticks)
     older = f" ({plural(picture.omitted, 'older layer')} not shown)" if picture.omitted else ""
-    ax.set_xlabel(f"keys; width is stored bytes{older}", fontsize=8)
+    ax.set_xlabel(f"keys; widths are stored bytes{older}", fontsize=8)
 
 
 def _label_lanes(ax: Axes, names: Sequence[str], ticks: Sequence[Tick]) -> None:
-    """Write names beside lanes, the newest on top, and the first and the last key below."""
+    """Label the lanes, newest on top, and the first and last key below."""
     ax.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=8)
     ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
     ax.set_xlim(0, 1)
@@ -93,7 +93,7 @@ def _label_lanes(ax: Axes, names: Sequence[str], ticks: Sequence[Tick]) -> None:
 
 
 def plot_expiry(report: ExpiryReport, ax: Axes | None = None) -> Figure:
-    """Return a figure of the stored bytes that expire in each period, with what has expired in front.
+    """Return a figure of the stored bytes that expire in each period, preceded by those that have expired.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def plot_expiry(report: ExpiryReport, ax: Axes | None = None) -> Figure:
 
 
 def _draw_bar(bar: ExpiryBar, ax: Axes) -> None:
-    """Draw what is in files, and on top of it what is in the WAL."""
+    """Draw the bytes in files, and those in the WAL on top."""
     filed, width = bar.stored_bytes - bar.wal_bytes, bar.right - bar.left
     colour = COLOURS["l0" if bar.is_expired else "run"]
     ax.bar(bar.left, filed, width=width, align="edge", color=colour, alpha=0.6)
@@ -132,13 +132,13 @@ def _draw_bar(bar: ExpiryBar, ax: Axes) -> None:
 
 
 def plot_timeline(timeline: KeyTimeline, ax: Axes | None = None) -> Figure:
-    """Return a figure of what each version added along the keys: full where visible, faint where overshadowed.
+    """Return a figure of the keys at which each version added rows: solid where visible, faint where overshadowed.
 
     The interval that a version replaced is outlined.
 
     Parameters
     ----------
-    timeline : of the table
+    timeline : of the table's keys
     ax : as for `plot_layers`
 
     Raises
@@ -151,18 +151,18 @@ def plot_timeline(timeline: KeyTimeline, ax: Axes | None = None) -> Figure:
         ax = _new_axes(1.4 + 0.32 * max(len(picture.lanes), 1))
     for number, lane in enumerate(picture.lanes):
         for shown, alpha in ((True, 0.7), (False, 0.15)):
-            spans = [(part.left, part.right - part.left) for part in lane.stretches if part.is_visible is shown]
+            spans = [(part.left, part.right - part.left) for part in lane.spans if part.is_visible is shown]
             ax.broken_barh(spans, (number - _HEIGHT / 2, _HEIGHT), facecolor=COLOURS["run"], alpha=alpha, linewidth=0)
         marks = [(mark.left, mark.right - mark.left) for mark in lane.marks]
         ax.broken_barh(marks, (number - _HEIGHT / 2, _HEIGHT), facecolor="none", edgecolor=COLOURS["l0"], linewidth=1.5)
         ax.text(1.01, number, _plain(lane.text), va="center", fontsize=8)
     older = f" ({plural(picture.omitted, 'older version')} not shown)" if picture.omitted else ""
     _label_lanes(ax, [lane.name for lane in picture.lanes], picture.ticks)
-    ax.set_xlabel(f"keys; faint is overshadowed, outlined what a version replaced{older}", fontsize=8)
+    ax.set_xlabel(f"keys; faint: overshadowed, outlined: replaced by the version{older}", fontsize=8)
     ax.set_title(_plain(f"{timeline.url}, version {timeline.version}"), fontsize=10)
     return ax.figure  # type: ignore[return-value]  # a subfigure at most
 
 
 def _plain(text: str) -> str:
-    """Return text that matplotlib takes as it is: a dollar sign would begin a formula."""
+    """Return text with dollar signs escaped, which matplotlib would take for formulas."""
     return printable(text).replace("$", r"\$")

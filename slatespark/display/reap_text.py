@@ -1,14 +1,14 @@
-"""What a reaping did, as text."""
+"""The report of a reap as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, plural
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.retention.reap_report import ReapReport
 from slatespark.units import bytes_to_text, ms_to_text
 
-MAX_CHECKPOINTS = 5  # that are named
+MAX_CHECKPOINTS = 5  # named; further ones are counted
 
 
 def reap_text(report: ReapReport) -> str:
@@ -20,10 +20,10 @@ def _facts(report: ReapReport) -> Iterator[tuple[str, str]]:
     yield "table", report.url
     yield "version", str(report.version)
     if report.retention_ms is None:
-        yield "retention", "none: nothing ever is past it"
+        yield "retention", "none: rows are never past it"
         return
     if report.reaped_through_ms is None:
-        yield "reaped through", "nothing: no instant is past retention for every read that is still answered"
+        yield "reaped through", "nothing: every instant is still within retention for some supported read"
         return
     yield "reaped through", _instant(report.reaped_through_ms, report)
     yield "rows", f"{report.rows:,} in {plural(report.passes, 'commit')}, {bytes_to_text(report.bytes)}"
@@ -44,7 +44,7 @@ def _checkpoints(report: ReapReport) -> Iterator[str]:
         end = "for ever" if point.expires_ms is None else f"until {ms_to_text(point.expires_ms)}"
         yield f"checkpoint {point.name or point.id} of version {point.version}, {end}"
     if len(kept) > MAX_CHECKPOINTS:
-        yield f"and {plural(len(kept) - MAX_CHECKPOINTS, 'checkpoint')} more"
+        yield f"and {plural(len(kept) - MAX_CHECKPOINTS, 'more checkpoint')}"
 
 
 def _instant(ms: int, report: ReapReport) -> str:

@@ -1,7 +1,8 @@
-"""The timeline of a table as rectangles in the unit square: a lane for each version that added files, newest on top.
+"""The timeline of a table's keys as rectangles in the unit square. Pure.
 
-Where rows of a version are visible its lane is full, where they are overshadowed it is faint. The interval that a
-version replaced is marked, also where it put no row. Pure.
+There is a lane for each version that added files, newest on top. A lane is solid where rows of its version are visible
+and faint where they are overshadowed. The interval that a version replaced is marked, even where the version added no
+row.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import numpy as np
 from slatespark.display.key_names import KeyNames
 from slatespark.display.layer_picture import TICKS, Tick, key_distances
 from slatespark.display.text import plural
-from slatespark.table.history.key_spans import FileVersion, Replacement, TimelineInterval
-from slatespark.table.history.key_timeline import KeyTimeline
+from slatespark.table.read.history.key_spans import FileVersion, Replacement, TimelineInterval
+from slatespark.table.read.history.key_timeline import KeyTimeline
 
 MAX_LANES: Final = 24
-EVEN_SHARE: Final = 0.8  # of the axis that all intervals share evenly; the rest goes by how far their keys lie apart
+EVEN_SHARE: Final = 0.8  # of the axis, divided evenly among all intervals; the rest by the distances of their keys
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Keys from `left` to `right` on the axis [0, 1] in which files of a lane are visible, or overshadowed."""
+class LaneSpan:
+    """Keys from `left` to `right` on the axis [0, 1] where files of a lane are visible, or overshadowed."""
 
     left: float
     right: float
@@ -42,29 +43,29 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class TimelineLane:
-    """What one version added, or replaced."""
+    """The keys at which one version added rows, and the intervals that it replaced."""
 
     name: str
     text: str
-    stretches: tuple[Stretch, ...]
+    spans: tuple[LaneSpan, ...]
     marks: tuple[Mark, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TimelinePicture:
-    """Lanes from the newest version down; `omitted` older ones are not among them."""
+    """Lanes from the newest version down; `omitted` is the number of older versions not shown."""
 
     lanes: tuple[TimelineLane, ...]
     ticks: tuple[Tick, ...]
     omitted: int
 
 
-_LaneKey = tuple[int, str]  # the version that added it, 0 where unknown; the layer, where only that is known
+_LaneKey = tuple[int, str]  # version that added the files, 0 if unknown; their layer, if only that is known
 
 
 def picture_timeline(timeline: KeyTimeline) -> TimelinePicture:
     """Return the picture of a timeline."""
-    axis = _Axis.of(timeline.intervals)
+    axis = _TimelineAxis.of(timeline.intervals)
     files: defaultdict[_LaneKey, list[tuple[TimelineInterval, FileVersion]]] = defaultdict(list)
     for interval in timeline.intervals:
         for file in interval.files:
@@ -85,25 +86,25 @@ def _lane(
     key: _LaneKey,
     files: Sequence[tuple[TimelineInterval, FileVersion]],
     replaced: Sequence[Replacement],
-    axis: _Axis,
+    axis: _TimelineAxis,
 ) -> TimelineLane:
     version, layer = key
     count = len({file.id for _, file in files})
     text = plural(count, "file") if count else "no rows"
     if replaced:
         text = f"{replaced[0].operation}, {text}"
-    stretches: list[Stretch] = []
+    spans: list[LaneSpan] = []
     for interval, is_visible in _by_interval(files):
         left, right = axis.place(interval.start), axis.place(interval.end)
-        if stretches and stretches[-1].right == left and stretches[-1].is_visible == is_visible:
-            left = stretches.pop().left
-        stretches.append(Stretch(left, right, is_visible))
+        if spans and spans[-1].right == left and spans[-1].is_visible == is_visible:
+            left = spans.pop().left
+        spans.append(LaneSpan(left, right, is_visible))
     marks = tuple(Mark(axis.place(item.start), axis.place(item.end)) for item in replaced)
-    return TimelineLane(f"version {version}" if version else layer or "unknown", text, tuple(stretches), marks)
+    return TimelineLane(f"version {version}" if version else layer or "unknown", text, tuple(spans), marks)
 
 
 def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[tuple[TimelineInterval, bool]]:
-    """Return the intervals of a lane in order, and whether any of its files is visible in each."""
+    """Return the intervals of a lane in order, and for each whether any of its files is visible."""
     found: dict[bytes, tuple[TimelineInterval, bool]] = {}
     for interval, file in files:
         known = found.get(interval.start)
@@ -112,13 +113,13 @@ def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """Where the bounds of intervals lie."""
+class _TimelineAxis:
+    """The positions of interval bounds between 0 and 1, ascending."""
 
-    places: Mapping[bytes | None, float]  # ascending
+    places: Mapping[bytes | None, float]
 
     @classmethod
-    def of(cls, intervals: Sequence[TimelineInterval]) -> _Axis:
+    def of(cls, intervals: Sequence[TimelineInterval]) -> _TimelineAxis:
         bounds = {bound for item in intervals for bound in (item.start, item.end) if bound is not None}
         edges: list[bytes | None] = [*sorted(bounds)]
         if any(item.end is None for item in intervals):
@@ -131,11 +132,11 @@ class _Axis:
         return cls(dict(zip(edges, [0.0, *np.cumsum(widths).round(9).tolist()], strict=True)))
 
     def place(self, edge: bytes | None) -> float:
-        """Return where a bound lies; one that is none of the axis lies at its nearest end."""
+        """Return the position of a bound; a bound outside the axis is placed at the nearest end."""
         return self.places.get(edge, 0.0 if edge == b"" else 1.0)
 
     def ticks(self, timeline: KeyTimeline) -> tuple[Tick, ...]:
-        """Return the keys to write below the axis: the first, the last, and the nearest to even places."""
+        """Return the key labels below the axis: the first, the last, and those nearest to even spacing."""
         edges, places = list(self.places), np.array([*self.places.values()])
         wanted = np.linspace(0, 1, TICKS) if edges else ()
         chosen = sorted({int(np.abs(places - place).argmin()) for place in wanted})

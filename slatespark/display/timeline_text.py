@@ -1,4 +1,4 @@
-"""The timeline of a table as text: for each interval of keys what is visible, what is overshadowed and since when."""
+"""The timeline of a table's keys as text: which files are visible or overshadowed in each interval, and since when."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import align_table, plural, printable
-from slatespark.table.history.key_spans import FileVersion, TimelineInterval
-from slatespark.table.history.key_timeline import KeyTimeline
+from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
+from slatespark.table.read.history.key_timeline import KeyTimeline
 from slatespark.units import bytes_to_text, ms_to_text
 
 
 def timeline_text(timeline: KeyTimeline) -> str:
-    """Return a line for each file of each interval, and the replacements below."""
+    """Return a line for each file of each interval, followed by the replacements."""
     if not timeline.intervals:
         return f"{printable(timeline.url)}, version {timeline.version}: there are no files."
     bounds = [bound for item in timeline.intervals for bound in (item.start, item.end)]
@@ -25,14 +25,14 @@ def timeline_text(timeline: KeyTimeline) -> str:
         align_table(header, rows, right={"bytes"}),
     ]
     if timeline.wal_files:
-        parts.append(f"Above all of it: the WAL, {plural(timeline.wal_files, 'file')}.")
+        parts.append(f"Above all of these: the WAL, {plural(timeline.wal_files, 'file')}.")
     if timeline.replacements:
         parts.append(_replacements_text(timeline, names))
     return "\n\n".join(parts)
 
 
 def _rows(interval: TimelineInterval, names: KeyNames) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of an interval; only the first one has its keys."""
+    """Yield the lines of an interval; only the first line shows its keys."""
     keys = names.first(interval.start), names.last(interval.end)
     if not any(file.is_visible for file in interval.files):
         since = "" if interval.replaced is None else f" since version {interval.replaced}"

@@ -1,22 +1,22 @@
-"""What a vacuum did, as text."""
+"""The report of a vacuum as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, align_table, plural
-from slatespark.table.maintenance.gc_report import VacuumReport
+from slatespark.table.gc.report import VacuumReport
 from slatespark.units import bytes_to_text, duration_to_text
 
 _NAMES = {"compactions": "compactions file", "wal": "WAL file", "sst": "SST", "unfinished": "unfinished file"}
 
 
 def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
-    """Return a report as facts in two columns; of a dry run, or if the kept objects are wanted too, object by object.
+    """Return a report as facts in two columns; a dry run also lists each object and why it would be deleted.
 
     Parameters
     ----------
-    with_kept : name what stays, and why
+    with_kept : list every object, including those that are kept
     """
     parts = [align_facts(_facts(report))]
     shown = report.files if with_kept else report.collected if report.dry_run else ()
@@ -28,15 +28,15 @@ def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
 
 def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
     yield "table", report.url
-    yield "version", "none: no table stands here" if report.version is None else str(report.version)
-    yield "least age", duration_to_text(report.min_age_ms)
+    yield "version", "none: there is no table here" if report.version is None else str(report.version)
+    yield "minimum age", duration_to_text(report.min_age_ms)
     counted = ", ".join(plural(number, _NAMES.get(kind, kind)) for kind, number in sorted(report.counts.items()))
-    yield "would go" if report.dry_run else "gone", f"{counted or 'nothing'}, {bytes_to_text(report.bytes)}"
+    yield "would delete" if report.dry_run else "deleted", f"{counted or 'nothing'}, {bytes_to_text(report.bytes)}"
     yield "kept", f"{plural(len(report.kept), 'object')}, {bytes_to_text(sum(file.size for file in report.kept))}"
     if report.checkpoints_released:
         names = [f"{point.name or point.id} of version {point.version}" for point in report.checkpoints_released]
-        yield "checkpoints over", "\n".join(names)
+        yield "checkpoints released", "\n".join(names)
     if report.jobs_dropped:
         yield "compactions dropped", "\n".join(report.jobs_dropped)
     if report.unknown is not None:
-        yield "warning", f"SSTs and WAL files that nothing names were kept: {report.unknown}"
+        yield "warning", f"unreferenced SSTs and WAL files were kept: {report.unknown}"

@@ -18,7 +18,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 def json_bytes(data: bytes, *, as_text: bool) -> Any:
-    """Return bytes for JSON: in hexadecimal, or as a string if they are UTF-8 and as `{"hex": ...}` if not."""
+    """Return bytes for JSON: hexadecimal; as text, a string if they are UTF-8 and else `{"hex": ...}`."""
     if not as_text:
         return data.hex()
     try:
@@ -28,17 +28,17 @@ def json_bytes(data: bytes, *, as_text: bool) -> Any:
 
 
 def json_values(array: pa.Array, *, as_text: bool = False) -> list[Any]:
-    """Return the values of an array as what `json.dumps` writes without loss.
+    """Return the values of an array in a form that `json.dumps` writes without loss.
 
     Parameters
     ----------
     array : of any canonical type
-    as_text : bytes are UTF-8 text, where they are
+    as_text : show bytes as text where they are UTF-8
 
     Returns
     -------
     Numbers, text, booleans, lists, dicts and None. Decimals are text, instants and durations ISO-8601, NaN and the
-    infinities `"NaN"`, `"Infinity"`, `"-Infinity"`. A map with text keys is a dict, any other a list of
+    infinities `"NaN"`, `"Infinity"`, `"-Infinity"`. A map with text keys is a dict, any other map a list of
     `{"key": ..., "value": ...}`.
     """
     kind = array.type
@@ -59,7 +59,7 @@ def json_values(array: pa.Array, *, as_text: bool = False) -> list[Any]:
 
 
 def text_of(value: Any) -> str:
-    """Return a value of `json_values` as one cell of a table: nested ones as JSON, without what terminals act upon."""
+    """Return a value of `json_values` as a table cell: nested values as JSON, control characters escaped."""
     if value is None:
         return NOTHING
     if isinstance(value, str):
@@ -73,18 +73,18 @@ def text_of(value: Any) -> str:
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    if array.type == pa.float32():  # shortest digits that give the same float, not those of the double
+    if array.type == pa.float32():  # the shortest digits that give the same float32, not those of the double
         values = [None if value is None else float(str(np.float32(value))) for value in array.to_pylist()]
     else:
         values = array.to_pylist()
-    return [value if value is None or math.isfinite(value) else _no_number(value) for value in values]
+    return [value if value is None or math.isfinite(value) else _non_finite(value) for value in values]
 
 
-def _no_number(value: float) -> str:
+def _non_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-_LOWEST: Final = "-290308-12-21T19:59:05.224192"  # which is no time to numpy
+_LOWEST: Final = "-290308-12-21T19:59:05.224192"  # numpy takes this one for NaT
 
 
 def _decimals(array: pa.Array) -> list[Any]:
@@ -92,7 +92,7 @@ def _decimals(array: pa.Array) -> list[Any]:
 
 
 def _instants(array: pa.Array) -> list[Any]:
-    """Return dates and timestamps as ISO-8601, also those in years that `datetime` does not hold."""
+    """Return dates and timestamps as ISO-8601, including years that `datetime` does not support."""
     if pa.types.is_date(array.type):
         shown = np.datetime_as_string(array.cast(pa.int32()).fill_null(0).to_numpy().astype("M8[D]")).tolist()
     else:
@@ -141,7 +141,7 @@ _CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Arra
 
 
 def _lists(array: pa.Array, *, as_text: bool) -> list[Any]:
-    """Return lists and maps; their parts are converted all at once."""
+    """Return lists and maps; all their elements are converted in one call."""
     reach = array.offsets.to_pylist()
     first, count = reach[0], reach[-1] - reach[0]
     known = array.is_valid().to_pylist()

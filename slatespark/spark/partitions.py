@@ -1,4 +1,4 @@
-"""What travels between driver and executors: small and picklable, and without credentials."""
+"""Messages between driver and executors: small, picklable, and without credentials."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from slatespark.table.read.plan import Split
 from slatespark.table.read.scan import ScanSettings
-from slatespark.table.write.sst_upload import NewFile
+from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass
 class SlatePartition(InputPartition):
-    """One split of a read; the snapshot is pinned in it."""
+    """One split of a read, with its snapshot."""
 
     split: Split
     settings: ScanSettings

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError
-from slatespark.option_values import parse_flag
+from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from slatespark.errors import OptionError, SlateError
-from slatespark.option_values import (
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.properties import split_creation
+from slatespark.options.values import (
     STORAGE_PREFIX,
     parse_count,
     parse_duration_or_none,
@@ -17,47 +19,53 @@ from slatespark.option_values import (
     parse_text,
     refuse_misspelt,
 )
-from slatespark.options import ReadOptions, WriteOptions
-from slatespark.table.clock import Clock, SystemClock, check_clock
-from slatespark.table.definition import TableDefinition
-from slatespark.table.describe import TableFacts, TablePortrait, describe_table, portray_table
-from slatespark.table.describe_files import FileFacts, LayerFacts, list_files, list_layers
-from slatespark.table.history.checkpoints import (
+from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     create_checkpoint,
     delete_checkpoint,
     list_checkpoints,
     refresh_checkpoint,
 )
-from slatespark.table.history.clone import clone_table
-from slatespark.table.history.key_timeline import KeyTimeline, read_timeline
-from slatespark.table.history.resolution import Resolution, resolve_read
-from slatespark.table.history.restore import restore_to_version
-from slatespark.table.history.sequences import (
+from slatespark.table.clock import Clock, SystemClock, check_clock
+from slatespark.table.commit.idempotence import settle_outcomes
+from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.definition.plan import plan_creation
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.gc.run import vacuum_table
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.arrow import row_dict
+from slatespark.table.read.describe import (
+    TableFacts,
+    TableSummary,
+    describe_table,
+    summarise_table,
+)
+from slatespark.table.read.files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.read.history.key_timeline import KeyTimeline, read_timeline
+from slatespark.table.read.history.resolution import Resolution, resolve_read
+from slatespark.table.read.history.sequences import (
     SequenceMatch,
     SequencePoint,
     find_seq_point,
     find_time_point,
     list_sequences,
 )
-from slatespark.table.history.time_travel import resolve_version
-from slatespark.table.history.timeline import VersionFacts, list_versions
-from slatespark.table.history.trim import trim_history
-from slatespark.table.maintenance.auto_compaction import compact_after_write
-from slatespark.table.maintenance.expiry_run import report_expiry
-from slatespark.table.maintenance.expiry_tally import ExpiryReport
-from slatespark.table.maintenance.findings import VerifyReport
-from slatespark.table.maintenance.gc_report import VacuumReport
-from slatespark.table.maintenance.gc_run import vacuum_table
-from slatespark.table.maintenance.reap_report import ReapReport
-from slatespark.table.maintenance.reap_run import reap_table
-from slatespark.table.maintenance.reaper import ReapLimits
-from slatespark.table.maintenance.verify_run import verify_table
-from slatespark.table.read.arrow import row_dict
+from slatespark.table.read.history.time_travel import resolve_version
+from slatespark.table.read.history.timeline import VersionFacts, list_versions
 from slatespark.table.read.reader import look_up, open_batches, options_for_order, plan_read
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.retention.expiry_run import report_expiry
+from slatespark.table.retention.expiry_tally import ExpiryReport
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import reap_table
+from slatespark.table.retention.reaper import ReapLimits
+from slatespark.table.rows.batches import as_batches
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.transaction.begin import begin_transaction
+from slatespark.table.transaction.transaction import Transaction
+from slatespark.table.verify.findings import VerifyReport
+from slatespark.table.verify.run import verify_table
 from slatespark.table.write.alteration import (
     current_definition,
     delete_history_range,
@@ -66,22 +74,19 @@ from slatespark.table.write.alteration import (
     raise_history_floor,
     set_properties,
 )
-from slatespark.table.write.batches import as_batches
-from slatespark.table.write.begin import begin_transaction
-from slatespark.table.write.definition_plan import plan_creation
-from slatespark.table.write.idempotence import settle_outcomes
+from slatespark.table.write.clone import clone_table
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import create_table, load_batches
 from slatespark.table.write.range_replace import delete_range
-from slatespark.table.write.transaction import Transaction
-from slatespark.table_properties import split_creation
+from slatespark.table.write.restore import restore_to_version
+from slatespark.table.write.trim import trim_history
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:
-    from slatespark.table.maintenance.absence import AbsenceReport
-    from slatespark.table.maintenance.compaction_filter import CompactionFilter
-    from slatespark.table.maintenance.compaction_report import CompactionReport
-    from slatespark.table.maintenance.compaction_run import Progress, Runner
+    from slatespark.table.compaction.filter import CompactionFilter
+    from slatespark.table.compaction.report import CompactionReport
+    from slatespark.table.compaction.run import Progress, Runner
+    from slatespark.table.gc.absence import AbsenceReport
 
 _VERSION = parse_count(1, 2**63 - 1)
 
@@ -180,19 +185,19 @@ class SlateStore:
 
     def __str__(self) -> str:
         """Show facts, columns and layers of the newest version as text."""
-        from slatespark.display.portrait_text import portrait_text
+        from slatespark.display.summary_text import summary_text
 
         try:
-            return portrait_text(self._portrait({}))
+            return summary_text(self._summary({}))
         except SlateError as exc:  # what is printed must not fail
             return f"{self!r}\n{type(exc).__name__}: {exc}"
 
     def _repr_html_(self) -> str:
         """Show facts, columns and a picture of the layers of the newest version in a notebook."""
-        from slatespark.display.notebook import failure_html, portrait_html
+        from slatespark.display.notebook import failure_html, summary_html
 
         try:
-            return portrait_html(self._portrait({}))
+            return summary_html(self._summary({}))
         except SlateError as exc:
             return failure_html(repr(self), exc)
 
@@ -628,7 +633,7 @@ class SlateStore:
         """
         from slatespark.display.plots import plot_layers
 
-        return plot_layers(self._portrait(options), ax)
+        return plot_layers(self._summary(options), ax)
 
     def compact(
         self,
@@ -681,9 +686,9 @@ class SlateStore:
             When what was merged was changed meanwhile, or a SlateDB client is at work.
         """
         # With all that merges, which most uses of a table do without.
-        from slatespark.table.maintenance.compaction_options import parse_compaction
-        from slatespark.table.maintenance.compaction_plan import SizeTiers
-        from slatespark.table.maintenance.compaction_run import compact_table
+        from slatespark.table.compaction.options import parse_compaction
+        from slatespark.table.compaction.plan import SizeTiers
+        from slatespark.table.compaction.run import compact_table
 
         return compact_table(
             self._stores,
@@ -790,7 +795,7 @@ class SlateStore:
         ConflictError
             When the table changed faster than it could be looked through.
         """
-        from slatespark.table.maintenance.absence import keys_to_prove, prove_absent
+        from slatespark.table.gc.absence import keys_to_prove, prove_absent
 
         given = WriteOptions.parse({**self._common, **options})
         return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
@@ -854,8 +859,8 @@ class SlateStore:
 
         return plot_expiry(self.expiry(per, **options), ax)
 
-    def _portrait(self, options: dict[str, Any]) -> TablePortrait:
-        return portray_table(self._stores, self._read_options(options), self._clock)
+    def _summary(self, options: dict[str, Any]) -> TableSummary:
+        return summarise_table(self._stores, self._read_options(options), self._clock)
 
     def verify(self, *, all_versions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""

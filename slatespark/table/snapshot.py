@@ -8,31 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slatespark.errors import (
-    HistoryTrimmedError,
     InvalidRequestError,
     SnapshotExpiredError,
-    TableNotFoundError,
     UnavailableError,
 )
-from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import (
-    MANIFEST_DIR,
-    MANIFEST_EXTENSION,
     SST_EXTENSION,
     WAL_DIR,
-    manifest_path,
     numbered,
     wal_path,
 )
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
-from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.located import reading
-from slatespark.table.numbered_log import NumberedLog
-from slatespark.table.stores import TableStores
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.stores import TableStores, object_context
 
-_KNOWN_SHOWN = 10  # checkpoints in a message
 _STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
 
 
@@ -75,77 +68,10 @@ class Snapshot:
     now_ms: int
     as_of_ts_ms: int | None = None
 
-
-def manifest_log(stores: TableStores) -> NumberedLog:
-    """Return the chain of manifests."""
-    return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
-
-
-def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
-    """Return id and content of the newest manifest; raises `TableNotFoundError` when there is none."""
-    log = manifest_log(stores)
-    found = log.latest()
-    if found is None:
-        raise TableNotFoundError(
-            f"{stores.url} is no SlateDB database.",
-            why="It has no manifest/ folder with a manifest in it.",
-            todo="Check the path, or write to it to create a table.",
-        )
-    number, data = found
-    return number, _decode(log, number, bytes(data))
-
-
-def list_manifests(stores: TableStores) -> list[int]:
-    """Return the ids of the versions that exist, ascending; none where there is no table.
-
-    The collector's boundary passes versions that a checkpoint keeps (spec 8): they count too.
-    """
-    passed, alive = manifest_log(stores).split_numbers()
-    if not passed:
-        return alive
-    pinned = {point.manifest_id for point in fetch_latest_manifest(stores)[1].checkpoints}
-    return [number for number in passed if number in pinned] + alive
-
-
-def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
-    """Return id and content of the newest manifest; None if there is no table."""
-    try:
-        return fetch_latest_manifest(stores)
-    except TableNotFoundError:
-        return None
-
-
-def fetch_manifest(stores: TableStores, number: int) -> Manifest:
-    """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
-    log = manifest_log(stores)
-    return _decode(log, number, bytes(log.get(number)))
-
-
-def _decode(log: NumberedLog, number: int, data: bytes) -> Manifest:
-    with reading(log.store, log.path(number)):
-        return decode_manifest(data)
-
-
-def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
-    """Return the snapshot that a read with these options sees.
-
-    Raises
-    ------
-    TableNotFoundError, HistoryTrimmedError, SnapshotExpiredError, CorruptDataError, UnsupportedFormatError
-    InvalidRequestError, OptionError
-        When a version, time or sequence number of the future is asked for.
-    """
-    if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
-        from slatespark.table.history.as_of import resolve_as_of  # most reads are of the newest state
-
-        return resolve_as_of(stores, options, clock)
-    latest_id, latest = fetch_latest_manifest(stores)
-    number = _pinned_version(stores, options, latest_id, latest)
-    if number is not None:
-        manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        return pin_version(stores, number, manifest, options.now_ms)
-    latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
-    return make_snapshot(latest_id, manifest, wal, options.now_ms, clock)
+    @property
+    def version(self) -> Version[Manifest]:
+        """The manifest with its id."""
+        return Version(self.manifest_id, self.manifest)
 
 
 def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: int | None = None) -> Snapshot:
@@ -173,36 +99,6 @@ def make_snapshot(
     if now_ms is None:
         now_ms = tick_ms if clock is None else max(clock.now_ms(), tick_ms)
     return Snapshot(number, manifest, wal, max(manifest.last_l0_seq, wal.last_seq), tick_ms, now_ms)
-
-
-def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:
-    """Return the manifest id that the options ask for; None for the newest state, WAL included."""
-    if options.checkpoint is not None:
-        return find_checkpoint(stores.url, latest, options.checkpoint).manifest_id
-    version = options.version_as_of
-    if version is not None and version > latest_id:
-        raise InvalidRequestError(
-            f"{stores.url}: versionAsOf {version} does not exist yet.", todo=f"The newest version is {latest_id}."
-        )
-    return version
-
-
-def find_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
-    """Return the checkpoint with this id or name; raises `HistoryTrimmedError` when there is none."""
-    hits = [point for point in manifest.checkpoints if name in (str(point.id), point.name)]
-    if not hits:
-        known = [point.name or str(point.id) for point in manifest.checkpoints]
-        shown = ", ".join(known[-_KNOWN_SHOWN:]) + (" and others" if len(known) > _KNOWN_SHOWN else "") or "none"
-        raise HistoryTrimmedError(
-            f"{url}: there is no checkpoint {name!r}.",
-            why="It was deleted, has expired, or never existed.",
-            todo=f"Known checkpoints: {shown}.",
-        )
-    if len({point.manifest_id for point in hits}) > 1:
-        raise InvalidRequestError(
-            f"{url}: {len(hits)} checkpoints are named {name!r}.", todo="Give the id of the one you mean."
-        )
-    return hits[0]
 
 
 # --- the WAL --------------------------------------------------------------------------------------------------------
@@ -276,7 +172,7 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
     """Return highest seq and create_ts of a WAL file; both grow with the commit order (spec 2.13, 4.1)."""
     path = wal_path(number)
-    with reading(stores.wal, path):
+    with object_context(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))
     if not len(rows):
         return None, None

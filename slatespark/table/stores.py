@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from slatespark.errors import TableNotFoundError
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, TableNotFoundError, UnsupportedFormatError
+from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import MANIFEST_DIR
+from slatespark.format.ulid import Ulid
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
 
@@ -77,7 +80,36 @@ def resolve_external(stores: TableStores, external_path: str) -> str:
     )
 
 
+def external_roots(stores: TableStores, manifest: Manifest) -> dict[Ulid, str]:
+    """Return, for the SSTs of other databases that a clone reads, the URL of their owner."""
+    return {
+        sst_id: root
+        for database in manifest.external_dbs
+        if database.sst_ids
+        for root in [resolve_external(stores, database.path)]
+        for sst_id in database.sst_ids
+    }
+
+
 def _ancestors(url: str) -> list[str]:
     scheme, separator, path = url.rpartition("://")
     parts = path.rstrip("/").split("/")
     return [f"{scheme}{separator}{'/'.join(parts[:depth]) or '/'}" for depth in range(len(parts) - 1, 0, -1)]
+
+
+@contextmanager
+def object_context(store: ObjectStore, path: str, base_offset: int = 0) -> Iterator[None]:
+    """Add the object to what goes wrong while a part of it is fetched and decoded."""
+    where = f"{store.url}/{path}"
+    try:
+        yield
+    except CorruptDataError as exc:
+        raise exc.located(where, base_offset) from exc
+    except UnsupportedFormatError as exc:
+        raise UnsupportedFormatError(f"{where}: {exc.args[0]}", why=exc.why, todo=exc.todo) from exc
+    except FileNotFoundError as exc:
+        raise SnapshotExpiredError(
+            f"{where} does not exist, but the snapshot needs it.",
+            why="The table's garbage collector removed it, or it was lost.",
+            todo="Load the table again; if that fails too, run `slatespark verify` on it.",
+        ) from exc

@@ -9,16 +9,17 @@ from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
 from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.retry import RetryPolicy
-from slatespark.table.maintenance import auto_compaction, filter_rows, periodic_plan
+from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
+from slatespark.table.compaction import auto, filter_rows, periodic_plan
+from slatespark.table.log.manifests import MAX_AHEAD_MS
+from slatespark.table.log.versioned_object import MAX_ATTEMPTS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES
 from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
 from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
 from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
-from slatespark.table.records import LEASE_LIFETIME_MS
-from slatespark.table.write.commit import MAX_ATTEMPTS
-from slatespark.table.write.protocol import HEARTBEAT_FRESH_MS, MAX_AHEAD_MS
-from slatespark.table.write.rows import MAX_KEY_BYTES
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
+from slatespark.table.rows.encoder import MAX_KEY_BYTES
 from tests.docs.pages import REPOSITORY
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -36,9 +37,9 @@ FACTS = {
         f"to {MAX_MERGED_BYTES // MIB} MiB",
     ],
     "docs/how-to/automatic-compaction.md": [
-        f"leaves {auto_compaction.MIN_RUNS} or more runs below {auto_compaction.SMALL_BYTES // MIB} MiB",
-        f"at least {auto_compaction.MIN_SERIES} and at most {auto_compaction.MAX_RUNS} of them",
-        f"{auto_compaction.MAX_RUNS * auto_compaction.SMALL_BYTES >> 30} GiB at most",
+        f"leaves {auto.MIN_RUNS} or more runs below {auto.SMALL_BYTES // MIB} MiB",
+        f"at least {auto.MIN_SERIES} and at most {auto.MAX_RUNS} of them",
+        f"{auto.MAX_RUNS * auto.SMALL_BYTES >> 30} GiB at most",
         f"the oldest {periodic_plan.MAX_FILES} of them, or the oldest {periodic_plan.MAX_BYTES >> 30} GiB",
     ],
     "docs/how-to/compaction-filters.md": [

@@ -54,9 +54,9 @@ def test_notebooks_are_committed_without_output(path: Path) -> None:
 def test_first_look(tmp_path: Path) -> None:
     notebook = read(REPOSITORY / "examples" / "first_look.ipynb")
     execute(notebook, tmp_path)
-    [portrait] = [html for html in shown(notebook, "text/html") if "<svg" in html]
-    assert "<td style='text-align:left" in portrait
-    assert "year=2013, month=1, day=1" in portrait
+    [summary] = [html for html in shown(notebook, "text/html") if "<svg" in html]
+    assert "<td style='text-align:left" in summary
+    assert "year=2013, month=1, day=1" in summary
     assert len(shown(notebook, "image/png")) == 1
     text = printed(notebook)
     assert "26873 rows, and 27004 before the deletion" in text

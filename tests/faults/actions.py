@@ -17,7 +17,7 @@ from slatespark import SlateStore, SstWriter
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import store_on, table_of
 from tests.support.client import Client, Delete, Location, Merge, Put, read_rows
 from tests.support.fake_clock import FakeClock

@@ -18,9 +18,9 @@ from slatespark.format.compactions import (
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
-from slatespark.table.write.protocol import compactions_log, fetch_compactions
 from tests.faults.jobs import Pair, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, read_rows
 from tests.support.client_admin import compact_full

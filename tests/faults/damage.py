@@ -16,7 +16,7 @@ from slatespark.format.index import decode_index_section
 from slatespark.format.info import SstInfo, decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import stores_of
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow
 from tests.support.client_admin import compact_full

@@ -14,16 +14,17 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.job import abandon_write, begin_write
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.records import CommitRecord
-from slatespark.table.snapshot import find_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.encoder_plan import plan_encoder
+from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.stores import TableStores
-from slatespark.table.write.commit import commit_write
-from slatespark.table.write.encoder_plan import plan_encoder
-from slatespark.table.write.job import abandon_write, plan_write
-from slatespark.table.write.sort_spill import TaskSorter
-from slatespark.table.write.sst_upload import NewFile, upload_task
-from slatespark.table.write.tree_edit import DROP_TREES, KEEP_TREES
 
 Pair: TypeAlias = tuple[bytes, bytes]
 
@@ -48,7 +49,12 @@ class Job:
     """One write, planned when it is made; `upload` each task, then `commit`."""
 
     def __init__(
-        self, place: ObjectStore | Path | str, clock: Clock | None = None, *, operation: str = "write", **options: Any
+        self,
+        place: ObjectStore | Path | str,
+        clock: Clock | None = None,
+        *,
+        operation: Operation = Operation.WRITE,
+        **options: Any,
     ) -> None:
         store = LocalStore(place) if isinstance(place, Path | str) else place
         self.stores = stores_of(store)
@@ -56,7 +62,7 @@ class Job:
         self.options = WriteOptions.parse({"path": store.url, **options})
         timestamp_ms = self.options.timestamp_ms
         found = find_latest_manifest(self.stores)
-        self.plan = plan_write(self.stores, self.clock, operation=operation, found=found, timestamp_ms=timestamp_ms)
+        self.plan = begin_write(self.stores, self.clock, operation=operation, found=found, timestamp_ms=timestamp_ms)
         self.outputs: list[tuple[NewFile, ...]] = []
 
     def upload(self, *tables: pa.Table) -> Job:

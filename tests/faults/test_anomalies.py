@@ -19,7 +19,7 @@ from slatespark import ConflictError, SlateStore, TransactionConflictError
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.transaction.transaction import Transaction
 from tests.faults.actions import open_table, rows_of
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, read_rows

@@ -13,10 +13,10 @@ from slatespark import SlateError, SlateStore
 from slatespark.format.paths import manifest_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.checkpoints.store import create_checkpoint, delete_checkpoint
 from slatespark.table.clock import SystemClock
-from slatespark.table.history.checkpoints import create_checkpoint, delete_checkpoint
-from slatespark.table.history.restore import restore_to_version
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.write.restore import restore_to_version
 from tests.faults.busy_database import client_pairs, our_pairs
 from tests.faults.jobs import Pair, store_on, stores_of, table_of
 from tests.support.client import Location

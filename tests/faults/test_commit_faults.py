@@ -16,6 +16,7 @@ import pytest
 from slatespark import SlateError, SlateStore, TableNotFoundError
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.records.operations import Operation
 from tests.faults.busy_database import Contents, check_serves_on, client_pairs, make_busy, our_pairs, upserted
 from tests.faults.jobs import Job, Pair, store_on, table_of
 from tests.support.cluster import REPOSITORY
@@ -35,7 +36,7 @@ def append(store: ObjectStore) -> None:
 
 
 def overwrite(store: ObjectStore) -> None:
-    Job(store, operation="overwrite").upload(table_of(ADDED), table_of(MORE)).commit()
+    Job(store, operation=Operation.OVERWRITE).upload(table_of(ADDED), table_of(MORE)).commit()
 
 
 def create(store: ObjectStore) -> None:
@@ -43,7 +44,7 @@ def create(store: ObjectStore) -> None:
 
 
 def create_empty(store: ObjectStore) -> None:
-    Job(store, operation="create").commit()
+    Job(store, operation=Operation.CREATE).commit()
 
 
 def replace_range(store: ObjectStore) -> None:

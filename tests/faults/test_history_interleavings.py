@@ -18,7 +18,7 @@ import pytest
 from slatespark import ConflictError, HistoryTrimmedError, SlateStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.transaction.transaction import Transaction
 from tests.faults.actions import Objects, copied, vacuum
 from tests.faults.jobs import store_on, table_of
 from tests.support.failing_store import FailingStore

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from slatespark import SlateStore
-from slatespark.table.records import LEASE_LIFETIME_MS
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.actions import ROWS, copied, make_table, open_table, rows_of
 from tests.faults.jobs import store_on, table_of
 from tests.support.failing_store import FailingStore

@@ -16,9 +16,9 @@ import pytest
 
 from slatespark.format.paths import sst_path
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.records import LEASE_LIFETIME_MS
-from slatespark.table.snapshot import fetch_manifest, list_manifests
-from slatespark.table.write.protocol import fetch_compactions
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_manifest, list_manifests
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.actions import HOUR_MS, ROWS, client_rows_at, copied, make_table, rows_of
 from tests.faults.dying_compaction import compact
 from tests.faults.jobs import store_on, stores_of, table_of

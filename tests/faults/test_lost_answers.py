@@ -10,8 +10,8 @@ import pytest
 from slatespark.storage import open_store, s3_driver
 from slatespark.storage.fsspec_store import FsspecStore
 from slatespark.storage.retry import RetryPolicy
-from slatespark.table.records import fetch_commit_records
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commits import fetch_commit_records
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import read_rows
 from tests.support.moto_server import MotoServer

@@ -9,7 +9,7 @@ import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Put
 from tests.support.client_admin import collect_garbage, compact_full
@@ -124,7 +124,7 @@ def test_a_collected_version_is_expired(tmp_path: Path) -> None:
     number = _newest_id(tmp_path / "db")
     writer.flush_and_collect()
     writer.client.close()
-    with pytest.raises(SnapshotExpiredError, match=f"{number:020d}.manifest does not exist"):
+    with pytest.raises(SnapshotExpiredError, match=f"{number:020d}.manifest"):
         store.scan(versionAsOf=number).read_all()
 
 

@@ -13,7 +13,7 @@ from slatespark import SlateError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.maintenance.reap_run import reap_table
+from slatespark.table.retention.reap_run import reap_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
 from tests.support.failing_store import FailingStore, Moment

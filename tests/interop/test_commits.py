@@ -12,7 +12,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.storage import open_store
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
 from tests.support.client_admin import collect_garbage, compact_full

@@ -22,10 +22,10 @@ from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
-from slatespark.table.maintenance.compaction_merge import MergeRules, merge_range
+from slatespark.table.compaction.merge import MergeRules, merge_range
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.plan import Layer, plan_layers
-from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import compact_full, compact_l0, create_checkpoint

@@ -20,10 +20,10 @@ from slatespark.format.paths import compactions_path, sst_path
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
-from slatespark.table.maintenance.compaction_merge import MergedRange
-from slatespark.table.maintenance.compaction_plan import RangeTask
-from slatespark.table.maintenance.compaction_run import compact_table, run_here
-from slatespark.table.write.protocol import fetch_compactions
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.run import compact_table, run_here
+from slatespark.table.log.compactions import fetch_compactions
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import collect_garbage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from slatespark import SlateStore
-from slatespark.table.maintenance.expiry_tally import ExpiryReport
+from slatespark.table.retention.expiry_tally import ExpiryReport
 from tests.conftest import ClientFactory
 from tests.support.client import ClientOptions, Location, Ttl
 

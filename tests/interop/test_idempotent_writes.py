@@ -15,7 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.records import TXN_DIR
+from slatespark.table.records.idempotent_writes import TXN_DIR
 from slatespark.table.write.load import load_batches
 from tests.conftest import ClientFactory
 from tests.faults.jobs import store_on, stores_of, table_of

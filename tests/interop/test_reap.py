@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, Reaper, SlateStore
-from slatespark.table.maintenance.reap_report import ReapReport
+from slatespark.table.retention.reap_report import ReapReport
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
 from tests.support.client_admin import compact_full
 from tests.support.fake_clock import FakeClock

@@ -11,9 +11,9 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
-from slatespark.table.history.restore import restore_to_version
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
+from slatespark.table.write.restore import restore_to_version
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import collect_garbage, compact_full
 from tests.support.fixture_databases import FIXTURES, fixture_databases

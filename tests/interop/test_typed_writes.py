@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.table.definition import definition_path
+from slatespark.table.definition.versions import definition_path
 from tests.support.client import Client, Location, read_rows
 from tests.support.client_admin import clone_database
 

@@ -14,10 +14,10 @@ from slatespark.format.compactions import Compaction, CompactionStatus, TieredSp
 from slatespark.format.paths import numbered, sst_id
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
-from slatespark.table.maintenance.gc_run import vacuum_table
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.gc.run import vacuum_table
+from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
-from slatespark.table.write.protocol import compactions_log, fetch_compactions
 from tests.faults.busy_database import CLIENT, check_serves_on, client_pairs, our_pairs
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Delete, Location, Merge, Put, read_rows

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
 from tests.property.test_both_writers import ClientSession, Database, OurWrite
 from tests.support.client import ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Written
 from tests.support.client_admin import collect_garbage, create_checkpoint

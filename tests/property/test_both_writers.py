@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.storage import open_store
-from slatespark.table.records import fetch_commit_records
+from slatespark.table.records.commits import fetch_commit_records
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write, Written, read_rows
 from tests.support.model import Model
 from tests.support.our_reads import our_rows

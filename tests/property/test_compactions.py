@@ -18,10 +18,10 @@ from slatespark import CommitConflictError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.maintenance.compaction_merge import MergedRange
-from slatespark.table.maintenance.compaction_plan import RangeTask, SizeTiers
-from slatespark.table.maintenance.compaction_run import compact_table, run_here
-from slatespark.table.records import fetch_commit_records
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import RangeTask, SizeTiers
+from slatespark.table.compaction.run import compact_table, run_here
+from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 from tests.property.test_range_replace import key_ranges
 from tests.support.client import Delete, Merge, Put, Ttl, Write, Written

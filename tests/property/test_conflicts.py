@@ -17,8 +17,8 @@ from slatespark import SlateStore, TransactionConflictError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import resolve_snapshot
-from slatespark.table.write.conflicts import ReadSet, check_unchanged
+from slatespark.table.commit.conflicts import ReadSet, check_unchanged
+from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.write.load import load_batches
 from tests.support.client import Client, ClientOptions, Delete, Location, Put
 from tests.support.client_admin import compact_full

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows

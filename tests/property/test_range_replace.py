@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import open_store
-from slatespark.table.records import fetch_commit_records
+from slatespark.table.records.commits import fetch_commit_records
 from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
 from tests.support.client import Client, ClientOptions, Location, Put, Written
 from tests.support.client_admin import clone_database, compact_full

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.format.row import Row, RowKind
 from slatespark.ranges import KeyRange
-from slatespark.table.definition import TableDefinition, publish_definition
-from slatespark.table.maintenance.reap_report import ReapReport
-from slatespark.table.maintenance.reap_run import reap_table
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import publish_definition
+from slatespark.table.log.versioned_object import Version as DefinitionVersion
 from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores
 from tests.support.client import ClientOptions, Location, ScanRow, read_rows
 from tests.support.fake_clock import FakeClock
@@ -26,7 +28,7 @@ from tests.support.model import Kind, Model, Version
 from tests.support.our_reads import our_rows
 from tests.support.workload import Run, Step, client_options, workloads
 from tests.unit.table.layers import new_stores, put_file
-from tests.unit.table.maintenance.expiry_model import cut, publish_layers, strip_properties
+from tests.unit.table.retention.expiry_model import cut, publish_layers, strip_properties
 
 PRESENT_MS = 100_000
 INSTANTS = (0, 150, 290, 400)
@@ -130,7 +132,9 @@ def test_what_is_past_retention_goes_and_nothing_else(
 ) -> None:
     (stores, model), (batch_rows, batch_bytes) = table, limits
     retired_ms = min(now_ms, retired_ms)
-    publish_definition(stores, 1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
+    publish_definition(
+        stores, DefinitionVersion(1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
+    )
     gone = {key for key, versions in model.versions.items() if is_retired(versions, now_ms, retired_ms)}
     report = reap(stores, now_ms=now_ms, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
     store = SlateStore(stores, FakeClock(PRESENT_MS), {"path": stores.url})

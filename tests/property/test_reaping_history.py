@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
-from slatespark.table.maintenance.reap_run import SKEW_MS
+from slatespark.table.retention.reap_run import SKEW_MS
 from tests.support.fake_clock import FakeClock
 
 START_MS = 1_700_000_000_000

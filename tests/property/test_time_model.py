@@ -31,8 +31,8 @@ from hypothesis.stateful import (
 from slatespark import ClockRegressionError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.maintenance.reap_run import reap_table
-from slatespark.table.records import fetch_commit_record
+from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Write, Written
 from tests.support.client import read_rows as client_reads

@@ -29,7 +29,8 @@ from hypothesis.stateful import (
 
 from slatespark import HistoryTrimmedError, SlateStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_wal_tail, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import (

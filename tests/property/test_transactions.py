@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore, TransactionConflictError
-from slatespark.table.write.transaction import Transaction
+from slatespark.table.transaction.transaction import Transaction
 from tests.support.fake_clock import FakeClock
 
 State: TypeAlias = dict[bytes, bytes]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.format.paths import sst_path
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.records import LEASE_LIFETIME_MS
-from slatespark.table.snapshot import fetch_latest_manifest, fetch_manifest, list_manifests
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.jobs import Job, stores_of, table_of
 from tests.support.fake_clock import FakeClock
 

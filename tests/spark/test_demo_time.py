@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slatespark import SlateStore
-from slatespark.spark.demo_tables import DemoTables
-from slatespark.spark.demo_time import (
+from slatespark.spark.demo.tables import DemoTables
+from slatespark.spark.demo.times import (
     INSTANTS,
     WEATHER_TTL_DAYS,
     expire_weather,

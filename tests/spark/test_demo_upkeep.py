@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slatespark import SlateStore
-from slatespark.spark.demo_tables import DemoTables
-from slatespark.spark.demo_upkeep import compact_flights
+from slatespark.spark.demo.tables import DemoTables
+from slatespark.spark.demo.upkeep import compact_flights
 
 pytestmark = pytest.mark.spark
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark import OptionError
 from slatespark.encoding.predicates import bind_filter, parse_filter
+from slatespark.spark.type_mapping import spark_schema
 from tests.support.random_filters import Dice, random_filter, random_rows
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ REFUSED = """
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    return spark.createDataFrame(rows, spark_schema(rows.schema))
 
 
 def ours(text: str, rows: pa.Table) -> list[bool]:

@@ -226,7 +226,7 @@ def test_which_filters_stay_with_spark() -> None:
         Not(StringContains(("tenant",), "a")),
     ]
     comparisons, returned = split_filters([*taken, *left], SCHEMA)
-    assert [(item.column, item.does) for item in comparisons] == [
+    assert [(item.column, item.operator) for item in comparisons] == [
         ("TENANT", "="),
         ("id", "<=>"),
         ("id", "NOT IN"),

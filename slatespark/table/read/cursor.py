@@ -22,9 +22,9 @@ from slatespark.kernels import decode_blocks, lower_bound
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
 from slatespark.storage import Buffer, read_ahead
-from slatespark.table.read.fetch import fetch_index, reading
+from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
 # they compare as positions in key order.
@@ -190,7 +190,7 @@ def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowCo
     file, store, edges = part.file, reads.stores.at(part.file.root), reads.edges
     for block, stop in reads.groups:
         start = int(edges[block])
-        with reading(store, file.path, start):
+        with object_context(store, file.path, start):
             data = np.frombuffer(next(reads.buffers), np.uint8)
             while block < stop:
                 inside = edges[block : stop + 1] - start

@@ -12,18 +12,16 @@ import numpy as np
 from slatespark.errors import CorruptDataError
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
-from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
-from slatespark.format.ulid import Ulid
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.located import reading as reading
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.snapshot import WalTail
-from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.stores import TableStores
+from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
@@ -79,7 +77,7 @@ def fetch_index(stores: TableStores, file: SstFile) -> SstIndex:
     store, info = stores.at(file.root), file.info
 
     def fetch() -> SstIndex:
-        with reading(store, file.path, info.index_offset):
+        with object_context(store, file.path, info.index_offset):
             return decode_index_section(store.get_range(file.path, info.index_range), info)
 
     return indexes.get(store, file.path, fetch)
@@ -92,7 +90,7 @@ def fetch_filter(stores: TableStores, file: SstFile) -> FilterSet | None:
         return None
 
     def fetch() -> FilterSet:
-        with reading(store, file.path, span.start):
+        with object_context(store, file.path, span.start):
             return decode_filter_section(store.get_range(file.path, span), file.info)
 
     return filter_sets.get(store, file.path, fetch)
@@ -133,7 +131,7 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     reached = -1
     for number in range(tail.start, tail.end):
         path = wal_path(number)
-        with reading(stores.wal, path):
+        with object_context(stores.wal, path):
             data = bytes(stores.wal.get(path))
             rows = decode_wal(data) if data else None  # an empty object is a fence
             if rows is None or not len(rows):
@@ -161,14 +159,3 @@ def _sort_newest_first(files: list[RowColumns], above_seq: int, keys: KeyRange) 
     if low == high:
         return None
     return take_rows([ordered], np.arange(low, high, dtype=np.int64))
-
-
-def external_roots(stores: TableStores, manifest: Manifest) -> dict[Ulid, str]:
-    """Return, for the SSTs of other databases that a clone reads, the URL of their owner."""
-    return {
-        sst_id: root
-        for database in manifest.external_dbs
-        if database.sst_ids
-        for root in [resolve_external(stores, database.path)]
-        for sst_id in database.sst_ids
-    }

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
-from slatespark.option_values import MergeOperator
+from slatespark.options.values import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
 Fold: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]

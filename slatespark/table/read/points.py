@@ -23,9 +23,9 @@ from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
 from slatespark.table.read.cursor import LayerCursor, memory_windows, open_cursors
-from slatespark.table.read.fetch import fetch_filter, fetch_index, reading
+from slatespark.table.read.fetch import fetch_filter, fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # looked up together, if what they need fits the buffer
 
@@ -210,7 +210,7 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, wanted: _Wanted, windo
     edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
     keys = wanted.some(blocks.numbers)
     found: list[RowColumns] = []
-    with reading(store, file.path):
+    with object_context(store, file.path):
         data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))
         at = 0
         while at < len(numbers):

@@ -19,7 +19,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.fetch import SectionCache
-from slatespark.table.records import fetch_commit_object, list_commit_objects
+from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
 from slatespark.table.stores import TableStores
 
 CACHE_BYTES: Final = 32 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from slatespark.options import ReadOptions
-from slatespark.table.definition import TableDefinition
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.plan import Layer
 from slatespark.table.snapshot import Snapshot
 

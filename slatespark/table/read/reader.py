@@ -16,22 +16,24 @@ from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition, resolve_definition
-from slatespark.table.history.floor import history_floor
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
-from slatespark.table.read.fetch import external_roots, measure_slice, sample_index
+from slatespark.table.read.fetch import measure_slice, sample_index
 from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.history.floor import history_floor
 from slatespark.table.read.materialise import Tally
 from slatespark.table.read.metadata_filter import file_test
 from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.read.validity import ValiditySettings
-from slatespark.table.snapshot import Snapshot, resolve_snapshot
-from slatespark.table.stores import TableStores
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores, external_roots
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
@@ -116,7 +118,7 @@ def resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tup
     """Do as `resolve_table`, and keep what it found from collectors if the options say so."""
     if options.pin_ms is None:
         return resolve_table(stores, options, clock)
-    from slatespark.table.history.pins import resolve_pinned  # which most reads do without
+    from slatespark.table.checkpoints.pins import resolve_pinned  # which most reads do without
 
     return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
 
@@ -209,15 +211,7 @@ def _plan_keys(
 
 def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
     """Return the range of keys of the options."""
-    given = [
-        name
-        for name, value in (
-            ("startKey", options.start_key),
-            ("endKey", options.end_key),
-            ("keyPrefix", options.key_prefix),
-        )
-        if value is not None
-    ]
+    given = list(options.given_keys)
     if given and not codec.is_raw:
         raise OptionError(
             f"{given[0]} is for raw tables, and this one has the key columns {', '.join(codec.key_columns)}.",

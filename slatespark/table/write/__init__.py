@@ -1,5 +1,5 @@
-"""From rows to one new manifest: sort and spill, upload files, then the one commit path that everything shares.
+"""What changes the rows of a table: loads, ingested files, deletes, range replacements, restores, trims, clones.
 
-May import `storage`, `format` and `kernels`, and `slatespark.table.read` for what a commit must look at. Every order of
-writes that keeps a crash harmless is stated here. Keep out: second ways to publish a manifest.
+May import `slatespark.table.commit` and below; each operation ends in `commit_write`. Keep out: maintenance, which
+changes no visible row.
 """

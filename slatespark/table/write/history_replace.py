@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slatespark.option_values import STORAGE_PREFIX
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.values import STORAGE_PREFIX
 from slatespark.table.clock import Clock
-from slatespark.table.definition import TableDefinition
-from slatespark.table.history.floor import find_later_beginning, history_floor
+from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.read.history.floor import find_later_beginning, history_floor
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.rows.encoder_plan import plan_encoder
+from slatespark.table.rows.key_bounds import KeyBounds
+from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.encoder_plan import plan_encoder
-from slatespark.table.write.job import WriteJob
-from slatespark.table.write.key_bounds import KeyBounds
-from slatespark.table.write.read_set import ReadSet
-from slatespark.table.write.sort_spill import TaskSorter
-from slatespark.table.write.sst_upload import NewFile, upload_task
 
 TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 
@@ -106,4 +106,4 @@ def _plan_interval(
 
 
 def _definition(job: WriteJob) -> TableDefinition:
-    return job.definition or TableDefinition()
+    return job.definition

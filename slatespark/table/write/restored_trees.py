@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import ExternalDb, Manifest, SortedRun, SstMap, SstView
-from slatespark.table.write.sst_upload import NewFile
-from slatespark.table.write.tree_edit import identity_views
+from slatespark.table.commit.tree_edit import identity_views
+from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass(frozen=True, slots=True)

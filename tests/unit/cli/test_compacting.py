@@ -8,7 +8,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.display.compaction_text import compaction_text
 from slatespark.ranges import KeyRange
-from slatespark.table.maintenance.compaction_report import CompactionJob, CompactionReport
+from slatespark.table.compaction.report import CompactionJob, CompactionReport
 from tests.unit.cli.shell import answer, done, refused
 
 PLAN = CompactionJob(
@@ -110,7 +110,7 @@ def test_many_sources_and_filters_as_text() -> None:
         "now      5",
         "speed    2.0 MB/s read",
         "sources  run 0, run 1, run 2, run 3, run 4, run 5, run 6, run 7 and 4 more (12 files, 2.0 KiB)",
-        "filters   wait: an open snapshot, or operands above, may need what they would take",
+        "filters   deferred: an open snapshot or merge operands above may need the rows they would remove",
         "filtered  3",
     ):
         assert " ".join(line.split()) in " ".join(text.split())

@@ -6,8 +6,8 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.display.vacuum_text import vacuum_text
-from slatespark.table.history.checkpoints import CheckpointFacts
-from slatespark.table.maintenance.gc_report import CollectedFile, VacuumReport
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.gc.report import CollectedFile, VacuumReport
 from tests.faults.jobs import Job, table_of
 from tests.support.fake_clock import FakeClock
 from tests.unit.cli.shell import answer, done, refused
@@ -32,7 +32,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(place: Path) -> None:
     before = files(place)
     printed = done("vacuum", place, "--min-age", "0s", "--dry-run")
     assert files(place) == before
-    assert "would go   3 claims, 6 manifests, 1 SST, " in printed
+    assert "would delete  3 claims, 6 manifests, 1 SST, " in printed
     assert "no version that is kept needs it" in printed
     assert "checkpoint keep keeps it" not in printed
     assert "checkpoint keep keeps it, for ever" in done("vacuum", place, "--min-age", "0s", "--dry-run", "--all")
@@ -45,13 +45,13 @@ def test_it_deletes_and_says_so(place: Path) -> None:
     assert gone == [file["path"] for file in would["files"] if file["action"] == "would delete"]
     assert not any((place / path).exists() for path in gone)
     assert all((place / file["path"]).exists() for file in report["files"] if file["action"] == "kept")
-    assert "gone       nothing, 0 B" in done("vacuum", place, "--min-age", "0s")
+    assert "deleted      nothing, 0 B" in done("vacuum", place, "--min-age", "0s")
     assert SlateStore.open(str(place)).get(b"a", checkpoint="keep") == {"key": b"a", "value": b"2"}
 
 
 def test_nothing_young_goes_by_default(place: Path) -> None:
     before = files(place)
-    assert "gone       nothing, 0 B" in done("vacuum", place)
+    assert "deleted      nothing, 0 B" in done("vacuum", place)
     assert files(place) == before
 
 
@@ -64,7 +64,7 @@ def test_what_was_never_a_table(tmp_path: Path) -> None:
     clock = FakeClock()
     clock.advance(-100 * 3_600_000)
     Job(tmp_path / "db", clock).upload(table_of([(b"a", b"1")]))
-    assert "version    none: no table stands here" in done("vacuum", tmp_path / "db", "--min-age", "0s")
+    assert "version      none: there is no table here" in done("vacuum", tmp_path / "db", "--min-age", "0s")
     assert files(tmp_path / "db") == set()
 
 
@@ -89,14 +89,14 @@ def test_a_report_as_text() -> None:
         unknown="version 4 cannot be read",
     )
     assert vacuum_text(report) == (
-        "table                file:///db\n"
-        "version              7\n"
-        "least age            24h\n"
-        "would go             1 SST, 2.0 KiB\n"
-        "kept                 1 object, 1 B\n"
-        "checkpoints over     over of version 3\n"
-        "compactions dropped  01M800BX1R21SRVSWN3ZDQXP5Z\n"
-        "warning              SSTs and WAL files that nothing names were kept: version 4 cannot be read\n"
+        "table                 file:///db\n"
+        "version               7\n"
+        "minimum age           24h\n"
+        "would delete          1 SST, 2.0 KiB\n"
+        "kept                  1 object, 1 B\n"
+        "checkpoints released  over of version 3\n"
+        "compactions dropped   01M800BX1R21SRVSWN3ZDQXP5Z\n"
+        "warning               unreferenced SSTs and WAL files were kept: version 4 cannot be read\n"
         "\n"
         "action        object           bytes  why\n"
         "would delete  compacted/a.sst   2048  no version needs it"

@@ -10,7 +10,7 @@ from slatespark import SlateStore
 from slatespark.display.expiry_picture import MAX_BARS, picture_expiry
 from slatespark.display.expiry_text import expiry_text
 from slatespark.display.plots import plot_expiry
-from slatespark.table.maintenance.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 EXPIRED, NEVER = ExpiryPart("expired", None, None, 3, 300, 0, 0), ExpiryPart("never", None, None, 1, 2048, 0, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from slatespark.display.key_names import MAX_CHARACTERS, KeyNames
 from slatespark.encoding.row_codec import RAW_CODEC
-from tests.unit.display.portraits import CODEC
+from tests.unit.display.summaries import CODEC
 
 
 def test_raw_keys_are_text_where_they_can_be() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.display.layer_picture import MAX_LANES, MIN_WIDTH, picture_layers
-from slatespark.display.portrait_text import layers_text
-from slatespark.table.describe import WalFacts
-from slatespark.table.describe_files import LayerFacts
+from slatespark.display.summary_text import layers_text
+from slatespark.table.read.describe import WalFacts
+from slatespark.table.read.files import LayerFacts
 from tests.support.golden import DATA, Case, run_golden
-from tests.unit.display.portraits import FACTS, layer, portrait, typed_portrait
+from tests.unit.display.summaries import FACTS, layer, summary, typed_summary
 
 
 def print_layers(case: Case) -> str:
@@ -22,7 +22,7 @@ def print_layers(case: Case) -> str:
         layers = [layer(0, "run 0", [(key, key + b"\0", 10) for key in keys])]
     files = int(case.arguments.get("wal", 0))
     facts = replace(FACTS, wal=WalFacts(1, 1 + files, 5)) if files else FACTS
-    return layers_text(picture_layers(portrait(layers, facts=facts)))
+    return layers_text(picture_layers(summary(layers, facts=facts)))
 
 
 def parse_layer(number: int, line: str) -> LayerFacts:
@@ -50,7 +50,7 @@ def layer_lists(draw: st.DrawFn) -> list[LayerFacts]:
 
 @given(layer_lists())
 def test_boxes_lie_on_the_axis_in_key_order(layers: list[LayerFacts]) -> None:
-    picture = picture_layers(portrait(layers))
+    picture = picture_layers(summary(layers))
     assert len(picture.lanes) + picture.omitted == len(layers)
     for lane, facts in zip(picture.lanes, layers, strict=False):
         places = [place for box in lane.boxes for place in (box.left, box.right)]
@@ -67,12 +67,12 @@ def test_boxes_lie_on_the_axis_in_key_order(layers: list[LayerFacts]) -> None:
 def test_a_large_table_stays_a_small_picture() -> None:
     keys = [b"%06d" % at for at in range(20_000)]
     large = layer(0, "run 0", [(key, key + b"\0", 10) for key in keys])
-    [lane] = picture_layers(portrait([large])).lanes
+    [lane] = picture_layers(summary([large])).lanes
     assert len(lane.boxes) <= 2 / MIN_WIDTH
     assert lane.boxes[3].title.startswith(f"run 0: {lane.boxes[3].files} files")
 
 
 def test_keys_of_typed_tables_are_decoded() -> None:
-    picture = picture_layers(typed_portrait("a", "b"))
+    picture = picture_layers(typed_summary("a", "b"))
     assert picture.lanes[0].boxes[0].title.splitlines()[1] == "tenant=a, id=1 to tenant=a, id=9"
     assert [picture.ticks[0].name, picture.ticks[-1].name] == ["tenant=a, id=1", "tenant=b, id=9"]

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from slatespark import SlateStore
 from slatespark.display.layer_picture import picture_layers
-from slatespark.display.notebook import MAX_COLUMNS, failure_html, layers_svg, portrait_html
-from slatespark.table.describe import ColumnFacts
-from tests.unit.display.portraits import CODEC, DEFINITION, FACTS, layer, portrait, typed_portrait
+from slatespark.display.notebook import MAX_COLUMNS, failure_html, layers_svg, summary_html
+from slatespark.table.read.describe import ColumnFacts
+from tests.unit.display.summaries import CODEC, DEFINITION, FACTS, layer, summary, typed_summary
 
 ALLOWED_TAGS = frozenset("div table tr td b details summary svg title rect line text".split())  # noqa: SIM905
 EVIL = "<script>alert('x')</script>\"&\x00\x1b"
@@ -51,7 +51,7 @@ def tags_of(page: str) -> Tags:
 
 
 def test_facts_columns_and_layers() -> None:
-    page = portrait_html(typed_portrait("a", "b"))
+    page = summary_html(typed_summary("a", "b"))
     text = tags_of(page).text
     for part in ("file:///t", "tenant, id (tuple)", "DECIMAL(10,2)", "key 1", "key 2", "not null", "defaultTtl", "7d"):
         assert part in text
@@ -64,7 +64,7 @@ def test_text_of_others_is_escaped() -> None:
     definition = replace(DEFINITION, key_columns=(EVIL,), columns=columns, properties={EVIL: EVIL})
     facts = replace(FACTS, url=f"file:///{EVIL}", kind="typed", definition=definition)
     evil_keys = layer(0, EVIL, [(EVIL.encode(), EVIL.encode() + b"\0", 5)])
-    page = portrait_html(portrait([evil_keys], facts=facts))
+    page = summary_html(summary([evil_keys], facts=facts))
     tags = tags_of(page)
     assert set(tags.names) <= ALLOWED_TAGS
     assert "alert('x')" in tags.text
@@ -75,13 +75,13 @@ def test_text_of_others_is_escaped() -> None:
 
 def test_typed_keys_are_escaped_too() -> None:
     keys = [CODEC.encode_key([EVIL, 1])]
-    page = layers_svg(picture_layers(portrait([layer(0, "run 0", [(keys[0], keys[0] + b"\0", 5)])], codec=CODEC)))
+    page = layers_svg(picture_layers(summary([layer(0, "run 0", [(keys[0], keys[0] + b"\0", 5)])], codec=CODEC)))
     assert "tenant=&lt;script&gt;" in page
     assert "<script" not in page
 
 
 def test_the_picture_is_well_formed_and_takes_its_text_colour_from_the_page() -> None:
-    page = layers_svg(picture_layers(typed_portrait(*"abcdef")))
+    page = layers_svg(picture_layers(typed_summary(*"abcdef")))
     root = ET.fromstring(page)
     assert len(root.findall(".//{http://www.w3.org/2000/svg}rect")) == 6
     assert set(re.findall(r"<text[^>]* fill='([^']*)'", page)) == {"currentColor"}
@@ -93,7 +93,7 @@ def test_the_picture_is_well_formed_and_takes_its_text_colour_from_the_page() ->
 def test_long_schemas_are_folded_and_cut() -> None:
     columns = tuple(ColumnFacts(f"c{at}", "INT", True, None) for at in range(MAX_COLUMNS + 7))
     definition = replace(DEFINITION, columns=columns)
-    page = portrait_html(portrait([], facts=replace(FACTS, definition=definition)))
+    page = summary_html(summary([], facts=replace(FACTS, definition=definition)))
     assert "<details>" in page
     assert "and 7 more columns" in page
     assert "The table has no files." in page

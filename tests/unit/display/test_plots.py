@@ -8,11 +8,11 @@ import pytest
 
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.display.plots import plot_layers
-from tests.unit.display.portraits import FACTS, layer, portrait, typed_portrait
+from tests.unit.display.summaries import FACTS, layer, summary, typed_summary
 
 
 def test_a_figure_of_the_layers() -> None:
-    figure = plot_layers(typed_portrait("a", "b$"))
+    figure = plot_layers(typed_summary("a", "b$"))
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["run 3"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["tenant=a, id=1", r"tenant=b\$, id=9"]
@@ -25,7 +25,7 @@ def test_axes_may_be_given() -> None:
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    assert plot_layers(portrait([layer(0, "L0", [(b"a", None, 1)])], facts=FACTS), axes) is axes.figure
+    assert plot_layers(summary([layer(0, "L0", [(b"a", None, 1)])], facts=FACTS), axes) is axes.figure
 
 
 def test_an_empty_table(tmp_path: Path) -> None:
@@ -44,4 +44,4 @@ def test_older_versions(tmp_path: Path) -> None:
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InvalidRequestError, match=r"slatespark\[notebook\]"):
-        plot_layers(portrait([]))
+        plot_layers(summary([]))

@@ -69,7 +69,7 @@ def test_version_one_takes_the_lowest_run_as_destination() -> None:
 
 def test_the_envelope_is_checked() -> None:
     data = encode_compactions(STATE)
-    with pytest.raises(UnsupportedFormatError, match="version 3"):
+    with pytest.raises(UnsupportedFormatError, match="version"):
         decode_compactions(b"\0\3" + data[2:])
     for short in (b"", b"\0\2"):
         with pytest.raises(CorruptDataError):

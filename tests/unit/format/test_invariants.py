@@ -158,7 +158,7 @@ BREAKS: dict[str, list[Manifest]] = {
 @pytest.mark.parametrize("name", [rule.__name__ for rule in RULES])
 def test_each_rule_has_a_change_that_breaks_it(name: str) -> None:
     for broken in BREAKS[name]:
-        with pytest.raises(InternalError, match=f"breaks the rule {name}: "):
+        with pytest.raises(InternalError, match=name):
             check(broken)
 
 

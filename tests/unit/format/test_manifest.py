@@ -121,7 +121,7 @@ def test_the_envelope_is_checked() -> None:
     data = encode_manifest(Manifest())
     assert data[:2] == b"\0\2"
     for version in (0, 3, 0xFFFF):
-        with pytest.raises(UnsupportedFormatError, match=f"version {version}"):
+        with pytest.raises(UnsupportedFormatError, match=str(version)):
             decode_manifest(version.to_bytes(2, "big") + data[2:])
     for short in (b"", b"\0\2"):
         with pytest.raises(CorruptDataError):
@@ -147,7 +147,7 @@ def test_bounds_of_every_kind() -> None:
     excluded = BytesRange(Bound(BoundType.EXCLUDED, b"k"), Bound(BoundType.INCLUDED, b"m"))
     assert excluded.key_range() == KeyRange(b"k\0", b"m\0")
     for kind, key in ((BoundType.UNBOUNDED, b"k"), (BoundType.INCLUDED, None), (BoundType.EXCLUDED, None)):
-        with pytest.raises(ValueError, match="cannot have the key"):
+        with pytest.raises(ValueError, match="key"):
             Bound(kind, key)
 
 

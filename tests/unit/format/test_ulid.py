@@ -41,5 +41,5 @@ def test_numbers_out_of_range_are_refused() -> None:
     for timestamp_ms, random_bits in ((-1, 0), (1 << 48, 0), (0, -1), (0, 1 << 80)):
         with pytest.raises(ValueError, match="ULID"):
             make_ulid(timestamp_ms, random_bits)
-    with pytest.raises(ValueError, match="128 bits"):
+    with pytest.raises(ValueError, match="128"):
         Ulid(1 << 128)

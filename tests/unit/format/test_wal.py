@@ -46,7 +46,7 @@ def test_decreasing_seqs_are_refused() -> None:
 def test_a_compacted_file_is_refused() -> None:
     builder = SstBuilder()
     builder.add([rows_to_columns(ROWS[:1])], np.zeros(1, np.int64))
-    with pytest.raises(CorruptDataError, match="expected a WAL file"):
+    with pytest.raises(CorruptDataError, match="WAL"):
         decode_wal(b"".join(builder.finish().parts))
 
 
@@ -104,5 +104,5 @@ def test_a_wrong_checksum_of_the_info_is_refused() -> None:
     info_offset = int.from_bytes(data[-10:-2], "big")
     data[info_offset + 8] ^= 1
     assert zlib.crc32(data[info_offset:-14]) != int.from_bytes(data[-14:-10], "big")
-    with pytest.raises(CorruptDataError, match="SST info section"):
+    with pytest.raises(CorruptDataError, match="info"):
         decode_wal(bytes(data))

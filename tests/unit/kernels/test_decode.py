@@ -107,7 +107,7 @@ def test_the_expansion_of_keys_is_limited(kernels: Any, version: int, monkeypatc
     monkeypatch.setattr(damage, "KEY_BYTES_PER_BLOCK_BYTE", 1)
     rows = [put(b"k" * 100 + bytes([i]), i, b"") for i in range(20)]
     make = v1_block if version == 1 else v2_block
-    with pytest.raises(CorruptDataError, match="expand to more than"):
+    with pytest.raises(CorruptDataError, match="expand"):
         kernels.decode_blocks(*extents(make(rows, [0] + [100] * 19)), version=version)
 
 
@@ -179,7 +179,7 @@ def test_extents_outside_the_data(kernels: Any, start: int, end: int) -> None:
 
 def test_invalid_calls(kernels: Any) -> None:
     data, starts, ends = extents(block(ONE_V2, 0))
-    with pytest.raises(UnsupportedFormatError, match="version is 3"):
+    with pytest.raises(UnsupportedFormatError, match="version"):
         kernels.decode_blocks(data, starts, ends, version=3)
     with pytest.raises(InternalError, match="block starts"):
         kernels.decode_blocks(data, starts, ends[:0], version=2)

@@ -95,12 +95,12 @@ def test_no_rows(kernels: Any) -> None:
 def test_invalid_arguments(kernels: Any) -> None:
     rows = columns(put(b"a", 1))
     for block_size in (0, 65537):
-        with pytest.raises(InvalidRequestError, match=f"Block size is {block_size} bytes"):
+        with pytest.raises(InvalidRequestError, match=str(block_size)):
             kernels.encode_blocks([rows], all_rows([rows]), block_size=block_size)
-    with pytest.raises(InvalidRequestError, match="Restart interval is 0"):
+    with pytest.raises(InvalidRequestError, match="interval"):
         kernels.encode_blocks([rows], all_rows([rows]), block_size=1, restart_interval=0)
     for flags in (0x09, 0x10):
-        with pytest.raises(InternalError, match=f"flags {flags:#04x}"):
+        with pytest.raises(InternalError, match=f"{flags:#04x}"):
             kernels.encode_blocks([columns(Version(b"k", 1, b"", flags))], np.arange(1), block_size=9)
-    with pytest.raises(InternalError, match="Row 1 of source 0 does not exist"):
+    with pytest.raises(InternalError, match="source 0"):
         kernels.encode_blocks([rows], np.array([1]), block_size=9)

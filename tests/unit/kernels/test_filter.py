@@ -115,10 +115,10 @@ def test_filter_without_bits_matches_nothing(kernels: Any) -> None:
 
 def test_invalid_arguments(kernels: Any) -> None:
     for data in (b"", b"\0"):
-        with pytest.raises(CorruptDataError, match=f"has {len(data)} bytes"):
+        with pytest.raises(CorruptDataError, match=str(len(data))):
             kernels.probe_bloom(data, np.zeros(1, np.uint64))
     for bits_per_key in (0, -1, 1_000_000):
-        with pytest.raises(InvalidRequestError, match=f"{bits_per_key} bits per key"):
+        with pytest.raises(InvalidRequestError, match=str(bits_per_key)):
             kernels.build_bloom(np.zeros(1, np.uint64), bits_per_key)
     many = np.broadcast_to(np.uint64(0), 1 << 26)
     with pytest.raises(InvalidRequestError, match=r"2\^32"):

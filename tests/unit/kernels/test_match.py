@@ -52,5 +52,5 @@ def test_lower_bounds(kernels: Any) -> None:
 def test_invalid_arguments(kernels: Any) -> None:
     with pytest.raises(InternalError, match="Row range"):
         kernels.match_keys(ROWS, 0, 7, *keys(b"a"))
-    with pytest.raises(InternalError, match="Offsets of 1 keys do not fit 0 bytes"):
+    with pytest.raises(InternalError, match="Offsets"):
         kernels.match_keys(ROWS, 0, 6, np.zeros(0, np.uint8), np.array([0, 1]))

@@ -122,7 +122,7 @@ def test_a_link_repeated_by_the_file_system_is_a_success(tmp_path: Path, monkeyp
 def test_no_create_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", no_link(errno.EOPNOTSUPP))
     store = LocalStore(tmp_path)
-    with pytest.raises(InvalidRequestError, match="without hard links"):
+    with pytest.raises(InvalidRequestError, match="links"):
         store.create("x", b"1")
     assert store.list("") == []
     store.put("x", [b"1"])
@@ -142,7 +142,7 @@ def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(InvalidRequestError):
         store.put("folder", [b""])
     monkeypatch.setattr(os, "link", no_link(errno.ENOSPC))
-    with pytest.raises(UnavailableError, match=r"Cannot create .*/x\. .*No space left"):
+    with pytest.raises(UnavailableError, match="space"):
         store.create("x", b"1")
     monkeypatch.setattr(os, "scandir", no_link(errno.EACCES))
     with pytest.raises(InvalidRequestError, match="permissions"):
@@ -197,7 +197,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     stores = [open_store(url, {"root": "ignored"}) for url in urls]
     assert {store.url for store in stores} == {f"file://{tmp_path}/t"}
-    with pytest.raises(InvalidRequestError, match=r"Use file:///data/t\."):
+    with pytest.raises(InvalidRequestError, match="file:///data/t"):
         open_store("file://data/t")
 
 

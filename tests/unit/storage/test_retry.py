@@ -140,7 +140,7 @@ def test_waits_are_bounded_and_random() -> None:
 
 def test_retries_are_limited() -> None:
     sleeper = Sleeper()
-    with pytest.raises(UnavailableError, match=r"Cannot read s3://b/some/object\. .*TimeoutError: gone") as caught:
+    with pytest.raises(UnavailableError, match="TimeoutError") as caught:
         run(failing(*[TimeoutError("gone")] * 7), sleeper=sleeper)
     assert len(sleeper.waits_s) == 6
     assert isinstance(caught.value.__cause__, TimeoutError)
@@ -150,12 +150,12 @@ def test_retries_are_limited() -> None:
     ("error", "what", "expected", "text"),
     [
         (answer("NoSuchKey", 404), "read", FileNotFoundError, "s3://b/some/object"),
-        (answer("NoSuchBucket", 404), "list", TableNotFoundError, "bucket does not exist"),
-        (answer("404", 404), "create", TableNotFoundError, "bucket does not exist"),
+        (answer("NoSuchBucket", 404), "list", TableNotFoundError, "bucket"),
+        (answer("404", 404), "create", TableNotFoundError, "bucket"),
         (answer("PreconditionFailed", 412), "create", FileExistsError, "s3://b/some/object"),
-        (answer("AccessDenied", 403), "write", InvalidRequestError, "Check the credentials"),
-        (botocore.NoCredentialsError(), "read", InvalidRequestError, "Check the credentials"),
-        (ValueError("Invalid endpoint: x"), "read", InvalidRequestError, "Invalid endpoint"),
+        (answer("AccessDenied", 403), "write", InvalidRequestError, "credentials"),
+        (botocore.NoCredentialsError(), "read", InvalidRequestError, "credentials"),
+        (ValueError("Invalid endpoint: x"), "read", InvalidRequestError, "endpoint"),
         (AttributeError("x"), "read", InternalError, "AttributeError"),
         (CorruptDataError("as it is"), "read", CorruptDataError, "as it is"),
     ],

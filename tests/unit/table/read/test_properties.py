@@ -16,15 +16,16 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.describe_files import distinct_files, plan_table_layers
-from slatespark.table.maintenance.expiry_files import fetch_outline
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.files import distinct_files, plan_table_layers
 from slatespark.table.read.properties import file_properties, find_recorded, recorded_files
-from slatespark.table.records import BATCHES_DIR, COMMITS_DIR, publish_commit_record
-from slatespark.table.snapshot import fetch_latest_manifest
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.failing_store import FailingStore
 from tests.support.fixture_databases import FIXTURES
-from tests.unit.table.test_records import record
+from tests.unit.table.records.test_commits import record
 
 _names = itertools.count(1)
 ENTRY = {

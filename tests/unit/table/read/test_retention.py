@@ -18,7 +18,7 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.table.definition import definition_path
+from slatespark.table.definition.versions import definition_path
 from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
 from slatespark.table.read.plan import Layer, plan_points
 from slatespark.table.read.points import point_cursors

@@ -176,7 +176,7 @@ def test_an_expiry_at_the_last_instant_is_an_end() -> None:
 def test_operands_out_of_order_are_refused() -> None:
     operand = Row(b"k", 2, RowKind.MERGE, b"+", 5, None)
     for base in (put(1, 10), delete(1, 10)):
-        with pytest.raises(UnsupportedFormatError, match=r"seq 2, that is older by its time than .* seq 1"):
+        with pytest.raises(UnsupportedFormatError, match="seq 2"):
             intervals([operand, base], fold=CONCAT)
 
 

@@ -1,0 +1,128 @@
+"""The facts of a table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slatespark.display.text import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
+from slatespark.table.commit.version_retention import is_retained
+from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TableFacts
+from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
+
+
+def describe_text(facts: TableFacts) -> str:
+    """Return the facts of a table."""
+    pairs = [
+        ("table", facts.url),
+        ("kind", facts.kind),
+        *(definition_facts(facts.definition) if facts.definition is not None else ()),
+        ("version", str(facts.version)),
+        ("versions present", numbers_text(facts.versions)),
+        ("format", _format_text(facts)),
+        ("epochs", f"writer {facts.writer_epoch}, compactor {facts.compactor_epoch}"),
+        ("layers", f"{plural(facts.l0_views, 'L0 view')}, {plural(facts.sorted_runs, 'sorted run')}"),
+        ("files", f"{plural(facts.files, 'file')}, {bytes_to_text(facts.stored_bytes)}"),
+        ("compression", ", ".join(_codec_texts(facts)) or NOTHING),
+        ("last seq", str(facts.last_seq)),
+        ("clock tick", _instant(facts.clock_tick_ms)),
+        ("WAL tail", _wal_text(facts)),
+    ]
+    if facts.rows is not None:
+        at = [name for name, _ in pairs].index("compression")
+        pairs.insert(at, ("row versions", _rows_text(facts)))
+    if facts.segments:
+        pairs.append(("segments", ", ".join(facts.segments)))
+    pairs.extend(("checkpoint", text) for text in _checkpoint_texts(facts))
+    pairs.extend(("external database", text) for text in _external_texts(facts))
+    pairs.extend(("compaction job", text) for text in _job_texts(facts))
+    return align_facts(pairs)
+
+
+def definition_facts(definition: DefinitionFacts) -> list[tuple[str, str]]:
+    """Return a definition as names and values, with control characters escaped."""
+    pairs = [("definition", f"version {definition.version}")]
+    if definition.columns:
+        pairs.append(("key columns", f"{_names(definition.key_columns)} ({definition.key_format})"))
+        pairs.append(("values", _values_text(definition)))
+        pairs.append(("columns", _columns_text(definition.columns)))
+    if definition.dropped_columns:
+        pairs.append(("dropped columns", _names(definition.dropped_columns)))
+    pairs.extend((printable(name), printable(value)) for name, value in sorted(definition.properties.items()))
+    return pairs
+
+
+def _values_text(definition: DefinitionFacts) -> str:
+    count = definition.writer_schemas
+    return f"{definition.value_format}, {plural(count, 'schema')}" if count else definition.value_format
+
+
+def _columns_text(columns: Sequence[ColumnFacts]) -> str:
+    rows = [(printable(item.name), item.type, column_mark(item)) for item in columns]
+    widths = [max(len(row[at]) for row in rows) for at in range(2)]
+    return "\n".join(f"{name:{widths[0]}}{GAP}{kind:{widths[1]}}{GAP}{mark}".rstrip() for name, kind, mark in rows)
+
+
+def column_mark(column: ColumnFacts) -> str:
+    """Return the place of a column in the key, or `not null`, or nothing."""
+    return f"key {column.key + 1}" if column.key is not None else "" if column.nullable else "not null"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(printable(name) for name in names)
+
+
+def _format_text(facts: TableFacts) -> str:
+    versions = " and ".join(map(str, facts.sst_formats))
+    return f"manifest {facts.manifest_format}" + (f", SSTs {versions}" if versions else "")
+
+
+def _codec_texts(facts: TableFacts) -> list[str]:
+    return [f"{item.codec} ({plural(item.files, 'file')}, {bytes_to_text(item.stored_bytes)})" for item in facts.codecs]
+
+
+def _rows_text(facts: TableFacts) -> str:
+    rows = facts.rows
+    assert rows is not None
+    text = f"{plural(rows.puts, 'put')}, {plural(rows.deletes, 'delete')}, {plural(rows.merges, 'merge')}"
+    unknown = f"; unknown for {plural(rows.files_without_stats, 'file')}" if rows.files_without_stats else ""
+    return f"{text} in files{unknown}"
+
+
+def _wal_text(facts: TableFacts) -> str:
+    wal = facts.wal
+    if wal.start == wal.end:
+        return f"empty, next file {wal.end}"
+    ids = f"file {wal.start}" if wal.end == wal.start + 1 else f"files {wal.start}-{wal.end - 1}"
+    return f"{ids}, {'no rows' if wal.last_seq is None else f'last seq {wal.last_seq}'}"
+
+
+def _checkpoint_texts(facts: TableFacts) -> list[str]:
+    texts = [
+        f"{point.id}{f' {bytes_text(point.name.encode(), as_text=True)}' if point.name else ''}: version "
+        f"{point.version}, created {ms_to_text(point.created_ms)}, "
+        + ("stays" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}")
+        for point in facts.checkpoints
+        if not is_retained(point.name)
+    ]
+    kept = [point for point in facts.checkpoints if is_retained(point.name)]
+    if kept:
+        versions = numbers_text(sorted(point.version for point in kept))
+        last = ms_to_text(max(point.expires_ms or MAX_MS for point in kept))
+        texts.append(f"{plural(len(kept), 'version')} kept for versionRetention, {versions}: the last one until {last}")
+    return texts
+
+
+def _external_texts(facts: TableFacts) -> list[str]:
+    return [f"{item.path}: {plural(item.files, 'file')}, checkpoint {item.checkpoint}" for item in facts.external]
+
+
+def _job_texts(facts: TableFacts) -> list[str]:
+    return [
+        f"{job.id}: {job.status}, {plural(job.sources, 'source')}, created {ms_to_text(job.created_ms)}"
+        + (f", worker {job.worker}" if job.worker else "")
+        for job in facts.jobs
+    ]
+
+
+def _instant(ms: int | None) -> str:
+    return NOTHING if ms is None else ms_to_text(ms)

@@ -1,0 +1,155 @@
+"""Options as dataclass fields: how one is declared, how a mapping is parsed by the declarations, how they are listed.
+
+Keys are camelCase. Case and underscores do not matter on input. An unknown key is refused, with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from slatespark.errors import OptionError
+from slatespark.options.values import STORAGE_PREFIX, Parser, normalize_name, parse_text, unknown_option
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Options = TypeVar("Options", bound=DataclassInstance)
+
+
+class Call(Enum):
+    """A call that takes options. Each option is tagged with the calls that take it."""
+
+    READ = auto()  # any read of a table
+    WRITE = auto()  # any write of rows to a table
+    SST_WRITER = auto()  # SstWriter.write
+    INGEST = auto()
+    BEGIN = auto()  # of a transaction
+    TRANSACTION_READ = auto()  # a read within a transaction
+    TRANSACTION_WRITE = auto()
+    COMPACT = auto()
+
+
+def option(
+    key: str,
+    *,
+    doc: str,
+    parse: Parser,
+    calls: Collection[Call],
+    default: Any = dataclasses.MISSING,
+    shown: str | None = None,
+) -> Any:
+    """Declare one option as a dataclass field.
+
+    Parameters
+    ----------
+    key : its camelCase name
+    doc : one sentence or two, for the reference page; an option without documentation is internal, and no message
+        names it
+    parse : (value, key) -> typed value
+    calls : the calls that take it
+    default : its value when not given; required without one
+    shown : how the reference page writes the default, if not as Python prints it
+    """
+    metadata = MappingProxyType({"key": key, "doc": doc, "parse": parse, "calls": frozenset(calls), "shown": shown})
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+# --- options of reads and of writes ---------------------------------------------------------------------------------
+
+
+MERGE_OPERATOR_DOC: Final = (
+    "How merge operands are folded: `concat`; `sum`, `max` or `min` (8-byte little-endian integers); or "
+    "`module:function`. Default: the table property `mergeOperator`."
+)
+
+
+def path_option(*, calls: Collection[Call]) -> Any:
+    """Declare the location of the table."""
+    return option("path", doc="Location of the table: a local path or any fsspec URL.", parse=parse_text, calls=calls)
+
+
+def wal_path_option(*, calls: Collection[Call]) -> Any:
+    """Declare the location of a WAL apart from the table."""
+    return option(
+        "walPath",
+        doc="Location of the WAL if it is apart from the table: the folder that contains `wal/`.",
+        parse=parse_text,
+        calls=calls,
+        default=None,
+    )
+
+
+def storage_options() -> Any:
+    """Declare the field of all `storage.*` options."""
+    return dataclasses.field(default_factory=dict, repr=False)  # repr=False: it may hold credentials
+
+
+# --- parsing and listing --------------------------------------------------------------------------------------------
+
+
+def parse_options(cls: type[Options], given: Mapping[str, Any]) -> Options:
+    """Return the options of a mapping; raises `OptionError`."""
+    fields = {normalize_name(item.metadata["key"]): item for item in _option_fields(cls)}
+    values: dict[str, Any] = {}
+    storage: dict[str, str] = {}
+    for key, value in given.items():
+        if key.lower().startswith(STORAGE_PREFIX):
+            storage[key[len(STORAGE_PREFIX) :].lower()] = value
+            continue
+        field = fields.get(normalize_name(key))
+        if field is None:
+            raise unknown_option(key, list(option_keys(cls)))
+        if field.name in values:
+            raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
+        if value is not None:
+            values[field.name] = field.metadata["parse"](value, field.metadata["key"])
+    if "path" not in values:
+        raise no_path("No path was given.")
+    values["storage"] = storage
+    return cls(**values)
+
+
+def no_path(what: str) -> OptionError:
+    """Return the error for a table without a path, which usually comes from Spark's catalog."""
+    return OptionError(
+        what,
+        why="Catalog tables are not supported: Spark drops their options.",
+        todo="Use load(path), save(path), or a temporary view with OPTIONS (path '...').",
+    )
+
+
+def option_keys(cls: type[DataclassInstance], call: Call | None = None) -> tuple[str, ...]:
+    """Return the keys of the documented options of a class, or of those that a call takes."""
+    return tuple(
+        item.metadata["key"]
+        for item in _option_fields(cls)
+        if item.metadata["doc"] and (call is None or call in item.metadata["calls"])
+    )
+
+
+def option_rows(cls: type[DataclassInstance]) -> list[tuple[str, str, str]]:
+    """Return (key, default, documentation) of every documented option, for the reference page."""
+    rows = []
+    for field in _option_fields(cls):
+        if not field.metadata["doc"]:
+            continue
+        default = field.metadata["shown"]
+        if default is None:
+            absent = field.default is dataclasses.MISSING or field.default is None
+            default = "" if absent else f"`{str(field.default).lower()}`"
+        rows.append((field.metadata["key"], default, field.metadata["doc"]))
+    rows.append(
+        (f"{STORAGE_PREFIX}*", "", "Passed to the storage backend. `storage.root` is the root of external paths.")
+    )
+    return rows
+
+
+def _option_fields(cls: type[DataclassInstance]) -> list[dataclasses.Field[Any]]:
+    """Return the fields that `option` declared."""
+    return [item for item in dataclasses.fields(cls) if "key" in item.metadata]

@@ -1,0 +1,90 @@
+"""Properties that a table keeps in its definition: names, values, and text form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from slatespark.errors import OptionError
+from slatespark.options.values import (
+    Parser,
+    normalize_name,
+    parse_choice,
+    parse_duration_or_none,
+    parse_flag,
+    refuse_misspelt,
+    unknown_option,
+)
+
+BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
+
+TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
+    "autoCompact": parse_flag,
+    "clock": parse_choice("system", "custom"),
+    "defaultTtl": parse_duration_or_none,
+    "history": parse_flag,
+    "holdHistory": parse_flag,
+    "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
+    "periodicCompactionInterval": parse_duration_or_none,
+    "retention": parse_duration_or_none,
+    "versionRetention": parse_duration_or_none,
+}
+
+FIXED_PROPERTIES: Final = {
+    "history": "false",
+    "clock": "system",
+}  # they cannot be changed; the values of a table without them
+
+
+def parse_property(name: str, value: object) -> Any:
+    """Return the typed value of a table property; the value unchanged if the name is unknown."""
+    parse = TABLE_PROPERTIES.get(name)
+    return value if parse is None else parse(value, name)
+
+
+def property_text(name: str, value: object) -> str:
+    """Return a property as text for a definition; raises `OptionError` for an invalid value."""
+    parsed = parse_property(name, value)
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(parsed, bool):
+        return str(parsed).lower()
+    return "none" if parsed is None else str(parsed)
+
+
+def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return table properties as text under their canonical names; raises `OptionError` for an unknown one."""
+    known = {normalize_name(name): name for name in TABLE_PROPERTIES}
+    properties = {}
+    for key, value in given.items():
+        name = known.get(normalize_name(key))
+        if name is None:
+            raise unknown_option(key, list(TABLE_PROPERTIES))
+        properties[name] = property_text(name, value)
+    return properties
+
+
+def require_consistent_properties(properties: Mapping[str, str]) -> None:
+    """Raise `OptionError` if the properties of a table, as text, contradict each other."""
+    chosen = {name: parse_property(name, properties.get(name, "false")) for name in ("holdHistory", "history")}
+    if chosen["holdHistory"] and not chosen["history"]:
+        raise OptionError(
+            "holdHistory is for history tables.", todo="Leave it out, or create a table with history=true."
+        )
+
+
+def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Return the formats, the table properties, and the remaining arguments of a creation.
+
+    Raises
+    ------
+    OptionError
+        When a property has an invalid value, or a remaining name is similar to a known one.
+    """
+    formats = {normalize_name(name): name for name in ("keyFormat", "valueFormat")}
+    known = {normalize_name(name) for name in TABLE_PROPERTIES}
+    properties = parse_properties({key: value for key, value in given.items() if normalize_name(key) in known})
+    chosen = {formats[normalize_name(key)]: value for key, value in given.items() if normalize_name(key) in formats}
+    rest = {key: value for key, value in given.items() if normalize_name(key) not in known | set(formats)}
+    refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values()])
+    return chosen, properties, rest

@@ -1,0 +1,246 @@
+"""Options of a read, stated once: key, type, default, check, documentation, and the calls that take each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slatespark.errors import OptionError
+from slatespark.options.fields import (
+    MERGE_OPERATOR_DOC,
+    Call,
+    option,
+    parse_options,
+    path_option,
+    storage_options,
+    wal_path_option,
+)
+from slatespark.options.values import (
+    METADATA_COLUMNS,
+    MIB,
+    MergeOperator,
+    key_range_of,
+    normalize_name,
+    parse_choice,
+    parse_count,
+    parse_duration_or_none,
+    parse_flag,
+    parse_key,
+    parse_metadata_columns,
+    parse_names,
+    parse_operator,
+    parse_size,
+    parse_text,
+    parse_time,
+)
+from slatespark.ranges import KeyRange
+
+_ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
+_OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Options of a read."""
+
+    path: str = path_option(calls=_OUTSIDE)
+    version_as_of: int | None = option(
+        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_OUTSIDE, default=None
+    )
+    timestamp_as_of_ms: int | None = option(
+        "timestampAsOf",
+        doc="Instant to read the table as of, ISO-8601 or epoch ms: the newest version committed at or before it. On "
+        "tables with `history=true`, each row as of its timestamp. With `clock=custom`, by the table's clock ticks.",
+        parse=parse_time,
+        calls=_OUTSIDE,
+        default=None,
+    )
+    seq_as_of: int | None = option(
+        "seqAsOf",
+        doc="Sequence number to read the table as of: the state in which it was the last one.",
+        parse=parse_count(0, 2**63 - 1),
+        calls=_OUTSIDE,
+        default=None,
+    )
+    checkpoint: str | None = option(
+        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, calls=_OUTSIDE, default=None
+    )
+    now_ms: int | None = option(
+        "now",
+        doc="Instant at which expiry is evaluated, ISO-8601 or epoch ms. Default: the system clock or the table's last "
+        "clock tick, whichever is later. With `timestampAsOf`: that instant (on plain tables the tick of the version "
+        "found, if later). With `versionAsOf` and `checkpoint`: the tick of that manifest. On tables with "
+        "`clock=custom`: the tick instead of the system clock.",
+        parse=parse_time,
+        calls=_ANY_READ,
+        default=None,
+    )
+    columns: tuple[str, ...] | None = option(
+        "columns",
+        doc="Comma-separated, case-insensitive: only these columns are decoded and returned.",
+        parse=parse_names,
+        calls=_ANY_READ,
+        default=None,
+    )
+    filter: str | None = option(
+        "filter",
+        doc="Comparisons on any columns, joined by `AND`: only rows for which all are true are returned. Comparisons "
+        "on leading key columns limit which blocks are read.",
+        parse=parse_text,
+        calls=_ANY_READ,
+        default=None,
+    )
+    pushdown: bool = option(
+        "pushdown",
+        doc="`true` lets Spark push down its own `where` as well. Spark 4.3 then returns wrong rows where one `load()` "
+        "is used twice.",
+        parse=parse_flag,
+        calls=_ANY_READ,
+        default=False,
+    )
+    start_key: bytes | None = option(
+        "startKey",
+        doc="Raw tables: first key, in hexadecimal, inclusive.",
+        parse=parse_key,
+        calls=_ANY_READ,
+        default=None,
+    )
+    end_key: bytes | None = option(
+        "endKey",
+        doc="Raw tables: end key, in hexadecimal, exclusive.",
+        parse=parse_key,
+        calls=_ANY_READ,
+        default=None,
+    )
+    key_prefix: bytes | None = option(
+        "keyPrefix",
+        doc="Raw tables: only keys with this prefix, in hexadecimal.",
+        parse=parse_key,
+        calls=_ANY_READ,
+        default=None,
+    )
+    metadata_columns: tuple[str, ...] = option(
+        "metadataColumns",
+        doc="`true`, or a comma-separated list of `key`, `seq`, `op`, `create_ts` and `expire_ts`: adds the columns "
+        "`_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`. If `columns` is given, list them there as well.",
+        parse=parse_metadata_columns,
+        calls=_ANY_READ,
+        default=(),
+        shown="`false`",
+    )
+    read_versions: str = option(
+        "readVersions",
+        doc="`latest`: the visible version of each row. `all`: every stored version, including tombstones and expired "
+        "versions, with metadata columns. `intervals`, on history tables: every version that was ever visible, with "
+        "`_valid_from`, `_valid_to` and `_is_current`.",
+        parse=parse_choice("latest", "all", "intervals"),
+        calls=_ANY_READ,
+        default="latest",
+    )
+    include_expired: bool = option(
+        "includeExpired",
+        doc="Return expired rows, as the SlateDB client does.",
+        parse=parse_flag,
+        calls=_ANY_READ,
+        default=False,
+    )
+    include_deleted: bool = option(
+        "includeDeleted",
+        doc="Return deleted keys, with null values and `_op` = `delete`.",
+        parse=parse_flag,
+        calls=_ANY_READ,
+        default=False,
+    )
+    ignore_undecodable: bool = option(
+        "ignoreUndecodable",
+        doc="Skip rows whose bytes do not decode as the requested columns, and warn with their number.",
+        parse=parse_flag,
+        calls=_ANY_READ,
+        default=False,
+    )
+    merge_operator: MergeOperator | None = option(
+        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ANY_READ, default=None
+    )
+    split_bytes: int = option(
+        "splitSize",
+        doc="Stored bytes per read partition.",
+        parse=parse_size,
+        calls=_ANY_READ,
+        default=64 * MIB,
+        shown="`64m`",
+    )
+    read_buffer_bytes: int = option(
+        "readBuffer",
+        doc="Memory per task for stored bytes in flight, shared by all files that it merges.",
+        parse=parse_size,
+        calls=_ANY_READ,
+        default=64 * MIB,
+        shown="`64m`",
+    )
+    pin_ms: int | None = option(
+        "pin",
+        doc="Duration for which a checkpoint protects the objects of the read from garbage collection.",
+        parse=parse_duration_or_none,
+        calls=(Call.READ, Call.BEGIN),
+        default=None,
+    )
+    wal_path: str | None = wal_path_option(calls=_OUTSIDE)
+    storage: Mapping[str, str] = storage_options()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> ReadOptions:
+        """Return the options of a mapping; raises `OptionError`."""
+        return parse_options(cls, given)
+
+    def __post_init__(self) -> None:
+        """Check combinations."""
+        if len(given := self._as_of()) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+        if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
+            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
+        if self.shows_intervals and self.include_deleted:
+            raise OptionError(
+                "includeDeleted and readVersions=intervals are both given.",
+                why="A deletion ends an interval and has none.",
+                todo="Use readVersions=all.",
+            )
+        if self.read_versions == "all" and not self.metadata_columns:
+            object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
+
+    def _as_of(self) -> list[str]:
+        """Return the names of the given options that select a past state."""
+        choices = {
+            "versionAsOf": self.version_as_of,
+            "timestampAsOf": self.timestamp_as_of_ms,
+            "seqAsOf": self.seq_as_of,
+            "checkpoint": self.checkpoint,
+        }
+        return [name for name, value in choices.items() if value is not None]
+
+    @property
+    def reads_past(self) -> bool:
+        """Whether the read is of a past state, not of the newest."""
+        return bool(self._as_of())
+
+    @property
+    def shows_intervals(self) -> bool:
+        """Whether rows come with the interval in which they were valid."""
+        return self.read_versions == "intervals"
+
+    @property
+    def given_keys(self) -> dict[str, bytes]:
+        """The given options that select keys by their bytes."""
+        choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
+        return {name: key for name, key in choices.items() if key is not None}
+
+    @property
+    def key_range(self) -> KeyRange:
+        """The selected keys."""
+        return key_range_of(self.start_key, self.end_key, self.key_prefix)
+
+
+def refuse_filter(options: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if the read option `filter` is given next to a condition."""
+    if any(normalize_name(name) == "filter" for name in options):
+        raise OptionError("where and filter are both given.", todo="Join them with AND.")

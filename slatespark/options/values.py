@@ -1,0 +1,211 @@
+"""Values of options: parsers from text or Python values to typed values, and how names are compared.
+
+Each parser takes (value, option name) and raises `OptionError`. Spark passes text, `SlateStore` Python values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+from slatespark.errors import OptionError
+from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
+from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
+
+MIB: Final = 1 << 20
+
+STORAGE_PREFIX: Final = "storage."
+METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
+DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
+AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
+MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
+MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
+
+_MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
+_DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+
+Parser: TypeAlias = Callable[[Any, str], Any]
+MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
+
+
+def parse_text(value: object, name: str) -> str:
+    """Return non-empty text."""
+    if not isinstance(value, str) or not value.strip():
+        raise OptionError(f"{name}: {value!r} is not text.", todo=f"Give {name} a non-empty value.")
+    return value.strip()
+
+
+def parse_app_id(value: object, name: str) -> str:
+    """Return the name of an application, which becomes part of checkpoint names and paths."""
+    text = parse_text(value, name)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as exc:
+        raise OptionError(f"{name}: {text!r} is not valid Unicode.", todo="Choose another name.") from exc
+    if size > MAX_APP_ID_BYTES:
+        raise OptionError(
+            f"{name}: {size} bytes are too many.", todo=f"Give a name of at most {MAX_APP_ID_BYTES} bytes of UTF-8."
+        )
+    return text
+
+
+def parse_flag(value: object, name: str) -> bool:
+    """Return a boolean from a bool or `true`/`false`."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise OptionError(f"{name}: {value!r} is not a boolean.", todo="Write true or false.")
+
+
+def parse_count(low: int, high: int) -> Parser:
+    """Return a parser of integers in `[low, high]`."""
+
+    def parse(value: object, name: str) -> int:
+        text = value.strip() if isinstance(value, str) else value
+        if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS:
+            text = int(text)
+        if not isinstance(text, int) or isinstance(text, bool) or not low <= text <= high:
+            raise OptionError(
+                f"{name}: {value!r} is not acceptable.", todo=f"Give a whole number from {low} to {high}."
+            )
+        return text
+
+    return parse
+
+
+def parse_throughput(value: object, name: str) -> int:
+    """Return bytes per second from millions of them; `AUTO_THROUGHPUT` for `auto`."""
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text == "auto":
+        return AUTO_THROUGHPUT
+    if isinstance(text, str) and len(text) <= MAX_DIGITS and _DECIMAL.fullmatch(text):
+        text = float(text)
+    if not isinstance(text, int | float) or isinstance(text, bool) or not 0.001 <= text <= 1_000_000:
+        raise OptionError(
+            f"{name}: {value!r} is not acceptable.",
+            todo="Give millions of bytes per second, from 0.001 to 1000000, or auto.",
+        )
+    return round(text * 1_000_000)
+
+
+def parse_choice(*choices: str) -> Parser:
+    """Return a parser that accepts one of `choices`, ignoring case."""
+
+    def parse(value: object, name: str) -> str:
+        text = value.strip().lower() if isinstance(value, str) else value
+        if text not in choices:
+            raise OptionError(f"{name}: {value!r} is not acceptable.", todo=f"Choose one of {', '.join(choices)}.")
+        return str(text)
+
+    return parse
+
+
+def parse_rounding(value: object) -> bool:
+    """Return whether `round` is `up`, not `down`."""
+    return bool(parse_choice("down", "up")(value, "round") == "up")
+
+
+def parse_names(value: object, name: str) -> tuple[str, ...]:
+    """Return distinct names from comma-separated text or a sequence."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
+        raise OptionError(f"{name}: {value!r} is not a list of names.", todo="Separate names with commas.")
+    names = tuple(part.strip() for part in parts) if isinstance(value, str) else tuple(parts)
+    if not names or len(set(names)) != len(names):
+        raise OptionError(f"{name}: {value!r} is empty or repeats a name.", todo="Give each name once.")
+    return names
+
+
+def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:
+    """Return the requested metadata columns in their fixed order; `true` requests all, `false` none."""
+    if value is True or (isinstance(value, str) and value.strip().lower() == "true"):
+        return METADATA_COLUMNS
+    if value is False or (isinstance(value, str) and value.strip().lower() == "false"):
+        return ()
+    requested = {part.lower() for part in parse_names(value, name)}
+    if unknown := sorted(requested - set(METADATA_COLUMNS)):
+        raise OptionError(
+            f"{name}: there is no metadata column {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}."
+        )
+    return tuple(column for column in METADATA_COLUMNS if column in requested)
+
+
+def parse_key(value: object, name: str) -> bytes:
+    """Return key bytes from bytes or hexadecimal text."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    try:
+        return bytes.fromhex(value if isinstance(value, str) else "?")
+    except ValueError as exc:
+        raise OptionError(f"{name}: {value!r} is not hexadecimal.", todo="Write the key bytes like 00ff41.") from exc
+
+
+def parse_operator(value: object, name: str) -> MergeOperator:
+    """Return the name of a merge operator, or a callable unchanged."""
+    return value if callable(value) else parse_text(value, name)
+
+
+def parse_ttl(value: object, name: str) -> int | None:
+    """Return a time to live in ms; None for `none`, `DEFAULT_TTL_MS` for `default`."""
+    if isinstance(value, str) and value.strip().lower() == "default":
+        return DEFAULT_TTL_MS
+    return parse_duration_or_none(value, name)
+
+
+def parse_duration_or_none(value: object, name: str) -> int | None:
+    """Return a duration in ms; None for `none`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+        return None
+    return parse_duration(value, name)
+
+
+def parse_duration(value: object, name: str) -> int:
+    """Return a duration in ms."""
+    return parse_duration_ms(value, name=name)  # type: ignore[arg-type]  # it checks
+
+
+def parse_time(value: object, name: str) -> int:
+    """Return an instant in ms since 1970."""
+    return parse_time_ms(value, name=name)  # type: ignore[arg-type]  # it checks
+
+
+def parse_size(value: object, name: str) -> int:
+    """Return a number of bytes."""
+    return parse_bytes(value, name=name)  # type: ignore[arg-type]  # it checks
+
+
+def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -> KeyRange:
+    """Return the keys selected by `startKey`, `endKey` and `keyPrefix`, each of which may be absent."""
+    if prefix is not None:
+        return prefix_range(prefix)
+    return KeyRange(start or b"", end) if start or end is not None else ALL_KEYS
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def normalize_name(key: str) -> str:
+    """Return a name without case and underscores, for comparisons."""
+    return key.replace("_", "").lower()
+
+
+def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `OptionError` for a name that is similar to a known one.
+
+    For calls that pass unknown names to a storage backend, which may ignore them.
+    """
+    by_plain = [normalize_name(name) for name in known]
+    for name in given:
+        if difflib.get_close_matches(normalize_name(name), by_plain, n=1, cutoff=_MISSPELT):
+            raise unknown_option(name, list(known))
+
+
+def unknown_option(key: str, known: list[str]) -> OptionError:
+    """Return the error for an unknown option, with the nearest known one."""
+    by_plain = {normalize_name(name): name for name in known}
+    near = difflib.get_close_matches(normalize_name(key), by_plain, n=1, cutoff=0.5)
+    todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
+    return OptionError(f"Unknown option {key!r}.", todo=todo)

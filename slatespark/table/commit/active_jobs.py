@@ -1,0 +1,107 @@
+"""Jobs in `.compactions` at a commit: which are ours, which are alive, and which the commit removes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from slatespark.format.compactions import (
+    Compaction,
+    CompactionStatus,
+)
+from slatespark.table.commit.claim import Claim
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.records.workers import fetch_worker_report, find_worker
+from slatespark.table.stores import TableStores
+
+HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
+
+
+def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
+    """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
+    if job.status is not CompactionStatus.RUNNING or job.worker is None:
+        return False
+    return _is_fresh(job.worker.last_heartbeat_ms, now_ms)
+
+
+def _is_fresh(heartbeat_ms: int, now_ms: int) -> bool:
+    return abs(now_ms - heartbeat_ms) < HEARTBEAT_FRESH_MS
+
+
+def is_own_job(stores: TableStores, job: Compaction) -> bool:
+    """Tell whether a job is a compaction of ours, or a hold."""
+    if job.worker is None:
+        return False
+    return job.worker.worker_id == PLACEHOLDER_WORKER or find_worker(stores.main, job.worker.worker_id) is not None
+
+
+def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
+    """Tell whether a job is a compaction of ours that somebody still works on, as far as can be known."""
+    if job.worker is None or job.status is not CompactionStatus.RUNNING:
+        return False
+    if find_worker(stores.main, job.worker.worker_id) is None:
+        return False
+    if (
+        job.worker.last_heartbeat_ms == NEVER_STALE_MS
+    ):  # no coordinator may ever find it old; its worker notes the time apart
+        reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
+        return reported_ms is not None and _is_fresh(reported_ms, now_ms)
+    return has_fresh_heartbeat(job, now_ms)
+
+
+def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
+    """Tell whether a compaction of ours is listed as completed, and may not be committed yet.
+
+    Its entry keeps collectors off its files until then.
+    """
+    if job.worker is None or job.status is not CompactionStatus.COMPLETED:
+        return False
+    if not _is_fresh(job.worker.last_heartbeat_ms, now_ms):
+        return False
+    return find_worker(stores.main, job.worker.worker_id) is not None
+
+
+def clear_active_jobs(
+    stores: TableStores,
+    claim: Claim,
+    hold: Compaction | None = None,
+    *,
+    now_ms: int,
+    runs: Collection[int],
+    own: Compaction | None = None,
+) -> None:
+    """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
+
+    Compactions of ours that are under way stay, since they keep collectors off their files. They have stored nothing
+    that a coordinator could commit: one that took them over would merge what stands by then. But their runs have to be
+    there: a worker of the client that misses one releases the job, takes it up again, and so on for ever.
+
+    Parameters
+    ----------
+    hold : an active job to be there afterwards, if any
+    runs : ids of the runs that the commit leaves
+    own : the compaction that is about to be committed, completed: if this process dies, nobody takes it over
+
+    Raises
+    ------
+    RaceLostError
+        When another coordinator took over, or wrote meanwhile.
+    """
+    number, compactions = fetch_compactions(stores)
+    if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
+        raise RaceLostError("another coordinator claimed a higher epoch")
+    left = frozenset(runs)
+
+    def stays(job: Compaction) -> bool:
+        if job.status.is_active():
+            return runs_here(stores, job, now_ms) and left.issuperset(job.spec.sorted_runs)
+        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps the last one alone (spec 6.1)
+
+    kept = [job for job in compactions.jobs if (own is None or job.id != own.id) and stays(job)]
+    added = [job for job in (hold, own) if job is not None]
+    if len(kept) == len(compactions.jobs) and not added:
+        return
+    cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=(*kept, *added))
+    create_compactions(stores, Version(number + 1, cleared))

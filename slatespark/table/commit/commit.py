@@ -1,0 +1,487 @@
+"""The one commit path: the files of a write are published in one manifest. Source: spec 10.1, 12.1, 12.4."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import (
+    SlateError,
+    SnapshotExpiredError,
+    TableNotFoundError,
+    UnavailableError,
+)
+from slatespark.format.compactions import Compaction, CompactionStatus
+from slatespark.format.manifest import Manifest
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock, new_ulid, new_uuid
+from slatespark.table.commit.active_jobs import clear_active_jobs
+from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, refuse_unwritable
+from slatespark.table.commit.conflicts import ReadCheck, ReadSet
+from slatespark.table.commit.definition_run import publish_creation, publish_growth
+from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.history_hold import plan_hold
+from slatespark.table.commit.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
+from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.kept_history import find_kept_history, record_losses
+from slatespark.table.commit.publication import Change, next_manifest, without_l0
+from slatespark.table.commit.rebase import rebase_outputs
+from slatespark.table.commit.requirements import (
+    LastSeq,
+    NoForeignClient,
+    NoNewOperands,
+    NoTable,
+    OrderOfHistory,
+    Requirement,
+    UnchangedReads,
+)
+from slatespark.table.commit.row_times import RowTimes
+from slatespark.table.commit.tree_edit import (
+    KEEP_TREES,
+    TreeEdit,
+    forbids_new_operands,
+    removed_ranges,
+    replaced_ranges,
+)
+from slatespark.table.commit.version_retention import (
+    READERS_LIFETIME_MS,
+    UNDO_LIFETIME_MS,
+    Replaced,
+    find_replaced,
+    retained,
+)
+from slatespark.table.commit.write_time import check_not_ahead, check_tick, check_timestamp
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.manifests import (
+    NONCE_BITS,
+    ManifestCollectedError,
+    fetch_latest_manifest,
+    find_latest_manifest,
+    publish_manifest,
+)
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
+from slatespark.table.read.properties import record_file
+from slatespark.table.records.commit_record import CommitRecord, merge_counts
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.idempotent_writes import publish_txn_record
+from slatespark.table.records.json_objects import hex_bounds
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
+from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import TableStores
+from slatespark.units import MIN_MS, ms_to_text
+
+# In any table the version before is kept for a while: to undo the commit, or for who reads the files that were merged.
+_LEAST_KEPT_MS = {
+    Operation.RESTORE: UNDO_LIFETIME_MS,
+    Operation.TRIM: UNDO_LIFETIME_MS,
+    Operation.COMPACT: READERS_LIFETIME_MS,
+}
+
+Outputs = tuple[tuple[NewFile, ...], ...]
+
+
+def commit_write(
+    stores: TableStores,
+    clock: Clock,
+    job: WriteJob,
+    outputs: Sequence[tuple[NewFile, ...]],
+    options: WriteOptions,
+    *,
+    edit: TreeEdit = KEEP_TREES,
+    depends_on: ReadSet | None = None,
+    requirements: Sequence[Requirement] = (),
+) -> CommitRecord | None:
+    """Publish the files of a job in one manifest version.
+
+    Parameters
+    ----------
+    outputs : per task, in key order; a later task is newer
+    edit : what becomes of the trees that stand
+    depends_on : what must be unchanged since it was read; None for a write that depends on no read
+    requirements : what must hold besides; each is checked at its stages
+
+    Returns
+    -------
+    The record of the commit; None when there was nothing to commit: no rows for a table that stands. Where the write
+    was committed before under its `txnAppId` and `txnVersion`, what is known of that commit, and nothing is published.
+
+    Raises
+    ------
+    CommitConflictError
+        When a SlateDB client is at work and `ifClientActive` is `fail`, or when the race was lost too often.
+    ClockRegressionError
+        When the write has a `timestamp`, and something later was committed meanwhile.
+    TableExistsError
+        When the table to be created was created by somebody else.
+    TransactionConflictError
+        When something of `depends_on` has changed, naming keys.
+    UnavailableError
+        When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
+    """
+    if job.operation in (Operation.WRITE, Operation.TRANSACTION) and not job.creates and not any(outputs):
+        outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
+        if outcome is not None:  # a job that runs again may find rows, made by what it did after this write
+            publish_txn_record(stores.main, outcome)
+        delete_lease(stores.main, job.write_id)
+        return None
+    commit = _Commit(
+        stores=stores,
+        clock=clock,
+        job=job,
+        options=options,
+        outputs=tuple(outputs),
+        edit=edit,
+        base_seq=job.base_seq,
+        create_ts_ms=job.create_ts_ms,
+        times=job.times.joined(RowTimes.of_options(options)),
+    )
+    commit.requirements = (*commit.own_requirements(depends_on), *requirements)
+    commit.check_newest_time()
+    record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
+    if record.write_id == job.write_id:
+        publish_commit_record(stores.main, record)
+        note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
+    delete_lease(stores.main, job.write_id)
+    return record
+
+
+@dataclass(slots=True)
+class _Commit:
+    """A commit under way. What it learnt or rewrote in an attempt that lost a race serves the next one.
+
+    Attributes
+    ----------
+    outputs : files per task; rewritten when they have to move above another commit
+    edit : what becomes of the trees that stand
+    base_seq, create_ts_ms : what their rows are numbered and timed from
+    times : of the rows of the outputs
+    requirements : what must hold, in the order in which it is checked
+    """
+
+    stores: TableStores
+    clock: Clock
+    job: WriteJob
+    options: WriteOptions
+    outputs: Outputs
+    edit: TreeEdit
+    base_seq: int
+    create_ts_ms: int
+    times: RowTimes
+    requirements: tuple[Requirement, ...] = ()
+
+    def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
+        """Yield what every commit of this kind requires."""
+        stores, job, buffer_bytes = self.stores, self.job, self.options.write_buffer_bytes
+        if job.operation is Operation.CREATE:
+            yield NoTable(stores.url)
+        if self.options.if_last_seq is not None:
+            yield LastSeq(stores, self.options.if_last_seq)
+        if depends_on is not None:
+            yield UnchangedReads(ReadCheck(stores, depends_on, self.codec, buffer_bytes))
+        if self.options.if_client_active != "fence":
+            yield NoForeignClient(stores, self.clock, job.baseline)
+        if self._has_history and self.times.fixed:
+            yield OrderOfHistory(stores, self.codec, buffer_bytes)
+        if forbids_new_operands(self.edit):
+            yield NoNewOperands(stores.url)
+
+    def check_newest_time(self) -> None:
+        """Refuse rows with times of their own that lie in the future."""
+        if self.times.per_row and any(self.outputs):
+            newest_ms = self._newest_ms()
+            given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
+            check_not_ahead(given, newest_ms, self._present_ms)
+
+    def attempt(self, number: int) -> CommitRecord:
+        """Make one attempt; raises `RaceLostError` when another writer was faster."""
+        try:
+            return self._attempt(number)
+        except ManifestCollectedError as exc:
+            raise UnavailableError(
+                f"{self.stores.url}: whether this commit was published is not known.",
+                why="This process was suspended for so long that a garbage collector has passed its version.",
+                todo="Check whether the change is there, and repeat it if it is not.",
+            ) from exc
+
+    def _attempt(self, number: int) -> CommitRecord:
+        self._refresh_ids(has_table=not self.job.creates)
+        found = find_latest_manifest(self.stores)
+        if found is None and not self.job.creates:
+            raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
+        if found is None:
+            return self._create_table()
+        latest_id, latest = found
+        if (earlier := self._find_earlier(latest)) is not None:
+            return earlier
+        refuse_unwritable(self.stores.url, latest)
+        check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
+        for requirement in self.requirements:
+            requirement.before_rewrite(latest_id, latest, self._files)
+        self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
+        for requirement in self.requirements:
+            requirement.before_claim(latest_id, latest, self._files)
+        definition = self._publish_growth(latest)
+        if self._has_history:
+            record_losses(self.stores, self.clock, latest)
+        self.edit.apply(without_l0(latest))  # what it refuses, it refuses before anybody is shut out
+        retention_ms = definition.version_retention_ms
+        prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
+        claim = claim_epochs(
+            self.stores,
+            latest_id,
+            latest,
+            self.clock,
+            write_id=write_id,
+            attempt=number,
+            prepare=prepare,
+            removes=removed_ranges(self.edit),
+        )
+        return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
+
+    def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
+        """Return what is known of the commit that this write repeats; None if it repeats none."""
+        outcome = find_outcome(self.stores, latest, self.options)
+        if outcome is None:
+            return None
+        return CommitRecord(
+            manifest_id=outcome.manifest_id,
+            operation=self.job.operation,
+            write_id=outcome.write_id,
+            engine=ENGINE,
+            committed_ms=outcome.committed_ms,
+            write_time_ms=outcome.committed_ms,
+            first_seq=None,
+            last_seq=None,
+        )
+
+    def _with_outcome(self, manifest: Manifest, number: int) -> Manifest:
+        own = outcome_of(self.options, number, self.job.write_id, self.clock.now_ms())
+        return with_outcome(self.stores, manifest, own, partial(new_uuid, self.clock))
+
+    def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
+        """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
+        undoes = self.job.operation.can_be_undone
+        lifetime_ms = _LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
+        version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
+        replaced = Replaced(version, lifetime_ms, undoes)
+
+        def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
+            unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
+            return replaced.keep(
+                claim,
+                latest_id + 1,
+                wal_end,
+                too=unseen,
+                now_ms=self.clock.now_ms(),
+                new_id=partial(new_uuid, self.clock),
+            )
+
+        return prepare
+
+    def _publish_growth(self, latest: Manifest) -> TableDefinition:
+        created, merge = self.job.creates, self.options.merge_schema
+        return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
+
+    def _refresh_ids(self, *, has_table: bool = True) -> None:
+        """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
+
+        All of them get fresh ids where the lease of the job did not hold. That of a creator is not renewed as long as
+        there may be no table: somebody else may have begun to create it.
+
+        Those of a compaction are spared as long as it is listed, as it is if it merges runs.
+        """
+        if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:
+            return
+        now_ms, held = self.clock.now_ms(), True
+        if has_table and now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2:
+            held = hold_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
+
+        def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
+            if not held:
+                return copy_under_new_ids(self.stores, self.clock, files)
+            return refresh_expiring_ids(self.stores, self.clock, files, self.options.gc_min_age_ms)
+
+        self.outputs = tuple(kept(files) for files in self.outputs)
+        self.edit = self.edit.with_files(kept(self.edit.files))
+
+    def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
+        """Move the rows of the job above what was committed, or drained, since it was planned."""
+        if self.options.timestamp_ms is not None and any(self.outputs):
+            floor_ms = MIN_MS if self._has_history else tick_ms
+            check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
+        by_seq = max(0, reached_seq - self.base_seq)
+        by_ms = 0 if self.times.fixed else max(0, tick_ms - self.create_ts_ms)
+        if (by_seq or by_ms) and any(self.outputs):
+            self.outputs = rebase_outputs(
+                self.stores,
+                self.outputs,
+                self.options,
+                self.clock,
+                by_seq=by_seq,
+                by_ms=by_ms,
+                planned_ms=self.clock.now_ms(),
+            )
+        self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
+
+    @property
+    def _has_own_time(self) -> bool:
+        return self.job.definition.has_own_time
+
+    @property
+    def _has_history(self) -> bool:
+        return self.job.definition.has_history
+
+    @property
+    def _present_ms(self) -> int | None:
+        """What our clock says; None where it says nothing about the table's times."""
+        return None if self._has_own_time else self.clock.now_ms()
+
+    @property
+    def _files(self) -> list[NewFile]:
+        return [file for files in self.outputs for file in files]
+
+    @property
+    def codec(self) -> RowCodec:
+        """How keys and values of the table are encoded."""
+        return self.job.definition.codec()
+
+    def _newest_ms(self) -> int:
+        """Return the latest create_ts of the outputs."""
+        if not self.times.per_row:
+            return self.create_ts_ms
+        times = [file.properties.max_create_ts for file in self._files]
+        return max((time for time in times if time is not None), default=self.create_ts_ms)
+
+    def _create_table(self) -> CommitRecord:
+        publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
+        change = self._change(Manifest(), Drained(None, 0, None), (), wal_id=0)
+        manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+        if not any(self.outputs):
+            manifest = replace(Manifest(), nonce=self._nonce())
+        manifest = self._with_outcome(manifest, 1)
+        publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
+        if self.job.definition.holds_history:
+            self._hold_exactly(Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0), manifest)
+        return self._record(1, manifest, change, Manifest())
+
+    def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
+        """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
+        base_id, base = self._fetch_owned(claim)
+        if (earlier := self._find_earlier(base)) is not None:
+            return earlier
+        try:
+            drained = drain_wal(self.stores, base, claim.fence)
+        except SnapshotExpiredError:
+            self._fetch_owned(claim)  # another writer has drained the WAL, and a collector came after it
+            raise
+        for requirement in self.requirements:
+            requirement.after_drain(drained, self._files)
+        check_tick(self.stores, drained.tick_ms or 0, self._present_ms)
+        files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
+        tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
+        self._raise_above(drained.last_seq, tick_ms)
+        self._refresh_ids()  # the steps since the attempt began may have taken long
+        change = self._change(base, drained, files, wal_id=claim.fence)
+        self._clear_jobs(claim, base, change, holds=holds)
+        while True:
+            for requirement in self.requirements:
+                requirement.before_publishing(base)
+            manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+            manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
+            try:
+                publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
+            except ManifestCollectedError:
+                raise
+            except RaceLostError:
+                base_id, base = self._fetch_owned(claim)
+                continue
+            if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
+                self._hold_exactly(claim, manifest)
+            return self._record(base_id + 1, manifest, change, base)
+
+    def _clear_jobs(self, claim: Claim, base: Manifest, change: Change, *, holds: bool) -> None:
+        """Make the list of compactions fit what the commit is about to leave.
+
+        Parameters
+        ----------
+        holds : a job is to keep a client's scheduler off all runs
+        """
+        now_ms = self.clock.now_ms()
+        planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
+        hold = plan_hold((*base.run_ids(), *planned.run_ids()), new_ulid(self.clock, now_ms)) if holds else None
+        own = self._completed(now_ms)
+        clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own)
+
+    def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
+        """Hold the runs of what was published, and no others: a client would not make a run with the id of one."""
+        now_ms, runs = self.clock.now_ms(), manifest.run_ids()
+        hold = plan_hold(runs, new_ulid(self.clock, now_ms))
+        with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
+            clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
+
+    def _completed(self, now_ms: int) -> Compaction | None:
+        """Return the entry of a compaction as it is after its commit; None for what is no compaction."""
+        own = self.job.compaction
+        if own is None:
+            return None
+        assert own.worker is not None  # all of ours have one
+        worker = replace(own.worker, last_heartbeat_ms=now_ms)
+        outputs = tuple(file.handle for file in self.edit.files)
+        return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
+
+    def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
+        """Return the manifest of a commit as one that keeps itself: who replaces it next may be a client."""
+        if retention_ms is None:
+            return manifest
+        now_ms, new_id = self.clock.now_ms(), partial(new_uuid, self.clock)
+        return replace(manifest, checkpoints=retained(manifest.checkpoints, (number,), retention_ms, now_ms, new_id))
+
+    def _fetch_owned(self, claim: Claim) -> tuple[int, Manifest]:
+        """Return the newest manifest, which must still carry our epochs."""
+        base_id, base = fetch_latest_manifest(self.stores)
+        if not claim.holds(base):
+            raise RaceLostError("another writer claimed higher epochs")
+        return base_id, base
+
+    def _change(self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int) -> Change:
+        """Return what the commit changes on top of `base`; without a WAL, `wal_id` is 0."""
+        used_seqs = [file.properties.max_seq for file in self._files]
+        ticks = [self._newest_ms()] if used_seqs else []
+        if drained.tick_ms is not None:
+            ticks.append(drained.tick_ms)
+        return Change(
+            outputs=self.outputs,
+            drained=drained_files,
+            last_seq=max([drained.last_seq + 1 if wal_id else 0, *used_seqs]),
+            tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
+            wal_id=wal_id,
+            edit=self.edit,
+            kept=find_kept_history(self.stores, base) if self._has_history else None,
+        )
+
+    def _nonce(self) -> int:
+        return self.clock.random_bits(NONCE_BITS)
+
+    def _record(self, manifest_id: int, manifest: Manifest, change: Change, base: Manifest) -> CommitRecord:
+        own = [file.properties for group in change.outputs for file in group]
+        return CommitRecord(
+            manifest_id=manifest_id,
+            operation=self.job.operation,
+            write_id=self.job.write_id,
+            engine=ENGINE,
+            committed_ms=self.clock.now_ms(),
+            write_time_ms=self._newest_ms(),
+            first_seq=min((item.min_seq for item in own), default=None),
+            last_seq=max((item.max_seq for item in own), default=None),
+            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
+            files={str(file.handle.id): record_file(file.handle, file.properties) for file in change.files},
+            removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
+            compactor_epoch=manifest.compactor_epoch,
+            delete_rate=self.job.delete_rate,
+            replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
+        )

@@ -1,0 +1,305 @@
+"""Whether what a commit depends on is still as it was read. Source: design section 10.
+
+Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
+changed if there is, or was, a row of it with a higher number: in a file that came with a later version, or in the WAL.
+Files that were there, or were merely rewritten since, hold none. What was taken away without leaving a row counts too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import SnapshotExpiredError, TransactionConflictError
+from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.properties import SstProperties
+from slatespark.kernels import new_key_mask
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
+from slatespark.table.commit.read_set import ReadSet as ReadSet
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers, cut_to_ranges
+from slatespark.table.read.points import point_cursors
+from slatespark.table.read.properties import recorded_properties
+from slatespark.table.read.scan import window_size
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_text
+
+MAX_NAMED: Final = 5  # keys in a message
+_CHUNK_KEYS: Final = 1 << 14  # looked up together
+
+
+def check_unchanged(
+    stores: TableStores,
+    reads: ReadSet,
+    outputs: Sequence[tuple[NewFile, ...]],
+    codec: RowCodec,
+    options: WriteOptions,
+) -> None:
+    """Refuse if what a commit depends on has changed by now, as the commit itself will do once more.
+
+    Parameters
+    ----------
+    outputs : the files of the commit, per task
+    codec : of the table, to name keys
+
+    Raises
+    ------
+    TransactionConflictError
+        Naming keys.
+    """
+    files = [file for group in outputs for file in group]
+    latest_id, latest = fetch_latest_manifest(stores)
+    ReadCheck(stores, reads, codec, options.write_buffer_bytes).check_newest(latest_id, latest, files)
+
+
+@dataclass(slots=True)
+class ReadCheck:
+    """The check of what a commit depends on. Versions that it found to be harmless are not looked through again.
+
+    Attributes
+    ----------
+    codec : of the table, to name keys
+    buffer_bytes : memory for stored bytes in flight
+    checked : the newest version found to be harmless; None before the first check
+    """
+
+    stores: TableStores
+    reads: ReadSet
+    codec: RowCodec
+    buffer_bytes: int
+    checked: tuple[int, Manifest] | None = None
+
+    def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Refuse if anything was committed to keys of the read set, up to the newest version and the WAL behind it.
+
+        Parameters
+        ----------
+        latest_id, latest : the newest version, as far as the caller knows
+        files : of the commit; their keys count, too, if the read set says so
+
+        Raises
+        ------
+        TransactionConflictError
+            Naming keys.
+        """
+        self._check_trees(latest_id, latest, files)
+        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._goes_by_numbers else latest.last_l0_seq
+        if wal.last_seq > above_seq:
+            self.check_rows(fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS), files)
+
+    def check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
+        """Refuse if there are later versions of keys of the read set among rows of the WAL, which are sorted."""
+        if rows is not None:
+            later = list(dict.fromkeys(self._later_keys(rows, 0, len(rows))))
+            read = set(self.reads.keys)
+            found = (key for key in later if key in read or self.reads.covers(key))
+            self._refuse(itertools.chain(found, self._among_written(later, files)))
+
+    @property
+    def _goes_by_numbers(self) -> bool:
+        return self.reads.read_ts_ms is None
+
+    def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        try:
+            self._check_floor(latest)
+            layers = self._later_layers(latest_id, latest, files)
+            in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
+            self._refuse(itertools.chain(*in_trees))
+        except SnapshotExpiredError as exc:
+            raise self._unknown() from exc
+        self.checked = latest_id, latest
+
+    def _check_floor(self, latest: Manifest) -> None:
+        """Refuse if what is later than the time that was read may be gone: below the history floor nothing is kept.
+
+        A compaction takes the floor from the definition, so that of `latest` is known to whoever reads it after that.
+        """
+        if self.reads.read_ts_ms is None:
+            return
+        floor_ms = history_floor(self.stores, latest, resolve_definition(self.stores, latest))
+        if floor_ms is not None and self.reads.read_ts_ms < floor_ms:
+            raise self._unknown()
+
+    def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
+        """Return the version up to which nothing needs a look: at first the one that was read."""
+        if self.checked is not None:
+            return self.checked
+        number = self.reads.manifest_id
+        if latest_id < number:  # another table stands here by now
+            raise self._unknown()
+        return number, fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
+
+    # --- what is later ------------------------------------------------------------------------------------------------
+
+    def _later_layers(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
+        """Return the files that may hold later versions of keys of the read set."""
+        parts: list[FileSlice] = []
+        if latest_id != self.reads.manifest_id:
+            for commit in find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest):
+                self._refuse_removed(commit, files)
+                parts += commit.added
+        if not self._goes_by_numbers:  # versions that were there, but are of a later time
+            parts += (part for layer in plan_table_layers(self.stores, latest) for part in layer.slices)
+        wanted = [part for part in parts if self._is_wanted(part, files)]
+        handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
+        known = recorded_properties(self.stores, handles) if wanted else {}
+        return [Layer("later", (part,)) for part in wanted if self._may_be_later(known.get(part.file.id))]
+
+    def _is_wanted(self, part: FileSlice, files: Sequence[NewFile]) -> bool:
+        """Tell whether a part of a file may have keys of the read set."""
+        written = [file.keys for file in files] if self.reads.covers_written else []
+        at = bisect_left(self.reads.keys, part.keys.start)
+        has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
+        return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
+
+    def _may_be_later(self, properties: SstProperties | None) -> bool:
+        if properties is None or properties.max_seq > self.reads.read_seq:
+            return True
+        newest_ms, read_ms = properties.max_create_ts, self.reads.read_ts_ms
+        return newest_ms is not None and read_ms is not None and newest_ms >= read_ms
+
+    def _later_keys(self, rows: RowColumns, low: int, high: int) -> Iterator[bytes]:
+        """Yield the keys of rows [low, high) that were committed after the read, once for each such row."""
+        later = rows.seqs[low:high] > np.uint64(self.reads.read_seq)
+        if self.reads.read_ts_ms is not None:
+            stamped = (rows.flags[low:high] & HAS_CREATE) != 0
+            later |= stamped & (rows.create_ts[low:high] >= self.reads.read_ts_ms)
+        return (rows.key(low + place) for place in np.flatnonzero(later).tolist())
+
+    def _scan_later(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        """Yield the keys of later versions in all that layers show; a key may come several times."""
+        window_bytes = window_size(self.buffer_bytes, 1)
+        for layer in layers:
+            for window in layer_windows(self.stores, layer, window_bytes):
+                yield from self._later_keys(window.rows, window.low, window.high)
+
+    def _look_up_later(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[bytes]:
+        """Yield those of ascending keys of which layers show later versions."""
+        for rows, low, high in self._look_up(layers, keys):
+            yield from self._later_keys(rows, low, high)
+
+    def _look_up(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[tuple[RowColumns, int, int]]:
+        """Yield all rows of ascending keys that layers show."""
+        extent = KeyRange(keys[0], key_after(keys[-1]))
+        split = Split(extent, cut_layers(layers, extent), points=keys)
+        window_bytes = window_size(self.buffer_bytes, len(layers))
+        for cursors in point_cursors(
+            self.stores, split, None, buffer_bytes=self.buffer_bytes, window_bytes=window_bytes
+        ):
+            for cursor in cursors:
+                while cursor.load() and cursor.rows is not None:
+                    yield cursor.rows, cursor.low, cursor.high
+                    cursor.low = cursor.high
+
+    # --- what of it is in the read set --------------------------------------------------------------------------------
+
+    def _in_ranges(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        return self._scan_later(cut_to_ranges(layers, self.reads.ranges))
+
+    def _among_keys(self, layers: Sequence[Layer]) -> Iterator[bytes]:
+        keys = self.reads.keys if layers else ()
+        for at in range(0, len(keys), _CHUNK_KEYS):
+            yield from self._look_up_later(layers, keys[at : at + _CHUNK_KEYS])
+
+    def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield the keys of files of the commit that have later versions; the smaller side is read."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            met = cut_layers(layers, file.keys)
+            if sum(part.file.data_bytes for layer in met for part in layer.slices) < file.size:
+                later = self._scan_later(met)
+                while keys := tuple(itertools.islice(later, _CHUNK_KEYS)):
+                    yield from self._among_written(keys, [file])
+            elif met:
+                for keys in _key_windows(self.stores, file, self.buffer_bytes):
+                    yield from self._look_up_later(met, keys)
+
+    def _among_written(self, keys: Iterable[bytes], files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield those of the keys that files of the commit have."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            inside = tuple(sorted({key for key in keys if file.keys.contains(key)}))
+            if inside:
+                for rows, low, high in self._look_up([Layer("new", (file.whole(),))], inside):
+                    yield from (rows.key(at) for at in range(low, high))
+
+    def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:
+        """Yield the keys in a range that files of the commit have."""
+        if not self.reads.covers_written:
+            return
+        for file in files:
+            for layer in cut_layers([Layer("new", (file.whole(),))], keys):
+                for window in layer_windows(self.stores, layer, window_size(self.buffer_bytes, 2)):
+                    yield from (window.rows.key(row) for row in range(window.low, window.high))
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    def _refuse(self, keys: Iterator[bytes]) -> None:
+        """Raise the conflict, if there is a key, with the first few of them."""
+        found: dict[bytes, None] = {}
+        for key in keys:
+            found[key] = None
+            if len(found) > MAX_NAMED:
+                break
+        if found:
+            named = [name_key(self.codec, key) for key in sorted(found)[:MAX_NAMED]]
+            more = " and others" if len(found) > MAX_NAMED else ""
+            raise self._conflict(f"{'; '.join(named)}{more} changed {self._since}")
+
+    def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
+        """Raise the conflict, if keys of the read set may be gone."""
+        fact = f"removed by version {commit.manifest_id}"
+        for gone in commit.removed:
+            locked = filter(gone.contains, self.reads.keys)
+            found = itertools.islice(itertools.chain(locked, self._written_within(gone, files)), MAX_NAMED)
+            if named := [name_key(self.codec, key) for key in dict.fromkeys(found)]:
+                raise self._conflict(f"{'; '.join(named)} may have been {fact}")
+            if any(map(gone.overlaps, self.reads.ranges)):
+                raise self._conflict(f"rows in a range of keys that was read may have been {fact}")
+
+    @property
+    def _since(self) -> str:
+        read_ms = self.reads.read_ts_ms
+        if read_ms is None:
+            return f"after sequence number {self.reads.read_seq}"
+        return f"since the read timestamp {ms_to_text(read_ms)} ({read_ms})"
+
+    def _unknown(self) -> TransactionConflictError:
+        since = f"after version {self.reads.manifest_id}" if self._goes_by_numbers else self._since
+        return self._conflict(f"what was committed {since} cannot be told any more")
+
+    def _conflict(self, fact: str) -> TransactionConflictError:
+        return TransactionConflictError(
+            f"{self.stores.url}: {fact}.",
+            why="This commit depends on what was read before that.",
+            todo="Read and write again.",
+        )
+
+
+def _key_windows(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[tuple[bytes, ...]]:
+    """Yield the keys of an uploaded file, a window at a time."""
+    for window in layer_windows(stores, Layer("new", (file.whole(),)), window_size(buffer_bytes, 2)):
+        rows: NDArray[np.int64] = np.arange(window.low, window.high, dtype=np.int64)
+        first = rows[new_key_mask([window.rows], rows)]
+        yield tuple(window.rows.key(row) for row in first.tolist())

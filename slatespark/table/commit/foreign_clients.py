@@ -1,0 +1,126 @@
+"""Whether a SlateDB client was active since a write was planned: what `ifClientActive=fail` refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slatespark.errors import CommitConflictError, SnapshotExpiredError
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import manifest_log
+from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest
+from slatespark.table.snapshot import wal_sizes
+from slatespark.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How far the database had come when a write was planned.
+
+    Attributes
+    ----------
+    manifest_id : newest version; 0 if there was no table
+    writer_epoch, compactor_epoch, last_l0_seq : of that version
+    wal_end : first WAL id that did not exist
+    """
+
+    manifest_id: int
+    writer_epoch: int
+    compactor_epoch: int
+    last_l0_seq: int
+    wal_end: int
+
+
+def refuse_foreign_client(
+    stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline, *, now_ms: int
+) -> None:
+    """Refuse to commit when a SlateDB client was at work since the write was planned.
+
+    Parameters
+    ----------
+    latest_id, latest : the newest manifest
+    baseline : what the write was planned on
+
+    Raises
+    ------
+    CommitConflictError
+        When epochs were raised by anyone but a job of ours, when rows were added under the same epochs, in the WAL or
+        in L0, or when a compaction with a fresh heartbeat runs.
+    """
+    if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
+        raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
+    # Under epochs that a job of ours claimed, only that job writes; and only jobs of ours create tables with rows.
+    unclaimed = baseline.manifest_id > 0 and _epochs(latest) == _epochs(baseline)
+    moved = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
+    flushed = moved and not are_epochs_ours(stores, latest_id, latest)
+    first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
+    if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
+        raise _client_active(
+            stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
+        )
+    refuse_foreign_job(stores, now_ms=now_ms)
+
+
+def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
+    """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
+    compactions = fetch_compactions(stores)[1]
+    for job in compactions.active_jobs():
+        if not has_fresh_heartbeat(job, now_ms) or is_own_job(stores, job):
+            continue
+        # What tells that it is ours goes once it has ended, and is off the list by then.
+        if job.id in {active.id for active in fetch_compactions(stores)[1].active_jobs()}:
+            raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
+
+
+def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"{stores.url}: {fact}.",
+        why="Committing would shut that client out.",
+        todo="Write again when it is closed, or set ifClientActive=fence.",
+    )
+
+
+def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> str | None:
+    """Return the first epoch raised since the baseline that no claim of ours explains."""
+    known = _epochs(baseline)
+    if known == _epochs(latest):
+        return None
+    log = manifest_log(stores)
+    for number in range(baseline.manifest_id + 1, latest_id + 1):
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:  # collected, so nobody can tell whose it was
+            if are_epochs_ours(stores, latest_id, latest):  # and if it was a client's, that is shut out by now
+                return None
+            return f"writer epoch {latest.writer_epoch}, perhaps,"
+        epochs = _epochs(decode_manifest(data))
+        if epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+            return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
+        known = epochs
+    return None
+
+
+def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bool:
+    """Tell whether the version that raised the epochs to their present values is a claim of ours."""
+    log, epochs = manifest_log(stores), _epochs(latest)
+    for number in range(latest_id, 0, -1):
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:
+            return False
+        if _epochs(decode_manifest(data)) != epochs:
+            return False
+        if manifest_digest(data) in fetch_claimed_digests(stores.main, number):
+            return True
+    return False
+
+
+def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
+    return state.writer_epoch, state.compactor_epoch
+
+
+def is_claim(stores: TableStores, manifest_id: int) -> bool:
+    """Tell whether a manifest is the claim of a job of ours: what this job commits is to follow."""
+    data = bytes(manifest_log(stores).get(manifest_id))
+    return manifest_digest(data) in fetch_claimed_digests(stores.main, manifest_id)

@@ -1,0 +1,136 @@
+"""Idempotent writes: at most one effect under one pair of `txnAppId` and `txnVersion`, whatever happens to its answer.
+
+The manifest of the commit itself carries a checkpoint that is named for the pair: so the rows and the name become
+visible at once, or neither does, and the name is the one place of ours in a manifest that other clients preserve. A
+record beside the client's folders follows, and once that is there the next commit drops the checkpoint, which pins
+files. Whoever looks for a pair reads the manifest first and the record then: what is no longer in the one is in the
+other by then. A claim comes right after the manifest in which the pair was looked for; so nothing lies in between.
+Source: design 10; spec 12.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from slatespark.errors import OptionError, SlateError, TableNotFoundError
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.options import WriteOptions
+from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.idempotent_writes import TxnRecord, fetch_txn_record, publish_txn_record
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_s, s_to_ms
+
+TXN_NAMES: Final = f"{OWN_NAMES}txn/"
+
+_NAME: Final = re.compile(rf"{TXN_NAMES}([0-9a-f]{{16}})/(0|[1-9][0-9]{{0,18}})/(.+)", re.ASCII | re.DOTALL)
+
+
+def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions) -> TxnRecord | None:
+    """Return what was committed under the pair of a write; None if nothing was, or if it has no pair.
+
+    Parameters
+    ----------
+    manifest : the newest one, fetched before this is called
+
+    Raises
+    ------
+    CorruptDataError
+        When the record of the pair is damaged.
+    """
+    if options.txn is None:
+        return None
+    entries = (_outcome(point) for point in manifest.checkpoints)
+    named = next((entry for entry in entries if entry and (entry.app, entry.version) == options.txn), None)
+    return named or fetch_txn_record(stores.main, *options.txn)
+
+
+def is_committed(stores: TableStores, options: WriteOptions) -> bool:
+    """Tell whether a write need not even begin."""
+    if options.txn is None:
+        return False
+    with contextlib.suppress(TableNotFoundError):
+        return find_outcome(stores, fetch_latest_manifest(stores)[1], options) is not None
+    return False
+
+
+def outcome_of(options: WriteOptions, manifest_id: int, write_id: str, now_ms: int) -> TxnRecord | None:
+    """Return what there is to note of a write; None if it has no pair."""
+    return None if options.txn is None else TxnRecord(*options.txn, manifest_id, write_id, now_ms)
+
+
+def with_outcome(
+    stores: TableStores, manifest: Manifest, own: TxnRecord | None, new_id: Callable[[], UUID]
+) -> Manifest:
+    """Return the manifest of a commit with its own outcome, and without earlier ones, which have their records then.
+
+    Parameters
+    ----------
+    own : outcome of this commit, if it has a pair
+    new_id : makes ids of checkpoints
+    """
+    points = tuple(point for point in manifest.checkpoints if not _settle(stores, point))
+    if own is not None:
+        name = f"{TXN_NAMES}{own.write_id}/{own.version}/{own.app}"
+        points += (Checkpoint(new_id(), own.manifest_id, 0, min(ms_to_s(own.committed_ms), LAST_S), name),)
+    return replace(manifest, checkpoints=points)
+
+
+def note_outcome(stores: TableStores, own: TxnRecord | None) -> None:
+    """Note what was committed; a failure to do so does not matter, since the checkpoint stays until it is noted."""
+    if own is not None:
+        with contextlib.suppress(SlateError):
+            publish_txn_record(stores.main, own)
+
+
+def settle_outcomes(stores: TableStores) -> frozenset[UUID]:
+    """Note all outcomes that the newest manifest names, and return the ids of these checkpoints.
+
+    From then on somebody may release them.
+    """
+    noted = set()
+    for point in fetch_latest_manifest(stores)[1].checkpoints:
+        if (outcome := _outcome(point)) is not None:
+            publish_txn_record(stores.main, outcome)
+            noted.add(point.id)
+    return frozenset(noted)
+
+
+def is_outcome(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint is there only to say what was committed."""
+    return _outcome(point) is not None
+
+
+def refuse_pair(options: WriteOptions, operation: str) -> None:
+    """Refuse `txnAppId` for what is not one write; raises `OptionError`."""
+    if options.txn is not None:
+        raise OptionError(
+            f"txnAppId: {operation} takes none.",
+            why="It is for writes of rows, and for deletes.",
+            todo="Leave txnAppId and txnVersion out.",
+        )
+
+
+def _settle(stores: TableStores, point: Checkpoint) -> bool:
+    """Tell whether a checkpoint was there for an outcome of which there is a record now."""
+    outcome = _outcome(point)
+    if outcome is None:
+        return False
+    with contextlib.suppress(SlateError):
+        publish_txn_record(stores.main, outcome)
+        return True
+    return False
+
+
+def _outcome(point: Checkpoint) -> TxnRecord | None:
+    """Return what a checkpoint says was committed; None for one with another purpose."""
+    parts = _NAME.fullmatch(point.name or "")
+    if parts is None:
+        return None
+    write_id, version, app = parts.groups()
+    return TxnRecord(app, int(version), point.manifest_id, write_id, s_to_ms(point.create_time_s))

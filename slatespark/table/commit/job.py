@@ -1,0 +1,155 @@
+"""WriteJob: what is fixed of a write before any of its tasks starts. Source: design 6.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from slatespark.errors import InvalidRequestError
+from slatespark.format.compactions import Compaction
+from slatespark.format.manifest import Manifest
+from slatespark.format.paths import WAL_DIR
+from slatespark.options import WriteOptions
+from slatespark.options.properties import parse_property
+from slatespark.options.values import DEFAULT_TTL_MS
+from slatespark.table.clock import Clock, read_clock
+from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
+from slatespark.table.commit.write_time import check_tick, check_timestamp
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.log.manifests import find_latest_manifest
+from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.records.leases import delete_lease, publish_lease
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.encoder import Stamp
+from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.stores import TableStores
+from slatespark.units import MIN_MS
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What the driver fixed before any task started; small, and the same for all tasks.
+
+    Attributes
+    ----------
+    write_id : names the job
+    operation : what it does, for the commit record
+    planned_ms : the instant of planning, and the time part of file ids
+    baseline : the state planned on
+    base_seq : highest sequence number of trees and WAL then
+    create_ts_ms : the commit clock time of all rows
+    definition : of the table, as this write needs it
+    delete_rate : bytes per second at which a reap deletes, for the commit record
+    times : of its rows, as far as the options of the write do not tell
+    compaction : its entry in `.compactions` with all sources; None for what is no compaction
+    """
+
+    write_id: str
+    operation: Operation
+    planned_ms: int
+    baseline: Baseline
+    base_seq: int
+    create_ts_ms: int
+    definition: TableDefinition = NO_DEFINITION
+    delete_rate: int | None = None
+    times: RowTimes = COMMIT_TIMES
+    compaction: Compaction | None = None
+
+    def stamp(self, task: int, options: WriteOptions) -> Stamp:
+        """Return seq and times of the rows of task number `task`.
+
+        A later task has the higher seq, unless rows have times of their own: then no two tasks may share a key.
+        """
+        ttl_ms = options.ttl_ms
+        if ttl_ms == DEFAULT_TTL_MS:
+            ttl_ms = parse_property("defaultTtl", self.definition.properties.get("defaultTtl"))
+        first_seq = self.base_seq + 1
+        if options.timestamp_column is None:
+            first_seq += task
+        return Stamp(first_seq, self.create_ts_ms, ttl_ms, self.planned_ms if options.ttl_from == "write" else None)
+
+    @property
+    def creates(self) -> bool:
+        """Whether there was no table when the write was planned."""
+        return self.baseline.manifest_id == 0
+
+
+def begin_write(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    operation: Operation,
+    found: Version[Manifest] | None,
+    definition: TableDefinition = NO_DEFINITION,
+    timestamp_ms: int | None = None,
+) -> WriteJob:
+    """Look at the table and fix what the tasks of a write need; leaves a lease.
+
+    Parameters
+    ----------
+    operation : for the commit record
+    found : id and content of the newest manifest, which the caller looked at; None if there is no table
+    definition : of the table, as this write needs it
+    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick. Of a history
+        table it may lie before the last tick
+
+    Raises
+    ------
+    RaceLostError
+        When there is a table by now where `found` is None.
+    UnsupportedFormatError
+        When the database cannot be written.
+    ClockRegressionError
+        When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
+    """
+    now_ms = read_clock(clock)
+    if found is None:
+        _refuse_remains(stores)
+        baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
+    else:
+        manifest_id, manifest = found
+        refuse_unwritable(stores.url, manifest)
+        manifest_id, manifest, wal = fetch_newest_state(stores, manifest_id, manifest)
+        baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
+        base_seq = max(manifest.last_l0_seq, wal.last_seq)
+        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
+    present_ms = None if definition.has_own_time else now_ms
+    check_tick(stores, tick_ms, present_ms)
+    create_ts_ms = max(now_ms, tick_ms)
+    if timestamp_ms is not None:
+        check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)
+        create_ts_ms = timestamp_ms
+    write_id = f"{clock.random_bits(64):016x}"
+    if found is None:
+        definition = replace(definition, created_by=write_id)
+    publish_lease(stores.main, write_id, now_ms)
+    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
+
+
+@contextmanager
+def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
+    """Give a job up if the block raises."""
+    try:
+        yield
+    except BaseException:
+        abandon_write(stores, job)
+        raise
+
+
+def abandon_write(stores: TableStores, job: WriteJob) -> None:
+    """Give a job up. Its files stay: a commit whose answer was lost may have published them."""
+    delete_lease(stores.main, job.write_id)
+
+
+def _refuse_remains(stores: TableStores) -> None:
+    if stores.wal.list(WAL_DIR):
+        if find_latest_manifest(stores) is not None:
+            raise RaceLostError("the table was created meanwhile")
+        raise InvalidRequestError(
+            f"{stores.url} holds WAL files but no manifest.",
+            why="These are the remains of a database, or a wrong path.",
+            todo="Choose an empty place, or restore the manifest.",
+        )

@@ -1,0 +1,146 @@
+"""What was committed to a table since a version: the files that came, and the keys of which rows were taken away.
+
+It is found in the versions in between, not in the newest one alone: a compaction drops deletions, and rows that have
+expired, so of what came in between nothing may be left. A version in which rows came raises the last sequence number;
+one that does not, as those of a client's compactor, only rewrites rows that came before.
+
+Rows go without leaving another row by a replacement, a restore or a trim. Only commits of ours do that, and what they
+note before they claim the epochs announces the keys. A version of ours is known by its nonce (docs/adr/0001).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from slatespark.errors import SnapshotExpiredError
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest_outline import ManifestOutline, decode_outline
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage import run_concurrently
+from slatespark.table.log.manifests import manifest_log
+from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
+
+_TOGETHER: Final = 32  # requests
+
+_Removals: TypeAlias = Mapping[str, tuple[KeyRange, ...]]  # by digest of the manifest that announced them
+
+
+@dataclass(frozen=True, slots=True)
+class LaterCommit:
+    """A version in which rows came or went.
+
+    Attributes
+    ----------
+    manifest_id : the version
+    added : the files that came with it
+    removed : keys of which rows may be gone; all keys where it is not known what the commit did
+    """
+
+    manifest_id: int
+    added: tuple[FileSlice, ...]
+    removed: tuple[KeyRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What is kept of a version while later ones are looked at."""
+
+    number: int
+    epochs: tuple[int, int]
+    last_seq: int
+    has_nonce: bool
+    sst_ids: Set[Ulid]
+    digest: str = ""
+
+
+def find_later_commits(
+    stores: TableStores, since_id: int, since: Manifest, latest_id: int, latest: Manifest
+) -> Iterator[LaterCommit]:
+    """Yield what was committed after the version `since`, up to the newest one.
+
+    Raises
+    ------
+    SnapshotExpiredError
+        When a version in between was collected.
+    """
+    if since.last_l0_seq == latest.last_l0_seq:
+        return
+    versions = [_known(since_id, since)]
+    removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
+    for number, data in _fetch_between(stores, since_id, latest_id):
+        version = _outlined(stores, number, data)
+        if version.last_seq > versions[-1].last_seq:
+            with object_context(stores.main, manifest_log(stores).path(number)):
+                manifest = decode_manifest(data)
+            yield _commit(stores, versions, version, manifest, removals)
+        versions.append(version)
+    if latest.last_l0_seq > versions[-1].last_seq:
+        yield _commit(stores, versions, _known(latest_id, latest), latest, removals)
+
+
+def _known(number: int, manifest: Manifest) -> _Version:
+    epochs = manifest.writer_epoch, manifest.compactor_epoch
+    return _Version(number, epochs, manifest.last_l0_seq, bool(manifest.nonce), manifest.ssts.keys())
+
+
+def _outlined(stores: TableStores, number: int, data: bytes) -> _Version:
+    with object_context(stores.main, manifest_log(stores).path(number)):
+        outline: ManifestOutline = decode_outline(data)
+    epochs = outline.writer_epoch, outline.compactor_epoch
+    return _Version(number, epochs, outline.last_l0_seq, bool(outline.nonce), outline.sst_ids, manifest_digest(data))
+
+
+def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterator[tuple[int, bytes]]:
+    log = manifest_log(stores)
+    for first in range(since_id + 1, latest_id, _TOGETHER):
+        numbers = range(first, min(first + _TOGETHER, latest_id))
+        found = run_concurrently([partial(log.get, number) for number in numbers], is_remote=stores.main.is_remote)
+        yield from zip(numbers, map(bytes, found), strict=True)
+
+
+def _commit(
+    stores: TableStores, before: Sequence[_Version], version: _Version, manifest: Manifest, removals: _Removals
+) -> LaterCommit:
+    """Return what a version changed from the last of those before it."""
+    known = before[-1].sst_ids
+    fresh = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in known]
+    roots = external_roots(stores, manifest)
+    added = tuple(
+        FileSlice(
+            SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version), handle.key_range()
+        )
+        for handle in fresh
+    )
+    takes_away = version.has_nonce and version.number > 1  # the first version has nothing to take away
+    return LaterCommit(version.number, added, _removed_by(stores, before, version, removals) if takes_away else ())
+
+
+def _removed_by(
+    stores: TableStores, before: Sequence[_Version], version: _Version, removals: _Removals
+) -> tuple[KeyRange, ...]:
+    """Return the keys that a commit of ours may have taken away; all keys where what it noted is gone."""
+    claim = next((known for known in before if known.epochs == version.epochs), version)
+    if claim is before[0]:  # the read came between claim and commit, so the claim is that version, or lies before it
+        claim = _fetch_first(stores, claim)
+        removals = fetch_claimed_removals(stores.main, claim.number, claim.number)
+    return removals.get(claim.digest, (ALL_KEYS,))
+
+
+def _fetch_first(stores: TableStores, version: _Version) -> _Version:
+    """Return the first version with the same epochs; one of those after it, if it was collected."""
+    log, first = manifest_log(stores), version
+    with contextlib.suppress(SnapshotExpiredError):
+        first = _outlined(stores, version.number, bytes(log.get(version.number)))
+        while True:
+            earlier = _outlined(stores, first.number - 1, bytes(log.get(first.number - 1)))
+            if earlier.epochs != version.epochs:
+                break
+            first = earlier
+    return first

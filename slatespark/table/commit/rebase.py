@@ -1,0 +1,102 @@
+"""Move rows of files that no manifest shows yet above what was committed meanwhile. Source: spec 12.6, design 10."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slatespark.errors import CommitConflictError
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.scan import window_size
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.stores import TableStores
+from slatespark.units import MAX_MS
+
+
+def rebase_outputs(
+    stores: TableStores,
+    outputs: Sequence[tuple[NewFile, ...]],
+    options: WriteOptions,
+    clock: Clock,
+    *,
+    by_seq: int,
+    by_ms: int,
+    planned_ms: int,
+    moves_expiry: bool = True,
+) -> tuple[tuple[NewFile, ...], ...]:
+    """Rewrite all files of a job with higher sequence numbers and later times.
+
+    Parameters
+    ----------
+    outputs : per task, in key order
+    by_seq : added to every seq
+    by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 where rows say instants
+    planned_ms : time part of the new file ids
+    moves_expiry : False where no expire_ts is relative to the create_ts, so that it stays
+
+    Raises
+    ------
+    CommitConflictError
+        When that would rewrite more than `commitRewriteLimit`.
+    """
+    total_bytes = sum(file.size for files in outputs for file in files)
+    if total_bytes > options.rewrite_limit_bytes:
+        raise CommitConflictError(
+            f"{stores.url}: another commit came first, and moving the {total_bytes} bytes of this write above it "
+            f"exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
+            todo="Write again, or raise commitRewriteLimit.",
+        )
+    shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
+    return tuple(
+        tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
+        for files in outputs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shift:
+    """What is added to every seq, create_ts and expire_ts."""
+
+    seq: int
+    create_ms: int
+    expire_ms: int
+
+
+def _rewrite(
+    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: _Shift, planned_ms: int
+) -> tuple[NewFile, ...]:
+    layer = Layer("new", (file.whole(),))
+    cursor = LayerCursor(layer_windows(stores, layer, window_size(options.write_buffer_bytes, 1)))
+
+    def moved() -> SortedRows:
+        rows = cursor.rows
+        assert rows is not None  # load() said so
+        _move(rows, shift)
+        selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
+        cursor.low = cursor.high
+        return SortedRows([rows], selected)
+
+    pieces = (moved() for _ in iter(cursor.load, False))
+    return upload_sorted(stores.main, pieces, options, clock, planned_ms)
+
+
+def _move(rows: RowColumns, shift: _Shift) -> None:
+    rows.seqs[:] += np.uint64(shift.seq)
+    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += _wrapped(shift.create_ms)
+    expires = (rows.flags & HAS_EXPIRE) != 0
+    # As when a TTL is added in the first place.
+    never = expires & (rows.expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
+    rows.expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
+    rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+
+
+def _wrapped(by_ms: int) -> np.int64:
+    """Return what adds `by_ms` in 64 bits: the sum fits them, also where the distance of two times does not."""
+    return np.int64((by_ms + MAX_MS + 1) % (2 * MAX_MS + 2) - MAX_MS - 1)

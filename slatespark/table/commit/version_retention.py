@@ -1,0 +1,175 @@
+"""What a commit does so that the version it replaces stays readable for a while: an expiring checkpoint.
+
+A version of ours keeps itself from its commit on, since a client that replaces it does not keep it; the commit that
+replaces it lets it last anew. That comes with the claim, not with the rows: from then on the version is no longer the
+newest one, and a collector may take whatever nothing pins. Source: design 6.4; spec 12.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
+from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_s
+
+RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned where there are many
+UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
+MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
+UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
+READERS_LIFETIME_MS: Final = (
+    900_000  # of the version before a compaction, as the client keeps it for readers (spec 12.8)
+)
+
+_MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
+
+
+def is_retained(name: str | None) -> bool:
+    """Tell whether a checkpoint of this name is one that a commit left on the version it replaced."""
+    return name is not None and name.startswith(RETAINED_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The version that a commit replaces.
+
+    Attributes
+    ----------
+    version : its id, as users know it
+    lifetime_ms : how long it stays; None if it does not
+    undoes : the commit is one that can be undone: the claim stays too, by checkpoints that are not thinned
+    """
+
+    version: int
+    lifetime_ms: int | None
+    undoes: bool = False
+
+    def keep(
+        self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
+    ) -> Manifest:
+        """Return the claim of a commit with checkpoints on what it replaces.
+
+        Parameters
+        ----------
+        claim, claim_id : the manifest that will claim the epochs
+        wal_end : first WAL id that does not exist
+        too : keep the claim as well, as the version that shows all that the WAL has by then; so where it undoes
+        new_id : makes ids of checkpoints
+        """
+        if self.lifetime_ms is None:
+            return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id))
+        too |= self.undoes
+        versions = (self.version, claim_id) if too else (self.version,)
+        points = retained(claim.checkpoints, () if self.undoes else versions, self.lifetime_ms, now_ms, new_id)
+        if self.undoes:
+            points = (*points, *undo_points(versions, max(self.lifetime_ms, UNDO_LIFETIME_MS), now_ms, new_id))
+        return replace(
+            claim,
+            checkpoints=points,
+            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if too else claim.wal_id_last_seen,
+        )
+
+
+def undo_points(
+    versions: Sequence[int], lifetime_ms: int, now_ms: int, new_id: Callable[[], UUID]
+) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints by which a commit can be undone for so long, however many commits follow."""
+    created_s, expires_s = min(ms_to_s(now_ms), LAST_S), _expiry_s(now_ms, lifetime_ms)
+    return tuple(Checkpoint(new_id(), each, expires_s, created_s, f"{UNDO_NAMES}{each}") for each in versions)
+
+
+def _expiry_s(now_ms: int, lifetime_ms: int) -> int:
+    return min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
+
+
+def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
+    """Return the version that brought what the newest one shows: not those that only changed checkpoints or epochs.
+
+    It is the newest one itself where nothing keeps that one: a collector may take it at any moment, and a checkpoint
+    that points at nothing would stop all collection (spec 12.9).
+    """
+    pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
+    if not pinned:
+        return latest_id
+    number = _first_with_content(stores, latest_id, latest)
+    return number if number in pinned else latest_id
+
+
+def _first_with_content(stores: TableStores, number: int, latest: Manifest) -> int:
+    for _ in range(_MAX_STEPS):
+        try:
+            if number <= 1 or fetch_commit_record(stores.main, number) is not None:
+                return number
+            before = fetch_manifest(stores, number - 1)
+        except (SnapshotExpiredError, CorruptDataError, UnsupportedFormatError):  # of what is past, nothing is needed
+            return number
+        if _content(before) != _content(latest):
+            return number
+        number -= 1
+    return number
+
+
+def _content(manifest: Manifest) -> tuple[object, ...]:
+    wal = manifest.replay_after_wal_id, manifest.wal_id_last_seen
+    return manifest.last_l0_seq, wal, manifest.trees()
+
+
+def retained(
+    points: Sequence[Checkpoint],
+    versions: Sequence[int],
+    lifetime_ms: int,
+    now_ms: int,
+    new_id: Callable[[], UUID],
+    *,
+    limit: int = MAX_RETAINED,
+) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints of a table with `versions` kept, and without those of ours, pins too, that have expired.
+
+    Parameters
+    ----------
+    lifetime_ms : of `versions`, from now
+    limit : of versions kept so; the more of them there are, the farther apart the old ones become
+    """
+    now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
+    lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
+    others = [point for point in lasting if not (is_retained(point.name) and _goes_by_itself(point))]
+    ours: dict[int, Checkpoint] = {}
+    for point in lasting:
+        if is_retained(point.name) and _goes_by_itself(point):
+            ours[point.manifest_id] = _longer(ours.get(point.manifest_id, point), point)
+    for version in versions:
+        point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
+        ours[version] = _longer(point, replace(point, expire_time_s=expires_s))
+    return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit))
+
+
+def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
+    """Return a checkpoint with the later expiry of two."""
+    return replace(point, expire_time_s=max(point.expire_time_s, other.expire_time_s))
+
+
+def _goes_by_itself(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint is one that we made to expire; somebody may have refreshed it to stay for ever."""
+    return point.name is not None and point.name.startswith(OWN_NAMES) and point.expire_time_s > 0
+
+
+def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoint]:
+    """Return at most `limit` checkpoints, oldest first: of old ones fewer than of new ones, and always both ends."""
+    while len(points) > max(limit, 2):
+        gaps = ((_relative_gap(points, at, now_s), at) for at in range(1, len(points) - 1))
+        dropped = min(gaps)[1]
+        points = points[:dropped] + points[dropped + 1 :]
+    return points
+
+
+def _relative_gap(points: Sequence[Checkpoint], at: int, now_s: int) -> float:
+    """Return how wide the gap would be without a checkpoint, as a part of its age."""
+    gap_s = points[at + 1].create_time_s - points[at - 1].create_time_s
+    return max(0, gap_s) / max(1, now_s - points[at].create_time_s)

@@ -1,0 +1,220 @@
+"""CompactionFilter: what a compaction asks about the versions that it would keep; and the rules that come built in.
+
+A filter sees Arrow batches and knows nothing of files, so it can be tested with a table made by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slatespark.errors import OptionError
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
+from slatespark.kernels.lifetimes import reached, retired_groups
+from slatespark.table.read.retention import retired_until_ms
+from slatespark.units import parse_duration_ms, parse_time_ms
+
+KEEP: Final = "keep"
+DROP: Final = "drop"
+TOMBSTONE: Final = "tombstone"
+REPLACE: Final = "replace"
+ACTIONS: Final = (KEEP, DROP, TOMBSTONE, REPLACE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterDecisions:
+    """What becomes of the versions of a batch.
+
+    Attributes
+    ----------
+    actions : for each version `keep`; `drop`, as if it had never been written: an older one shows again, if there is
+        one; `tombstone`, the row is deleted; or `replace`
+    values : of versions to be replaced the new values, in some or all of the value columns; the others stay. As many
+        rows as the batch has; those of other versions do not matter
+    expiries : of versions to be replaced the instants at which they expire, a TIMESTAMP, null for never; without it
+        they stay
+    """
+
+    actions: pa.Array | pa.ChunkedArray
+    values: pa.RecordBatch | pa.Table | None = None
+    expiries: pa.Array | pa.ChunkedArray | None = None
+
+
+@runtime_checkable
+class CompactionFilter(Protocol):
+    """Decides about the versions that a compaction would keep. Any object with such a method is one.
+
+    It must go by what it is shown alone: ranges of keys are compacted side by side, on any machine, and again when a
+    task fails.
+    """
+
+    def decide(self, versions: pa.RecordBatch) -> FilterDecisions | pa.Array | pa.ChunkedArray:
+        """Return what becomes of each version.
+
+        Parameters
+        ----------
+        versions : whole keys, ascending, the newest version of a key first; columns as of a read with
+            `readVersions=all`: those of the table, `_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`
+
+        Returns
+        -------
+        The decisions, or their actions alone.
+        """
+
+
+# --- built in -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireFilter:
+    """Takes what has expired: puts become tombstones, operands go. Every compaction has this rule.
+
+    Parameters
+    ----------
+    now : the instant at which it is judged; by default that of the compaction
+    """
+
+    now: int | str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Check the instant."""
+        _ = self.now_ms
+
+    @property
+    def now_ms(self) -> int | None:
+        """The instant in ms; None for that of the compaction."""
+        return None if self.now is None else parse_time_ms(self.now, name="now")
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        """Return `tombstone` for expired puts, `drop` for expired operands."""
+        now_ms = _given(self.now_ms, "ExpireFilter")
+        expired = reached(*_times(versions, "_expire_ts", HAS_EXPIRE), now_ms)
+        return _actions(np.where(expired, np.where(_is_op(versions, "merge"), DROP, TOMBSTONE), KEEP))
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionFilter:
+    """Takes rows whose last upsert lies too far back. Every compaction of a table with `retention` has this rule.
+
+    Parameters
+    ----------
+    retention : how long after its last upsert a row is kept: `30d`, ms, or a timedelta
+    now : the instant at which it is judged; by default that of the compaction
+    """
+
+    retention: str | int | timedelta
+    now: int | str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Check duration and instant."""
+        _ = self.retention_ms, self.now_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """The duration in ms."""
+        return parse_duration_ms(self.retention, name="retention")
+
+    @property
+    def now_ms(self) -> int | None:
+        """The instant in ms; None for that of the compaction."""
+        return None if self.now is None else parse_time_ms(self.now, name="now")
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        """Return `tombstone` for the newest version of what is past retention, `drop` for the rest of it."""
+        retired_ms = retired_until_ms(self.retention_ms, _given(self.now_ms, "RetentionFilter"))
+        first = new_keys(versions)
+        if retired_ms is None or not len(first):
+            return _actions(np.full(len(first), KEEP))
+        starts, sizes = np.flatnonzero(first), key_sizes(first)
+        (flags, _, created_ms), is_delete = _times(versions, "_create_ts", HAS_CREATE), _is_op(versions, "delete")
+        in_group = ~below_group(first, _is_op(versions, "merge")) & ~is_delete
+        created = in_group & (flags != 0)
+        due = created & reached(flags, HAS_CREATE, created_ms, retired_ms)
+        gone = np.repeat(retired_groups(created, due, starts), sizes) & ~is_delete
+        return _actions(np.where(gone, np.where(first, TOMBSTONE, DROP), KEEP))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFloorFilter:
+    """Gives up the past of a history table below an instant: of each key only the newest version of then stays.
+
+    Given to a compaction it raises the table's floor first, as `setHistoryFloor` does.
+
+    Parameters
+    ----------
+    floor : the earliest instant that reads can still ask for
+    """
+
+    floor: int | str | datetime
+
+    def __post_init__(self) -> None:
+        """Check the instant."""
+        _ = self.floor_ms
+
+    @property
+    def floor_ms(self) -> int:
+        """The instant in ms."""
+        return parse_time_ms(self.floor, name="floor")
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        """Return `drop` for what no read at or after the floor needs."""
+        flags, _, created_ms = _times(versions, "_create_ts", HAS_CREATE)
+        later = (flags != 0) & ~reached(flags, HAS_CREATE, created_ms, self.floor_ms)
+        hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
+        return _actions(np.where(hidden & ~later, DROP, KEEP))
+
+
+BUILT_IN: Final = (ExpireFilter, RetentionFilter, HistoryFloorFilter)
+
+# --- batches of versions --------------------------------------------------------------------------------------------
+
+
+def new_keys(versions: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return which versions are the newest of their keys."""
+    keys = versions.column("_key")
+    first: NDArray[np.bool_] = np.ones(len(keys), np.bool_)
+    if len(keys) > 1:
+        first[1:] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    return first
+
+
+def key_sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many versions each key has; `first` says which are the newest of their keys."""
+    return np.diff(np.flatnonzero(first), append=len(first))
+
+
+def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which versions lie below the newest of their key with which a read does not go on to older ones."""
+    ends = ~goes_on
+    before: NDArray[np.int64] = np.cumsum(ends) - ends
+    hidden: NDArray[np.bool_] = before > np.repeat(before[first], key_sizes(first))
+    return hidden
+
+
+def _is_op(versions: pa.RecordBatch, op: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.equal(versions.column("_op"), op).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _times(versions: pa.RecordBatch, name: str, flag: int) -> tuple[NDArray[np.uint8], int, NDArray[np.int64]]:
+    """Return a column of timestamps as the first parameters of `reached`: flags, which lack `flag` at nulls, and ms."""
+    stored_ms = versions.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+    times_ms: NDArray[np.int64] = pc.fill_null(stored_ms, 0).to_numpy(zero_copy_only=False)
+    there: NDArray[np.bool_] = stored_ms.is_valid().to_numpy(zero_copy_only=False)
+    return there * np.uint8(flag), flag, times_ms
+
+
+def _given(now_ms: int | None, name: str) -> int:
+    if now_ms is None:
+        raise OptionError(f"{name}: asked outside of a compaction, it has no instant to go by.", todo="Give it now.")
+    return now_ms
+
+
+def _actions(names: NDArray[np.str_]) -> pa.Array:
+    return pa.array(names, pa.string())

@@ -1,0 +1,128 @@
+"""Which of the filters given to a compaction become rules of its merge, and whether the others may be asked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.format.manifest import Manifest
+from slatespark.table.compaction.filter import (
+    BUILT_IN,
+    CompactionFilter,
+    ExpireFilter,
+    HistoryFloorFilter,
+    RetentionFilter,
+)
+from slatespark.table.compaction.filter_rows import FilterStage
+from slatespark.table.compaction.merge import MergeRules
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.read.retention import retired_until_ms
+from slatespark.units import ms_to_text
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPlan:
+    """What filters come to for one merge.
+
+    Attributes
+    ----------
+    rules : of the merge, with what built-in filters add to them
+    stage : the filters that are asked; None if there are none, or if they have to wait
+    waits : whether there are filters that are not asked, for an open snapshot may need any version
+    """
+
+    rules: MergeRules
+    stage: FilterStage | None = None
+    waits: bool = False
+
+
+def check_filters(given: object, definition: TableDefinition, table: str) -> tuple[CompactionFilter, ...]:
+    """Return the filters that a compaction of a table was given.
+
+    Raises
+    ------
+    OptionError
+        When something among them is no filter, or two of them contradict each other.
+    InvalidRequestError
+        When the table takes no such filter.
+    """
+    if isinstance(given, CompactionFilter) or not isinstance(given, Sequence):
+        raise OptionError(f"filters: {type(given).__name__} is no list.", todo="Give a list of filters.")
+    for chosen in given:
+        if isinstance(chosen, type) or not isinstance(chosen, CompactionFilter):
+            name = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
+            raise OptionError(f"filters: {name} is no filter.", todo="Give objects with a method decide(versions).")
+        _check_takes(chosen, definition, table)
+    resolve_filter_now(given, None)
+    return tuple(given)
+
+
+def _check_takes(chosen: CompactionFilter, definition: TableDefinition, table: str) -> None:
+    name = type(chosen).__name__
+    if isinstance(chosen, HistoryFloorFilter) and not definition.has_history:
+        raise InvalidRequestError(
+            f"{table}: {name} is for history tables.",
+            todo="Of other tables every compaction keeps the newest version of a key alone.",
+        )
+    if isinstance(chosen, ExpireFilter | HistoryFloorFilter) or not definition.has_history:
+        return
+    raise InvalidRequestError(
+        f"{table}: {name} cannot be used on a history table.",
+        why="Every version that a compaction leaves there is one that reads as of some time show, and filters may not "
+        "change the past.",
+        todo="Delete the rows, raise the history floor (setHistoryFloor), and compact.",
+    )
+
+
+def resolve_filter_now(filters: Sequence[CompactionFilter], now_ms: int | None) -> int | None:
+    """Return the one instant that a compaction and its filters name; None if none is named.
+
+    Raises
+    ------
+    OptionError
+        When they name several.
+    """
+    named = {chosen.now_ms for chosen in filters if isinstance(chosen, ExpireFilter | RetentionFilter)}
+    instants = sorted((named | {now_ms}) - {None}, key=str)
+    if len(instants) > 1:
+        given = " and ".join(ms_to_text(instant) for instant in instants if instant is not None)
+        raise OptionError(f"now: {given} are both given.", todo="Give one instant, to the compaction alone.")
+    return instants[0] if instants else None
+
+
+def requested_floor(filters: Sequence[CompactionFilter], definition: TableDefinition) -> int | None:
+    """Return the instant to which filters raise the floor of a history table; None if it stands there already."""
+    asked_ms = max((chosen.floor_ms for chosen in filters if isinstance(chosen, HistoryFloorFilter)), default=None)
+    return None if asked_ms == definition.full_history_ts_low_ms else asked_ms
+
+
+def plan_filters(
+    filters: Sequence[CompactionFilter], rules: MergeRules, definition: TableDefinition, manifest: Manifest, table: str
+) -> FilterPlan:
+    """Return what filters come to for one merge.
+
+    Filters of the user are asked only where every reader sees the newest state. As long as an open snapshot of a client
+    is noted in the manifest, they wait: each version that the merge leaves is above it, or is what it reads.
+
+    Parameters
+    ----------
+    filters : checked
+    rules : of the merge
+    definition, manifest, table : what is compacted
+    """
+    for chosen in filters:
+        if isinstance(chosen, RetentionFilter) and rules.now_ms is not None:
+            rules = _retiring(rules, retired_until_ms(chosen.retention_ms, rules.now_ms))
+    asked = tuple(chosen for chosen in filters if not isinstance(chosen, BUILT_IN))
+    if not asked:
+        return FilterPlan(rules)
+    if manifest.recent_snapshot_min_seq < manifest.last_l0_seq:
+        return FilterPlan(rules, waits=True)
+    return FilterPlan(rules, FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
+
+
+def _retiring(rules: MergeRules, retired_ms: int | None) -> MergeRules:
+    if retired_ms is None or (rules.retired_ms is not None and rules.retired_ms >= retired_ms):
+        return rules
+    return replace(rules, retired_ms=retired_ms)

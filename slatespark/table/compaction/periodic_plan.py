@@ -1,0 +1,77 @@
+"""Which files are due for a compaction by their age: the table property `periodicCompactionInterval`. Pure.
+
+Expired rows leave a table when their file is rewritten. A large run may not be merged for months; so files that may
+hold expired rows are rewritten when they have become old, some at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from slatespark.format.properties import SstProperties
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import HAS_EXPIRE
+from slatespark.kernels.lifetimes import reached
+from slatespark.table.read.plan import SstFile
+
+MAX_FILES: Final = 16  # a round
+MAX_BYTES: Final = 1 << 30  # stored bytes a round; one file at least
+JITTER: Final = 0.1  # of the interval: files that were made together do not all come due together
+
+_DRAWN_BITS: Final = 16
+
+
+def find_due_files(
+    files: Iterable[SstFile],
+    known: Mapping[Ulid, SstProperties],
+    interval_ms: int | None,
+    *,
+    present_ms: int,
+    expired_ms: int | None,
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
+) -> frozenset[Ulid]:
+    """Return the files that a compaction of what is due rewrites, the oldest ones if there are many.
+
+    Parameters
+    ----------
+    files : that the table shows
+    known : what is known of them; others may hold anything
+    interval_ms : how old a file that may hold expired rows gets; None for as old as it may
+    present_ms : by the clock of the machine, as are the times of files
+    expired_ms : rows that expire at or before it can go; None if none can
+    max_files, max_bytes : of a round
+    """
+    if interval_ms is None or expired_ms is None:
+        return frozenset()
+    found = {file.id: file for file in files if _may_have_expired(known.get(file.id), expired_ms)}
+    created_ms = {sst_id: _created_ms(sst_id, known.get(sst_id)) for sst_id in found}
+    due = [sst_id for sst_id in found if due_ms(sst_id, created_ms[sst_id], interval_ms) <= present_ms]
+    due.sort(key=lambda sst_id: (created_ms[sst_id], sst_id.value))
+    chosen: list[Ulid] = []
+    taken = 0
+    for sst_id in due[:max_files]:
+        taken += found[sst_id].info.sections_end
+        if chosen and taken > max_bytes:
+            break
+        chosen.append(sst_id)
+    return frozenset(chosen)
+
+
+def due_ms(sst_id: Ulid, created_ms: int, interval_ms: int) -> int:
+    """Return when a file becomes due: after the interval and up to a tenth more, the same at every look."""
+    drawn = sst_id.value % (1 << _DRAWN_BITS)
+    return created_ms + interval_ms + int(interval_ms * JITTER) * drawn // (1 << _DRAWN_BITS)
+
+
+def _may_have_expired(properties: SstProperties | None, expired_ms: int) -> bool:
+    if properties is None:
+        return True
+    is_unknown = properties.any_flags & HAS_EXPIRE != 0 and properties.min_expire_ts is None
+    return is_unknown or reached(properties.any_flags, HAS_EXPIRE, properties.min_expire_ts, expired_ms)
+
+
+def _created_ms(sst_id: Ulid, properties: SstProperties | None) -> int:
+    """Return when the rows were put together; a file may have got a later id since."""
+    return sst_id.timestamp_ms if properties is None else properties.created_ms

@@ -1,0 +1,372 @@
+"""Which layers a compaction merges, and into what. Pure; a plan can be printed, tested and refused.
+
+Sources follow each other in the order of layers, and their outputs stand in the lowest run among them, or in a new one
+above all runs where only L0 views are merged. Source: spec section 6.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+from slatespark.errors import OptionError
+from slatespark.format.compactions import DrainSpec, TieredSpec
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.options.values import parse_count
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.compaction.filter_rows import FilterStage
+from slatespark.table.compaction.merge import MergeRules
+from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
+
+SIZE_TIERED: Final = "size-tiered"
+FULL: Final = "full"
+INTERVAL: Final = "interval"
+L0_ONLY: Final = "L0"
+DUE: Final = "due"
+SMALL: Final = "small runs"
+
+MAX_SOURCES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTiers:
+    """The parameters of the client's size-tiered scheduler, by its names, with its defaults.
+
+    Attributes
+    ----------
+    min_compaction_sources, max_compaction_sources : how many layers one compaction merges
+    include_size_threshold : how many times as large as the smallest newer source the next one may be
+    """
+
+    min_compaction_sources: int = 4
+    max_compaction_sources: int = 8
+    include_size_threshold: float = 4.0
+
+    @classmethod
+    def parse(cls, min_sources: object, max_sources: object, threshold: object) -> Self:
+        """Return the parameters that a user gave; raises `OptionError` for those of which no merge comes to an end."""
+        least = parse_count(2, MAX_SOURCES)(min_sources, "minCompactionSources")
+        most = parse_count(2, MAX_SOURCES)(max_sources, "maxCompactionSources")
+        if least > most:
+            raise OptionError(
+                f"minCompactionSources: {least} is more than maxCompactionSources, {most}.", todo="Give fewer."
+            )
+        if not isinstance(threshold, int | float) or not 1 <= threshold < math.inf:
+            raise OptionError(
+                f"includeSizeThreshold: {threshold!r} is not acceptable.", todo="Give a number of 1 or more, like 4."
+            )
+        return cls(least, most, float(threshold))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLayer:
+    """A layer of a version: an L0 view, or a sorted run.
+
+    Attributes
+    ----------
+    layer : its slices
+    views : as the manifest has them; of a layer that is not cut one for each slice
+    run_id : of a sorted run; None for an L0 view
+    """
+
+    layer: Layer
+    views: tuple[SstView, ...]
+    run_id: int | None
+
+    @property
+    def stored_bytes(self) -> int:
+        """As the client counts them: data and filters, of a file as a whole for each view of it."""
+        return sum(part.file.info.filter_offset + part.file.info.filter_len for part in self.layer.slices)
+
+    def cut(self, keys: Sequence[KeyRange]) -> SourceLayer:
+        """Return the part that shows any of the keys: the slices cut to them, and their views as they are."""
+        name = self.layer.name
+        pieces = [
+            (view, piece)
+            for view, part in zip(self.views, self.layer.slices, strict=True)
+            for layer in cut_to_ranges([Layer(name, (part,))], keys)
+            for piece in layer.slices
+        ]
+        views = tuple(dict.fromkeys(view for view, _ in pieces))
+        return SourceLayer(Layer(name, tuple(piece for _, piece in pieces)), views, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What a compaction is planned on.
+
+    Attributes
+    ----------
+    version : manifest id
+    layers : newest first; runs without a view left out
+    next_run_id : the number of a new run
+    busy : numbers of runs, and ids of L0 views, that another compaction is at
+    """
+
+    version: int
+    layers: tuple[SourceLayer, ...]
+    next_run_id: int
+    busy: frozenset[int | Ulid] = frozenset()
+
+    def is_busy(self, layer: SourceLayer) -> bool:
+        """Tell whether another compaction is at a layer; an L0 view keeps its id when a commit makes it a run."""
+        return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
+
+    def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Trees:
+        """Return the same trees with what other compactions are at."""
+        specs = list(jobs)
+        busy = frozenset[int | Ulid](
+            source for spec in specs for sources in (spec.sorted_runs, spec.l0_view_ids) for source in sources
+        )
+        taken = [spec.destination + 1 for spec in specs if isinstance(spec, TieredSpec)]
+        return replace(self, busy=busy, next_run_id=max([self.next_run_id, *taken]))
+
+
+def trees_of(version: int, manifest: Manifest, layers: Sequence[Layer]) -> Trees:
+    """Return the trees of a version.
+
+    Requires: a database without segments; `layers` are all of its layers, newest first.
+    """
+    views = [((view,), None) for view in manifest.l0] + [(run.views, run.id) for run in manifest.compacted]
+    found = (SourceLayer(layer, shown, run_id) for layer, (shown, run_id) in zip(layers, views, strict=True))
+    next_run_id = max(manifest.run_ids(), default=-1) + 1
+    return Trees(version, tuple(source for source in found if source.views), next_run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """One compaction: a job in `.compactions`, and a commit.
+
+    Attributes
+    ----------
+    kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
+    version : manifest id that it was planned on
+    sources : newest first; slices cut to the keys
+    keys : what is merged, ascending, not overlapping
+    destination : number of the run that gets the outputs
+    is_lowest : nothing below the sources holds any of the keys, so tombstones can go
+    above : files above the sources that hold some of the keys
+    """
+
+    kind: str
+    version: int
+    sources: tuple[SourceLayer, ...]
+    keys: tuple[KeyRange, ...]
+    destination: int
+    is_lowest: bool
+    above: frozenset[Ulid] = field(default_factory=frozenset)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """What is read, newest first."""
+        return tuple(source.layer for source in self.sources)
+
+    @property
+    def files(self) -> tuple[SstFile, ...]:
+        """Every file that is read, once."""
+        return tuple(dict.fromkeys(part.file for layer in self.layers for part in layer.slices))
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of these files, but for their footers; where they are cut, less is read."""
+        return sum(file.info.sections_end for file in self.files)
+
+    @property
+    def views(self) -> tuple[tuple[SstView, ...], ...]:
+        """The views of the sources, layer by layer."""
+        return tuple(source.views for source in self.sources)
+
+    @property
+    def spec(self) -> TieredSpec:
+        """The sources and the destination as the job in `.compactions` names them."""
+        return TieredSpec(
+            l0_view_ids=tuple(view.id for source in self.sources if source.run_id is None for view in source.views),
+            sorted_runs=tuple(source.run_id for source in self.sources if source.run_id is not None),
+            destination=self.destination,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """What one task merges; it can run anywhere, in any order.
+
+    Attributes
+    ----------
+    keys : nothing else is in the layers
+    layers : newest first
+    rules, options, planned_ms, filters : as for `merge_range`; the options say where the table is
+    """
+
+    keys: KeyRange
+    layers: tuple[Layer, ...]
+    rules: MergeRules
+    options: WriteOptions
+    planned_ms: int
+    filters: FilterStage | None = None
+
+
+def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
+    """Return how much a range reads, so that all of them are about as large, and as many as are merged together.
+
+    Parameters
+    ----------
+    stored_bytes : of all ranges
+    most_bytes, least_bytes : of a range; a smaller one is not worth a task of its own
+    together : how many are merged at a time
+    """
+    needed = -(-stored_bytes // most_bytes)
+    rounds = -(-needed // together)
+    count = max(needed, min(rounds * together, stored_bytes // least_bytes))
+    return max(1, -(-stored_bytes // max(1, count)))
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+def plan_merge(
+    trees: Trees, kind: str, chosen: Sequence[SourceLayer], keys: Sequence[KeyRange] = (ALL_KEYS,)
+) -> CompactionPlan | None:
+    """Return the plan that merges some keys of layers that follow each other; None if they hold none of them.
+
+    Parameters
+    ----------
+    chosen : of the layers of the trees, newest first, with none left out in between that holds any of the keys
+    keys : ascending, not overlapping, none empty
+    """
+    if not chosen:
+        return None
+    first = trees.layers.index(chosen[0])
+    end = trees.layers.index(chosen[-1]) + 1
+    cut = [layer.cut(keys) for layer in chosen]
+    sources = tuple(layer for layer in cut if layer.views)
+    if not sources:
+        return None
+    runs = [source.run_id for source in sources if source.run_id is not None]
+    return CompactionPlan(
+        kind=kind,
+        version=trees.version,
+        sources=sources,
+        keys=tuple(keys),
+        destination=min(runs, default=trees.next_run_id),
+        is_lowest=not any(layer.cut(keys).views for layer in trees.layers[end:]),
+        above=frozenset(view.sst_id for layer in trees.layers[:first] for view in layer.cut(keys).views),
+    )
+
+
+def plan_full(trees: Trees) -> CompactionPlan | None:
+    """Return the plan that merges everything into one run; None for a table without files."""
+    return plan_merge(trees, FULL, trees.layers)
+
+
+def plan_interval(trees: Trees, keys: Sequence[KeyRange]) -> CompactionPlan | None:
+    """Return the plan that merges all layers in some intervals of keys; None if there is no such key."""
+    return plan_merge(trees, INTERVAL, trees.layers, keys)
+
+
+def plan_l0(trees: Trees) -> CompactionPlan | None:
+    """Return the plan that merges all L0 views into a new run; None if there are none."""
+    return plan_merge(trees, L0_ONLY, [layer for layer in trees.layers if layer.run_id is None])
+
+
+def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
+    """Return the plan that rewrites files in their places, those of the newest layer that has any; None if none has.
+
+    Expired rows become tombstones, and go where nothing older lies below. What newer files hide stays until they are
+    merged.
+    """
+    for layer in trees.layers:
+        parts = [part.keys for part in layer.layer.slices if part.file.id in due]
+        if parts:
+            return plan_merge(trees, DUE, [layer], _joined(parts))
+    return None
+
+
+def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:
+    """Return the plan that merges the longest series of small runs that follow each other; None if it is too short.
+
+    Parameters
+    ----------
+    below_bytes : how large a small run may be
+    at_least, at_most : how many it takes, and how many of them are merged, the oldest ones
+    """
+    series = max(_series(trees.layers, below_bytes), key=len, default=[])
+    return plan_merge(trees, SMALL, series[-at_most:]) if len(series) >= at_least else None
+
+
+def _series(layers: Iterable[SourceLayer], below_bytes: int) -> Iterable[list[SourceLayer]]:
+    found: list[SourceLayer] = []
+    for layer in layers:
+        if layer.stored_bytes < below_bytes:
+            found.append(layer)
+            continue
+        yield found
+        found = []
+    yield found
+
+
+def _joined(parts: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return the keys of ascending ranges, which may share a boundary key, as ranges that lie apart."""
+    joined: list[KeyRange] = []
+    for keys in parts:
+        if joined and joined[-1].end is not None and keys.start <= joined[-1].end:
+            joined[-1] = replace(joined[-1], end=keys.end)
+        else:
+            joined.append(keys)
+    return tuple(joined)
+
+
+# --- size tiers -----------------------------------------------------------------------------------------------------
+
+
+def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
+    """Return what the client's scheduler would merge next; None if it would let everything be.
+
+    L0 views first, the oldest ones if there are many. Then the newest series of runs of which each is at most
+    `include_size_threshold` times as large as the smallest newer one. Either waits while `max_compaction_sources` runs
+    of such sizes are below it, which come first. What another compaction is at ends a series.
+    """
+    l0 = [layer for layer in trees.layers if layer.run_id is None]
+    runs = [layer for layer in trees.layers if layer.run_id is not None]
+    sizes, most = [run.stored_bytes for run in runs], tiers.max_compaction_sources
+    oldest = l0[-most:]
+    size = sum(layer.stored_bytes for layer in oldest)
+    is_free = len(l0) >= tiers.min_compaction_sources and not any(trees.is_busy(layer) for layer in oldest)
+    if is_free and not _is_held_back(size, sizes, 0, tiers):
+        return plan_merge(trees, SIZE_TIERED, oldest)
+    busy = [at for at, run in enumerate(runs) if trees.is_busy(run)]
+    for start in range(len(runs)):
+        border = next((at for at in busy if at >= start), len(runs))
+        end = min(_find_end(sizes, start, tiers), border)
+        if end - start >= tiers.min_compaction_sources:
+            return plan_merge(trees, SIZE_TIERED, runs[max(start, end - most) : end])
+    return None
+
+
+def _find_end(sizes: Sequence[int], start: int, tiers: SizeTiers) -> int:
+    """Return where the series of similar runs from `start` on ends, or where it would have to wait."""
+    smallest, total = sizes[start], 0
+    for at in range(start, len(sizes)):
+        if sizes[at] > smallest * tiers.include_size_threshold:
+            return at
+        smallest, total = min(smallest, sizes[at]), total + sizes[at]
+        if _is_held_back(total, sizes, at + 1, tiers):
+            return at
+    return len(sizes)
+
+
+def _is_held_back(total: int, sizes: Sequence[int], below: int, tiers: SizeTiers) -> bool:
+    """Tell whether as many runs as one compaction takes are waiting right below what `total` bytes would become."""
+    if below == len(sizes) or sizes[below] > total * tiers.include_size_threshold:
+        return False
+    smallest = sizes[below]
+    for at in range(below, len(sizes)):
+        if sizes[at] > smallest * tiers.include_size_threshold:
+            return False
+        smallest = min(smallest, sizes[at])
+        if at - below + 1 == tiers.max_compaction_sources:
+            return True
+    return False

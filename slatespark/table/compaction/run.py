@@ -1,0 +1,479 @@
+"""Compaction: sources are merged range by range, here or elsewhere, and their files committed in one manifest.
+
+A compaction plans on a snapshot and takes long; whatever else is committed meanwhile stays above it. It fails only if
+what it merged was changed. Source: design section 11, spec 6.2 and 12.8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from slatespark.errors import (
+    CommitConflictError,
+    ConflictError,
+    InternalError,
+    InvalidRequestError,
+    OptionError,
+)
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import MERGE
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.discard import delete_files, delete_unshown
+from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
+from slatespark.table.commit.idempotence import refuse_pair
+from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
+from slatespark.table.commit.tree_edit import MergeRuns
+from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
+from slatespark.table.compaction.filter_plan import (
+    FilterPlan,
+    check_filters,
+    plan_filters,
+    requested_floor,
+    resolve_filter_now,
+)
+from slatespark.table.compaction.job import listed_job
+from slatespark.table.compaction.merge import MergedRange, MergeRules, merge_range
+from slatespark.table.compaction.plan import (
+    DUE,
+    SIZE_TIERED,
+    CompactionPlan,
+    RangeTask,
+    SizeTiers,
+    Trees,
+    plan_due,
+    plan_full,
+    plan_interval,
+    plan_l0,
+    plan_size_tiered,
+    range_size,
+)
+from slatespark.table.compaction.report import CompactionJob, CompactionReport
+from slatespark.table.compaction.state import State, count_operands, fetch_state, hold_no_operands
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.fetch import fetch_wal_rows, sample_index
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.plan import plan_splits
+from slatespark.table.read.properties import file_properties
+from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.retention.reap_run import resolve_destructive_now
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import TableStores
+from slatespark.table.write.alteration import raise_history_floor
+from slatespark.table.write.range_replace import named_ranges
+
+RANGE_FILES: Final = 4  # files of `sstSize` that a range is read from, about: the last one of each is smaller
+MAX_TOGETHER: Final = 4  # ranges that are merged here at a time, at most: each takes `writeBuffer` and a file
+MAX_CONFLICTS: Final = 5  # with files that turn out to do no harm
+
+Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
+Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
+Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
+
+_DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, nor will be
+_REPEATED: Final = (SIZE_TIERED, DUE)  # planned anew after each commit, until there is nothing left to do
+_ANY_SEQ: Final = (1 << 64) - 1
+_SEED_BITS: Final = 64
+
+
+def compact_table(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    full: bool = False,
+    where: str | None = None,
+    l0_only: bool = False,
+    due: bool = False,
+    pick: Pick | None = None,
+    filters: Sequence[CompactionFilter] = (),
+    now_ms: int | None = None,
+    options: WriteOptions | None = None,
+    tiers: SizeTiers | None = None,
+    runner: Runner | None = None,
+    range_bytes: int | None = None,
+    progress: Progress | None = None,
+    dry_run: bool = False,
+    baseline: Baseline | None = None,
+) -> CompactionReport:
+    """Merge layers of a table into runs, and return what was done.
+
+    Without anything chosen it does what the client's size-tiered scheduler would, until that would rest.
+
+    Parameters
+    ----------
+    full : everything becomes one run
+    where : a condition on leading key columns: all layers are merged within these intervals; key bytes in the options
+        name one, too
+    l0_only : all L0 views become a run
+    due : files that may hold expired rows are rewritten if the table's `periodicCompactionInterval` says so
+    pick : chooses what is merged, instead of these
+    filters : asked about what would be kept, one after the other; if nothing is merged, none is asked
+    now_ms : the instant at which expiry and retention are judged; see `resolve_destructive_now`
+    options : how files are written, `mergeOperator`, and `ifClientActive`
+    tiers : parameters of the size-tiered choice
+    runner : merges ranges, and returns what became of them in their order; by default on threads of this process. Its
+        attribute `together`, if it has one, says how many it merges at a time: there are as many, if large enough
+    range_bytes : how much one task reads at most, about
+    progress : is told how far it is
+    dry_run : only plan; of several commits the first one
+    baseline : a client at work since then is not shut out unless `ifClientActive` says so; by default since each plan
+
+    Raises
+    ------
+    TableNotFoundError, OptionError, UnsupportedFormatError, CorruptDataError
+        When there is nothing to compact, or it cannot be.
+    CommitConflictError
+        When what was merged was changed meanwhile, or a SlateDB client is at work.
+    """
+    given = WriteOptions.parse({"path": stores.url}) if options is None else options
+    refuse_pair(given, "a compaction")
+    range_name = next(iter(given.given_keys), "where")
+    is_range = where is not None or bool(given.given_keys)
+    chosen = {"full": full, "l0Only": l0_only, "due": due, range_name: is_range}
+    names = [name for name, is_given in chosen.items() if is_given]
+    if len(names) > 1:
+        raise OptionError(f"{names[0]} and {names[1]} are both given.", todo="Give one of them.")
+    compaction = _Compaction(
+        stores=stores,
+        clock=clock,
+        options=given,
+        runner=partial(run_here, stores, clock) if runner is None else runner,
+        range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
+        together=_threads() if runner is None else getattr(runner, "together", 1),
+        filters=(),
+        asked_ms=now_ms,
+        progress=progress,
+        baseline=baseline,
+    )
+    state = compaction.look()
+    _check_operator(given, state.definition, stores.url)
+    keys = named_ranges(where, given, state.definition.codec())
+    state = compaction.take_filters(filters, state, dry_run=dry_run)
+    if pick is None:
+        tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
+        ranges = None if keys is None else partial(plan_interval, keys=keys)
+        ages = partial(plan_due, due=state.due_files(clock)) if due else None
+        pick = ranges or ages or (plan_full if full else plan_l0 if l0_only else tiered)
+    return compaction.run(state, pick, dry_run=dry_run)
+
+
+def _check_operator(options: WriteOptions, definition: TableDefinition, table: str) -> None:
+    """Refuse to fold for good in another way than reads do."""
+    given, own = options.merge_operator, definition.merge_operator
+    if given is None or own is None or resolve_operator(given) is resolve_operator(own):
+        return
+    raise OptionError(
+        f"mergeOperator: {given} is given, and {table} folds by {own}.",
+        why="A compaction folds operands for good.",
+        todo="Leave the option out, or change the table's property.",
+    )
+
+
+def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
+    """Yield what becomes of ranges, in their order, a few of them merged at a time on threads of this process."""
+    if len(tasks) < 2:
+        yield from (run_task(stores, clock, task) for task in tasks)
+        return
+    with ThreadPoolExecutor(min(len(tasks), _threads())) as pool:
+        yield from pool.map(partial(run_task, stores, clock), tasks)
+
+
+def _threads() -> int:
+    return min(MAX_TOGETHER, os.cpu_count() or 1)
+
+
+def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
+    """Merge one range, and upload what stays of it."""
+    return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters)
+
+
+@dataclass(slots=True)
+class _Compaction:
+    """A compaction under way.
+
+    Attributes
+    ----------
+    asked_ms, now_ms : what was given, and what the first job made of it for all of them
+    drops_visible_rows : rows may be removed that only filters, or a later instant than the default, remove
+    """
+
+    stores: TableStores
+    clock: Clock
+    options: WriteOptions
+    filters: tuple[CompactionFilter, ...]
+    runner: Runner
+    range_bytes: int
+    together: int
+    asked_ms: int | None
+    progress: Progress | None
+    baseline: Baseline | None
+    now_ms: int | None = None
+    drops_visible_rows: bool = False
+    jobs: list[CompactionJob] = field(default_factory=list)
+
+    def look(self) -> State:
+        """Return what the next job is planned on."""
+        state = fetch_state(self.stores, self.clock, self.asked_ms if self.now_ms is None else self.now_ms)
+        self.now_ms = state.now_ms
+        return state
+
+    def take_filters(self, filters: Sequence[CompactionFilter], state: State, *, dry_run: bool) -> State:
+        """Check the filters, raise the floor that they ask for, and return what the first job is planned on.
+
+        Parameters
+        ----------
+        state : as it was looked at; with filters it is looked at again
+        """
+        self.filters = check_filters(filters, state.definition, self.stores.url)
+        if self.filters:
+            self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
+            floor_ms = requested_floor(self.filters, state.definition)
+            if floor_ms is not None and not dry_run:
+                raise_history_floor(self.stores, self.clock, floor_ms)
+            self.now_ms = None  # the filters may have named one
+            state = self.look()
+        default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
+        self.drops_visible_rows = bool(self.filters) or state.now_ms > default_ms
+        return state
+
+    def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
+        """Do one job after the other, and return what was done."""
+        began_ms = self.clock.now_ms()
+        most = len(state.trees.layers)  # enough for what is there; what others add meanwhile may wait
+        while len(self.jobs) < most and (plan := pick(state.trees)) is not None:
+            stage = self._plan_filters(state, plan)
+            self._check_operands(state, plan, stage.rules)
+            if dry_run:
+                self.jobs.append(_facts(plan, stage))
+                break
+            self.jobs.append(self._run_job(state, plan, stage))
+            if plan.kind not in _REPEATED:
+                break
+            state = self.look()
+        return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
+
+    # --- what is kept -------------------------------------------------------------------------------------------------
+
+    def _plan_filters(self, state: State, plan: CompactionPlan) -> FilterPlan:
+        """Return the rules of a merge, and the filters that are asked."""
+        definition, manifest = state.definition, state.snapshot.manifest
+        has_history = definition.has_history
+        # Whoever changes the parent of a clone would delete rows here.
+        retention_ms = None if has_history or state.number == 0 else definition.retention_ms
+        rules = MergeRules(
+            now_ms=state.now_ms,
+            min_seq=_ANY_SEQ if has_history else manifest.recent_snapshot_min_seq,
+            drops_tombstones=plan.is_lowest,
+            floor_ms=definition.full_history_ts_low_ms if has_history else None,
+            has_history=has_history,
+            retired_ms=retired_until_ms(retention_ms, state.now_ms),
+            merge_operator=self.options.merge_operator or definition.merge_operator,
+        )
+        planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
+        if planned.rules.retired_ms is None or self._may_retire(state, plan):
+            return planned
+        # Who asked for it by a filter is told; the table's own retention waits for the next compaction.
+        waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in self.filters)
+        return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
+
+    def _may_retire(self, state: State, plan: CompactionPlan) -> bool:
+        """Tell whether rows past retention may go: an operand above the sources would make them young again."""
+        if not hold_no_operands(plan.above, state.known):
+            return False
+        snapshot = state.snapshot
+        wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
+        return wal is None or not (wal.flags & MERGE).any()
+
+    def _check_operands(self, state: State, plan: CompactionPlan, rules: MergeRules) -> None:
+        """Refuse, before anything is read, operands that nobody says how to fold."""
+        if resolve_operator(rules.merge_operator) is None and count_operands(self.stores, plan.files, state.known):
+            raise OptionError(
+                f"mergeOperator: {self.stores.url} holds merge operands, and nobody says how they fold.",
+                todo="Give the option mergeOperator, or set the table's property.",
+            )
+
+    # --- a job --------------------------------------------------------------------------------------------------------
+
+    def _run_job(self, state: State, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+        if self.options.if_client_active != "fence":
+            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
+        definition, snapshot = state.definition, state.snapshot
+        job = begin_write(
+            self.stores,
+            self.clock,
+            operation=Operation.COMPACT,
+            found=snapshot.version,
+            definition=definition,
+            timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
+        )
+        merged: list[MergedRange] = []
+        is_held, may_have_landed = definition.holds_history, False
+        try:
+            with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
+                job = replace(
+                    job,
+                    baseline=self.baseline or job.baseline,
+                    compaction=replace(listed.entry, spec=plan.spec),
+                )
+                self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
+                may_have_landed = True
+                files = tuple(file for part in merged for file in part.files)
+                requirements = tuple(self._requirements(state, plan, stage, files))
+                record = self._commit(plan, stage, job, files, requirements)
+                listed.complete()
+        except BaseException as exc:
+            abandon_write(self.stores, job)
+            made = [file.handle.id for part in merged for file in part.files]
+            if not may_have_landed:
+                delete_files(self.stores, made)
+            elif isinstance(exc, _DEFINITE):
+                delete_unshown(self.stores, made, snapshot.manifest_id)
+            raise
+        return _facts(plan, stage, record, merged)
+
+    def _merge(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int, merged: list[MergedRange]) -> None:
+        """Add what became of each range to `merged`, in key order."""
+        tasks = self._tasks(plan, stage, planned_ms)
+        read_bytes = 0
+        for part in self.runner(tasks):
+            merged.append(part)
+            read_bytes += part.bytes_in
+            if self.progress is not None:
+                self.progress("Merging", read_bytes, max(read_bytes, plan.stored_bytes))
+        if len(merged) != len(tasks):
+            raise InternalError(f"{len(tasks)} ranges were to be merged, and {len(merged)} came back.")
+
+    def _tasks(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int) -> list[RangeTask]:
+        target_bytes = range_size(
+            plan.stored_bytes,
+            most_bytes=self.range_bytes,
+            least_bytes=self.options.sst_bytes,
+            together=self.together,
+        )
+        splits = (
+            split
+            for keys in plan.keys
+            for split in plan_splits(
+                plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, self.stores)
+            )
+        )
+        return [
+            RangeTask(split.keys, split.layers, stage.rules, self.options, planned_ms, stage.stage)
+            for split in splits
+            if split.layers
+        ]
+
+    def _requirements(
+        self, state: State, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
+    ) -> Iterator[Requirement]:
+        """Yield what must hold for the outputs to be published."""
+        yield FilesExist(self.stores, files)
+        if _may_fold(state, plan, stage.rules):
+            yield SameMergeOperator(self.stores, state.definition)
+        if stage.rules.retired_ms is not None:
+            yield SameRetention(self.stores, state.definition)
+
+    def _commit(
+        self,
+        plan: CompactionPlan,
+        stage: FilterPlan,
+        job: WriteJob,
+        outputs: tuple[NewFile, ...],
+        requirements: tuple[Requirement, ...],
+    ) -> CommitRecord:
+        edit = MergeRuns(
+            sources=plan.views,
+            keys=plan.keys,
+            outputs=outputs,
+            seed=self.clock.random_bits(_SEED_BITS),
+            is_lowest=plan.is_lowest,
+            known_above=plan.above if stage.rules.retired_ms is not None else None,
+            drops_visible_rows=self.drops_visible_rows,
+        )
+        for _ in range(MAX_CONFLICTS):
+            try:
+                record = commit_write(
+                    self.stores, self.clock, job, (), self.options, edit=edit, requirements=requirements
+                )
+            except CommitConflictError:
+                above = self._find_harmless(plan)
+                if edit.known_above is None or above <= edit.known_above:
+                    raise
+                edit = replace(edit, known_above=edit.known_above | above)
+                continue
+            assert record is not None  # only a write without rows has none
+            return record
+        raise CommitConflictError(
+            f"{self.stores.url}: others committed {MAX_CONFLICTS} times meanwhile.", todo="Run it again."
+        )
+
+    def _find_harmless(self, plan: CompactionPlan) -> frozenset[Ulid]:
+        """Return the files of the newest version that are known to hold no operands."""
+        manifest = fetch_latest_manifest(self.stores)[1]
+        known = file_properties(self.stores, manifest)
+        return frozenset(sst_id for sst_id in manifest.ssts if hold_no_operands([sst_id], known))
+
+    def _report(self, state: State, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
+        versions = [job.version for job in self.jobs if job.version is not None]
+        return CompactionReport(
+            url=self.stores.url,
+            version=versions[-1] if versions else state.snapshot.manifest_id,
+            now_ms=state.expired_ms,
+            dry_run=dry_run,
+            jobs=tuple(self.jobs),
+            filters=tuple(type(chosen).__name__ for chosen in self.filters),
+            rows_in=sum(job.rows_in or 0 for job in self.jobs),
+            rows_out=sum(job.rows_out or 0 for job in self.jobs),
+            expired=sum(job.expired or 0 for job in self.jobs),
+            dropped=sum(job.dropped or 0 for job in self.jobs),
+            filtered=sum(job.filtered or 0 for job in self.jobs),
+            bytes_in=sum(job.bytes_in for job in self.jobs),
+            bytes_out=sum(job.bytes_out or 0 for job in self.jobs),
+            elapsed_ms=elapsed_ms,
+            has_own_time=state.definition.has_own_time,
+        )
+
+
+def _may_fold(state: State, plan: CompactionPlan, rules: MergeRules) -> bool:
+    """Tell whether a merge may fold operands."""
+    return rules.merge_operator is not None and not hold_no_operands((file.id for file in plan.files), state.known)
+
+
+def _facts(
+    plan: CompactionPlan, stage: FilterPlan, record: CommitRecord | None = None, merged: Sequence[MergedRange] = ()
+) -> CompactionJob:
+    facts = CompactionJob(
+        kind=plan.kind,
+        sources=tuple(layer.name for layer in plan.layers),
+        keys=plan.keys,
+        destination=plan.destination,
+        is_lowest=plan.is_lowest,
+        files_in=len(plan.files),
+        bytes_in=plan.stored_bytes,
+        filters_waited=stage.waits,
+    )
+    if record is None:
+        return facts
+    return replace(
+        facts,
+        version=record.manifest_id,
+        files_out=sum(len(part.files) for part in merged),
+        bytes_in=sum(part.bytes_in for part in merged),
+        bytes_out=sum(part.bytes_out for part in merged),
+        rows_in=sum(part.rows_in for part in merged),
+        rows_out=sum(part.rows_out for part in merged),
+        expired=sum(part.expired for part in merged),
+        dropped=sum(part.dropped for part in merged),
+        filtered=sum(part.filtered for part in merged),
+    )

@@ -1,0 +1,116 @@
+"""What a compaction is planned on: a snapshot, its layers, and what is known of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from slatespark.format.compactions import Compaction
+from slatespark.format.properties import SstProperties
+from slatespark.format.ulid import Ulid
+from slatespark.options import ReadOptions
+from slatespark.storage import run_concurrently
+from slatespark.table.clock import Clock
+from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
+from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.compaction.periodic_plan import find_due_files
+from slatespark.table.compaction.plan import Trees, trees_of
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.read.files import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.plan import SstFile
+from slatespark.table.read.properties import file_properties
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.retention.reap_run import resolve_destructive_now
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What a job of a compaction is planned on.
+
+    Attributes
+    ----------
+    number, definition : of the table; the number is None for a raw table without one, and 0 for a clone that goes by
+        its parent's
+    known : what commit records say of its files
+    """
+
+    snapshot: Snapshot
+    number: int | None
+    definition: TableDefinition
+    now_ms: int
+    trees: Trees
+    known: Mapping[Ulid, SstProperties]
+
+    @property
+    def expired_ms(self) -> int | None:
+        """What expired at or before it may go; None if nothing may, for as-of reads are to be answered exactly."""
+        if not self.definition.has_history:
+            return self.now_ms
+        floor_ms = self.definition.full_history_ts_low_ms
+        return None if floor_ms is None else min(self.now_ms, floor_ms)
+
+    def due_files(self, clock: Clock) -> frozenset[Ulid]:
+        """Return the files that are due by the table's `periodicCompactionInterval`."""
+        return find_due_files(
+            distinct_files(source.layer for source in self.trees.layers),
+            self.known,
+            self.definition.periodic_compaction_ms,
+            present_ms=clock.now_ms(),
+            expired_ms=self.expired_ms,
+        )
+
+
+def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
+    """Return the present state of a table; raises where there is none, or it cannot be written.
+
+    Parameters
+    ----------
+    now_ms : the instant at which expiry and retention are judged; by default as `resolve_destructive_now` has it
+    """
+    snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
+    manifest = snapshot.manifest
+    refuse_unwritable(stores.url, manifest)
+    number, definition = fetch_definition(stores, manifest)
+    judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
+    jobs = fetch_compactions(stores)[1].active_jobs()
+    trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(stores, manifest))
+    trees = trees.beside(job.spec for job in jobs if _is_at_work(stores, job, clock))
+    return State(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
+
+
+def _is_at_work(stores: TableStores, job: Compaction, clock: Clock) -> bool:
+    """Tell whether somebody works on a job; a hold is no work."""
+    now_ms = clock.now_ms()
+    return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
+
+
+# --- operands ---------------------------------------------------------------------------------------------------------
+
+
+def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping[Ulid, SstProperties]) -> int | None:
+    """Return how many merge operands files hold; None where one of them does not tell.
+
+    Parameters
+    ----------
+    known : properties of files, which spare a request each
+    """
+    asked = []
+    total = 0
+    for file in files:
+        if file.id in known:
+            total += known[file.id].merges
+        else:
+            asked.append(partial(fetch_stats, stores, file))
+    answers = run_concurrently(asked, is_remote=stores.main.is_remote)
+    told = [stats.num_merges for stats in answers if stats is not None]
+    return total + sum(told) if len(told) == len(answers) else None
+
+
+def hold_no_operands(sst_ids: Iterable[Ulid], known: Mapping[Ulid, SstProperties]) -> bool:
+    """Tell whether files are known to hold no merge operands."""
+    return all(sst_id in known and not known[sst_id].merges for sst_id in sst_ids)

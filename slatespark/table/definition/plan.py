@@ -1,0 +1,297 @@
+"""What a write, or a change of the table itself, makes of a table's definition: pure. Source: design section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from slatespark.encoding.column_types import all_nullable, canonical_schema
+from slatespark.encoding.schema import find_name, merge_schemas
+from slatespark.encoding.tuple_key import require_key_type
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
+from slatespark.options import WriteOptions
+from slatespark.options.properties import (
+    FIXED_PROPERTIES,
+    parse_property,
+    require_consistent_properties,
+)
+from slatespark.table.definition.columns import check_distinct, resolve_op_column
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+
+_SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
+
+
+# --- creation -------------------------------------------------------------------------------------------------------
+
+
+def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: Mapping[str, str]) -> TableDefinition:
+    """Return the definition of a new table.
+
+    Parameters
+    ----------
+    schema : its columns, any Arrow types; None for a raw table
+    options : `keyColumns` makes it a typed one, with `keyFormat` and `valueFormat`
+    properties : as text, checked by `options.parse_properties`
+
+    Raises
+    ------
+    SchemaError
+        When a key column is missing, or a type cannot be stored.
+    OptionError, UnsupportedFormatError
+        When options do not go together, or ask for what this release cannot do.
+    """
+    require_consistent_properties(properties)
+    if options.key_columns is None:
+        if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
+            raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")
+        return TableDefinition(properties=properties)
+    if schema is None:
+        raise OptionError("keyColumns is given, but no schema.", todo="Give the columns of the table.")
+    columns = canonical_schema(schema)
+    keys = tuple(_resolve_key_column(columns, name) for name in options.key_columns)
+    if len(set(keys)) < len(keys):
+        raise OptionError(f"keyColumns: {','.join(options.key_columns)} names a column twice.", todo="Name it once.")
+    definition = TableDefinition(
+        key_format=options.key_format or "tuple",
+        key_columns=keys,
+        value_format=options.value_format or "avro",
+        schema=columns,
+        properties=properties,
+    )
+    _check_formats(definition)
+    return definition.with_schema(columns)
+
+
+def _resolve_key_column(schema: pa.Schema, name: str) -> str:
+    found = find_name(schema, name)
+    if found is None:
+        raise SchemaError(
+            f"Key column {name} is missing among {', '.join(schema.names)}.", todo="Add it, or change keyColumns."
+        )
+    return found
+
+
+def _check_formats(definition: TableDefinition) -> None:
+    codec = definition.codec()
+    if definition.key_format == "tuple":
+        for field in codec.key_fields:
+            require_key_type(field)
+    else:
+        _check_single(codec.key_fields, "key", "keyFormat", definition.key_format)
+    if definition.value_format in _SINGLE:
+        _check_single(codec.value_fields, "value", "valueFormat", definition.value_format)
+
+
+def _check_single(fields: Sequence[pa.Field], part: str, option: str, chosen: str) -> None:
+    """Refuse columns that cannot be stored as they are, as bytes."""
+    kind = _SINGLE[chosen]
+    if len(fields) != 1 or fields[0].type != kind:
+        found = ", ".join(f"{field.name} {sql_type(field)}" for field in fields) or "none"
+        raise SchemaError(
+            f"{option}={chosen} takes one {part} column of type {sql_type(pa.field('', kind))}, got {found}.",
+            todo=f"Change the columns, or leave {option} out.",
+        )
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def plan_definition(
+    current: TableDefinition, schema: pa.Schema, options: WriteOptions, *, is_new: bool
+) -> TableDefinition:
+    """Return the definition that a write needs.
+
+    Parameters
+    ----------
+    current : of the table; `NO_DEFINITION` if there is no table
+    schema : of the rows
+    is_new : whether the write creates the table
+
+    Raises
+    ------
+    SchemaError, OptionError, UnsupportedFormatError
+        When the write does not fit the table.
+    """
+    check_distinct(schema)
+    op_column = resolve_op_column(schema, options)
+    stored = pa.schema([field for field in schema if field.name != op_column])
+    if is_new:
+        columns = None if options.key_columns is None else all_nullable(canonical_schema(stored))
+        return plan_creation(columns, options, options.properties)
+    _check_agreement(current, options)
+    if current.schema is None or not options.merge_schema or options.operation == "delete":
+        return current
+    known = pa.schema([field for field in stored if not kinds.is_null(field.type) or _is_new(field, current)])
+    return grow_definition(current, canonical_schema(known)) if len(known) else current
+
+
+def _is_new(field: pa.Field, current: TableDefinition) -> bool:
+    return find_name(current.schema, field.name) is None
+
+
+def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
+    """Refuse options of creation that say something else than the table."""
+    keys = ",".join(current.key_columns)
+    if options.key_columns is not None and [name.lower() for name in options.key_columns] != keys.lower().split(","):
+        what = f"the key columns {keys}" if keys else "no key columns: it is a raw table of key and value"
+        raise SchemaError(f"keyColumns is {','.join(options.key_columns)}, but the table has {what}.", todo=_DROP)
+    for name, given, known in (
+        ("keyFormat", options.key_format, current.key_format),
+        ("valueFormat", options.value_format, current.value_format),
+    ):
+        if given not in (None, known):
+            raise OptionError(f"{name} is {given}, but the table has {known}.", todo=_DROP)
+    for name, text in options.properties.items():
+        known_text = current.properties.get(name, FIXED_PROPERTIES.get(name))
+        if known_text is None or parse_property(name, known_text) != parse_property(name, text):
+            todo = _DROP if name in FIXED_PROPERTIES else "Use setProperties."
+            raise OptionError(f"{name} is {text}, but the table has {known_text or 'none'}.", todo=todo)
+
+
+_DROP = "Leave it out, or write to another path."
+
+
+def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefinition:
+    """Return a typed table's definition with columns added and types widened, as far as rows with others need it.
+
+    Raises
+    ------
+    SchemaError
+        When a type cannot become the other one, or a column comes back that was dropped.
+    """
+    dropped = {name.lower() for name in current.dropped_columns}
+    if back := [name for name in incoming.names if name.lower() in dropped]:
+        raise SchemaError(
+            f"Column {back[0]} was dropped from the table and cannot come back.",
+            why="Rows written before may still hold its old values.",
+            todo="Give it another name.",
+        )
+    merged = merge_schemas(current.schema, all_nullable(incoming), key_columns=current.key_columns)
+    if merged.equals(current.schema):
+        return current
+    grown = current.with_schema(merged)
+    _check_formats(grown)
+    return grown
+
+
+# --- races ----------------------------------------------------------------------------------------------------------
+
+
+def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefinition:
+    """Return what a table's definition has to be for rows that were encoded by `planned`.
+
+    Parameters
+    ----------
+    current : the newest one, which others may have changed since the write was planned
+
+    Raises
+    ------
+    ConflictError
+        When the table is another one by now, or spells columns otherwise.
+    SchemaError
+        When others changed it so that the rows do not fit any more.
+    """
+    if not _same_times(current, planned):
+        raise _replaced()
+    if NO_DEFINITION in (current, planned):
+        if current.is_typed or planned.is_typed:
+            raise _replaced()
+        return current
+    if not current.same_keys(planned):
+        raise _replaced()
+    if current.schema is None or planned.schema is None:
+        return current
+    dropped = {name.lower() for name in current.dropped_columns}  # what others dropped stays dropped
+    wanted = pa.schema([field for field in planned.schema if field.name.lower() not in dropped])
+    grown = grow_definition(current, wanted)
+    _check_spelling(grown.schema, wanted)
+    return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
+
+
+def _same_times(one: TableDefinition, other: TableDefinition) -> bool:
+    """Tell whether two definitions agree on what the times of rows mean, which never changes."""
+    return (one.has_own_time, one.has_history) == (other.has_own_time, other.has_history)
+
+
+def _check_spelling(schema: pa.Schema, wanted: pa.Schema) -> None:
+    """Refuse rows whose columns are spelled otherwise than the table's by now: values are read by their exact names."""
+    known = set(_paths(schema))
+    if other := [".".join(path) for path in _paths(wanted) if path not in known]:
+        raise ConflictError(
+            f"Another job added column {other[0]} meanwhile, and spelled it with other capitals.", todo="Write again."
+        )
+
+
+def _paths(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the names of columns, and of the parts of those that have any."""
+    for field in fields:
+        path = (*above, field.name)
+        yield path
+        yield from _paths(_parts(field.type), path)
+
+
+def _parts(kind: pa.DataType) -> Sequence[pa.Field]:
+    if kinds.is_struct(kind):
+        return list(kind)
+    if kinds.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.value_field] if kinds.is_list(kind) else []
+
+
+def _replaced() -> ConflictError:
+    return ConflictError("The table was removed and created anew during the write.", todo="Write again.")
+
+
+def join_creation(
+    current: TableDefinition, planned: TableDefinition, *, owner_alive: bool, merge_schema: bool
+) -> TableDefinition:
+    """Return the definition of a table for which a creator found one, but no manifest yet.
+
+    Parameters
+    ----------
+    current : what somebody else began to create
+    planned : what this creator wants
+    owner_alive : whether the other one may still be at it
+    merge_schema : whether columns may be joined
+
+    Raises
+    ------
+    TableExistsError
+        When the two do not agree.
+    """
+    if not current.same_keys(planned):
+        keys = f"key columns {', '.join(current.key_columns)}" if current.is_typed else "no key columns"
+        why = f"It has {keys}, keyFormat {current.key_format} and valueFormat {current.value_format}."
+        if owner_alive:
+            raise TableExistsError("Another job is creating this table.", why=why, todo="Write again when it is done.")
+        raise TableExistsError(
+            "A job that began to create a table here left its definition behind.",
+            why=why,
+            todo="Create the same table, choose another path, or remove it with vacuum.",
+        )
+    if not owner_alive:  # its schema does not bind, but should it come back from the dead, its rows can be read
+        return replace(planned, writer_schemas={**current.writer_schemas, **planned.writer_schemas})
+    return join_created(current, planned, merge_schema=merge_schema)
+
+
+def join_created(current: TableDefinition, planned: TableDefinition, *, merge_schema: bool) -> TableDefinition:
+    """Return the definition of a table that two creators made; the second one joins the first, who goes on as before.
+
+    Raises
+    ------
+    TableExistsError
+        When keys differ, or columns or properties do and `mergeSchema` does not say that they may be joined.
+    """
+    same = current.schema == planned.schema and (current == NO_DEFINITION or current.properties == planned.properties)
+    same = same or (planned.created_by != "" and current.created_by == planned.created_by)
+    alike = current.same_keys(planned) and _same_times(current, planned)
+    if not alike or not (same or (merge_schema and current.is_typed)):
+        raise TableExistsError(
+            "Another job created this table meanwhile, with other columns or properties.",
+            todo="Write to it again, with mergeSchema=true if only columns differ.",
+        )
+    return join_growth(current, planned)

@@ -1,0 +1,122 @@
+"""TableDefinition: key columns, formats, schema and properties of a table. One without a chain of versions is raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.options.properties import parse_property
+from slatespark.options.values import parse_duration_or_none
+
+TYPED_VERSION_RETENTION: Final = "7d"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is, beside its rows.
+
+    Attributes
+    ----------
+    key_format, value_format : design section 4; `raw` both for a raw table
+    key_columns : in the order of the key; none for a raw table
+    schema : canonical, in the order of the table; None for a raw table
+    writer_schemas : Avro record schemas that values may have been written with, by fingerprint
+    properties : name -> text, as in the reference of options
+    dropped_columns : old rows may still hold them, so they must not come back
+    created_by : write id of the job that created the table; its lease says whether it is still at it
+    full_history_ts_low_ms, lost_through_ms, reaped_through_ms : below which the past is not whole
+    """
+
+    key_format: str = "raw"
+    key_columns: tuple[str, ...] = ()
+    value_format: str = "raw"
+    schema: pa.Schema | None = None
+    writer_schemas: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dropped_columns: tuple[str, ...] = ()
+    created_by: str = ""
+    full_history_ts_low_ms: int | None = None
+    lost_through_ms: int | None = None
+    reaped_through_ms: int | None = None
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether rows have columns."""
+        return bool(self.key_columns)
+
+    @property
+    def retention_ms(self) -> int | None:
+        """How long after its last upsert a row is shown; None for ever."""
+        return parse_duration_or_none(self.properties.get("retention"), "retention")
+
+    @property
+    def lifetimes(self) -> tuple[int | None, int | None]:
+        """What says how long rows are kept."""
+        return self.retention_ms, self.full_history_ts_low_ms
+
+    @property
+    def version_retention_ms(self) -> int | None:
+        """How long a version stays readable after a commit replaced it; None if nothing is done for it."""
+        text = self.properties.get("versionRetention", TYPED_VERSION_RETENTION if self.is_typed else None)
+        return parse_duration_or_none(text, "versionRetention") or None
+
+    @property
+    def has_own_time(self) -> bool:
+        """Whether times are those of a clock of the table's own: no clock of a machine says anything about them."""
+        return bool(parse_property("clock", self.properties.get("clock", "system")) == "custom")
+
+    @property
+    def has_history(self) -> bool:
+        """Whether times are the user's, row by row, and as-of reads go by them."""
+        return bool(parse_property("history", self.properties.get("history", "false")))
+
+    @property
+    def holds_history(self) -> bool:
+        """Whether commits keep the schedulers of other clients off the table's runs."""
+        return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
+
+    @property
+    def periodic_compaction_ms(self) -> int | None:
+        """How old a file that may hold expired rows gets before it is due for a compaction; None if it never is."""
+        return parse_duration_or_none(self.properties.get("periodicCompactionInterval"), "periodicCompactionInterval")
+
+    @property
+    def auto_compacts(self) -> bool:
+        """Whether a write that leaves many small runs merges them."""
+        return bool(parse_property("autoCompact", self.properties.get("autoCompact", "true")))
+
+    @property
+    def merge_operator(self) -> str | None:
+        """How operands fold where no option says so: one of the built-in ways; None if the table does not say."""
+        given = self.properties.get("mergeOperator")
+        return None if given is None else str(parse_property("mergeOperator", given))
+
+    def codec(self) -> RowCodec:
+        """Return how rows are stored."""
+        if self.schema is None:
+            return RAW_CODEC
+        return RowCodec(self.schema, self.key_columns, self.key_format, self.value_format, self.writer_schemas)
+
+    def with_schema(self, schema: pa.Schema) -> TableDefinition:
+        """Return the definition with another schema, and with what values are written with from now on."""
+        grown = replace(self, schema=schema)
+        if self.value_format != "avro":
+            return grown
+        from slatespark.encoding.avro_schema import avro_schema, fingerprint
+
+        writer = avro_schema(grown.codec().value_fields)
+        return replace(grown, writer_schemas={**self.writer_schemas, fingerprint(writer): writer})
+
+    def same_keys(self, other: TableDefinition) -> bool:
+        """Tell whether keys and values have the same formats and the key the same columns, which never changes."""
+        return self._fixed() == other._fixed()
+
+    def _fixed(self) -> tuple[object, ...]:
+        return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format
+
+
+NO_DEFINITION: Final = TableDefinition()  # of a raw table that a SlateDB client created

@@ -1,0 +1,70 @@
+"""What a job left that began to create a table and did not come to its first version: a definition, files, leases.
+
+Such a definition binds whoever creates a table at the place as long as the lease of its job lives, and stands in the
+way of another table from then on. Where anything says that a table stood here, nothing is touched: then it is the
+manifests that are missing. Source: design section 4.
+"""
+
+from __future__ import annotations
+
+from slatespark.errors import InvalidRequestError
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.table.definition.versions import DEFINITION_DIR
+from slatespark.table.gc.plan import Needs, Verdict, judge_ssts
+from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
+from slatespark.table.gc.survey import delete_unchanged, survey_leases
+from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.stores import TableStores
+
+_SIGNS = (COMPACTIONS_DIR, GC_DIR, CLAIMS_DIR, COMMITS_DIR)  # of a table that stood
+
+
+def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_run: bool) -> VacuumReport:
+    """Remove what was left of a table that was never made.
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is nothing of the kind.
+    InvalidRequestError
+        When a table stood here, and lost its manifests.
+    """
+    ssts, definitions = stores.main.list(COMPACTED_DIR), stores.main.list(DEFINITION_DIR)
+    marks = survey_leases(stores, now_ms)
+    if not definitions and not marks.verdicts:
+        fetch_latest_manifest(stores)  # says that there is no table
+    signs = [WAL_DIR] if stores.wal.list(WAL_DIR) else [folder for folder in _SIGNS if stores.main.list(folder)]
+    if signs:
+        raise InvalidRequestError(
+            f"{stores.url} has no manifest, but {signs[0]} is not empty.",
+            why="A table stood here, and its manifests are missing.",
+            todo="Restore them; nothing was removed.",
+        )
+    needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=marks.live)
+    verdicts = [
+        *(("sst", verdict) for verdict in judge_ssts(ssts, needs)),
+        *(("lease", verdict) for verdict in marks.verdicts),
+    ]
+    for meta in definitions:
+        reason = needs.young if needs.is_young(meta.modified_ms) else None
+        if marks.live:
+            reason = f"job {marks.live[0].write_id} is under way and may create the table"
+        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table came of it")))
+    if not dry_run:
+        for _, verdict in verdicts:
+            if verdict.goes:
+                _delete(stores, verdict)
+    done = WOULD_DELETE if dry_run else DELETED
+    files = (
+        CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
+        for kind, item in verdicts
+    )
+    return VacuumReport(stores.url, None, now_ms, min_age_ms, dry_run, tuple(files))
+
+
+def _delete(stores: TableStores, verdict: Verdict) -> None:
+    """Delete an object, unless somebody else made a table meanwhile."""
+    if find_latest_manifest(stores) is None:
+        delete_unchanged(stores.main, verdict.meta)

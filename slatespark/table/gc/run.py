@@ -1,0 +1,408 @@
+"""One collection: what nobody needs is found, and deleted in an order of which every beginning leaves the table sound.
+
+1. SSTs are listed, then leases and compactions are read (`gc_survey` says why in this order).
+2. Checkpoints that have expired are released, and compactions taken off the list that nobody works on.
+3. The boundary of the manifests is moved past those that go. Then the newest manifest is read once more: what a
+   checkpoint keeps by now stays. Whoever puts one on an older version later looks at the boundary, and takes it back.
+4. Manifests go first, so that no version is there without its files; then compactions files, behind a boundary of their
+   own, SSTs, the WAL, and last what we noted about all these.
+
+Where the store cannot move the boundary, all manifests stay, and with them whatever they show. Source: spec 5, 8, 12.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.format.invariants import l0_watermark_ms
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.manifest_outline import ManifestOutline, decode_outline
+from slatespark.format.paths import (
+    COMPACTED_DIR,
+    COMPACTIONS_DIR,
+    COMPACTIONS_EXTENSION,
+    MANIFEST_DIR,
+    MANIFEST_EXTENSION,
+    WAL_DIR,
+    numbered,
+)
+from slatespark.format.ulid import Ulid
+from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently
+from slatespark.table.checkpoints.store import (
+    CheckpointFacts,
+    checkpoint_facts,
+    refuse_unfinished,
+    release_checkpoints,
+)
+from slatespark.table.clock import Clock, read_clock
+from slatespark.table.commit.foreign_clients import are_epochs_ours
+from slatespark.table.commit.idempotence import is_outcome, settle_outcomes
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.gc.leftovers import collect_leftovers
+from slatespark.table.gc.plan import (
+    CLIENT_MIN_AGE_MS,
+    KeptVersion,
+    Needs,
+    PlannedVersions,
+    Verdict,
+    judge_claims,
+    judge_commits,
+    judge_compactions,
+    judge_manifests,
+    judge_ssts,
+    judge_unfinished,
+    judge_wal,
+    pin_text,
+    plan_versions,
+)
+from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
+from slatespark.table.gc.survey import (
+    Jobs,
+    Marks,
+    batched_numbers,
+    delete_unchanged,
+    drop_dead_jobs,
+    judge_workers,
+    list_claims,
+    list_commits,
+    list_unfinished,
+    list_workers,
+    survey_jobs,
+    survey_leases,
+)
+from slatespark.table.gc.wal_place import fetch_state_with_wal
+from slatespark.table.log.compactions import compactions_log
+from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
+from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.read.history.floor import first_proof
+from slatespark.table.records.leases import task_mark_path
+from slatespark.table.stores import TableStores
+from slatespark.table.verify.files import ProgressListener
+from slatespark.units import s_to_ms
+
+MIN_AGE_MS: Final = 86_400_000
+LEASE: Final = "lease"
+_TOGETHER: Final = 64  # requests
+
+
+def vacuum_table(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    min_age_ms: int = MIN_AGE_MS,
+    dry_run: bool = False,
+    fences: bool = False,
+    progress: ProgressListener | None = None,
+) -> VacuumReport:
+    """Delete the objects of a table that nobody needs any more, and return what went, what stayed, and why.
+
+    Parameters
+    ----------
+    min_age_ms : nothing younger goes, and every version stays that was the newest one at some moment since
+    dry_run : nothing is changed
+    fences : WAL fences go, too; but not the one that replay goes on from
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is no table, nor what a job left that began to create one.
+    UnsupportedFormatError
+        When the table is a clone that is still being made.
+    InvalidRequestError
+        When its WAL is elsewhere, or what is there belongs to another database.
+    UnavailableError
+        When the store stopped answering. What was deleted until then was needed by nobody.
+    """
+    found = find_latest_manifest(stores)
+    now_ms = _now(stores, clock, dry_run=dry_run)
+    if found is None:
+        return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
+    refuse_unfinished(stores, found[1])
+    fetch_state_with_wal(stores)
+    return _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
+
+
+def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
+    """Return the instant of the collection: by our clock, or that of the server if that is behind.
+
+    A clock that runs ahead would take leases, and files, for older than they are.
+    """
+    now_ms = read_clock(clock)
+    if dry_run or not stores.main.is_remote:
+        return now_ms
+    probe = task_mark_path(f"{clock.random_bits(64):016x}", 0)
+    stores.main.put(probe, [b"now"])
+    try:
+        return min(now_ms, stores.main.head(probe).modified_ms)
+    finally:
+        stores.main.delete(probe)
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """What becomes of the versions.
+
+    Attributes
+    ----------
+    latest_id, latest : the newest one
+    listed : manifests by number
+    planned : which of them stay
+    going : those that the boundary declares dead
+    stuck : why none goes, if that is so
+    """
+
+    latest_id: int
+    latest: Manifest
+    listed: Mapping[int, ObjectMeta]
+    planned: PlannedVersions
+    going: tuple[int, ...] = ()
+    stuck: str | None = None
+
+    @property
+    def staying(self) -> list[int]:
+        """Numbers of the manifests that stay, ascending."""
+        return sorted({self.latest_id, *self.listed} - set(self.going))
+
+    def why(self, number: int) -> str:
+        """Return why a manifest stays."""
+        return self.planned.kept.get(number) or self.stuck or "it was the newest version when the collection began"
+
+
+@dataclass(slots=True)
+class _Collection:
+    stores: TableStores
+    clock: Clock
+    now_ms: int
+    min_age_ms: int
+    dry_run: bool
+    fences: bool
+    progress: ProgressListener | None
+    found_id: int  # the newest version when the collection began
+
+    def run(self) -> VacuumReport:
+        stores = self.stores
+        unfinished = list_unfinished(stores)
+        ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
+        workers = list_workers(stores)  # who leaves one has a lease by then
+        marks = survey_leases(stores, self.now_ms)
+        jobs = self._settle_jobs()
+        released = self._release_checkpoints()
+        versions = self._settle_versions(marks)
+        needs = self._needs(versions, marks, jobs)
+        compactions = self._settle_compactions(needs)
+        claims, commits = list_claims(stores), list_commits(stores)
+        stay = versions.staying
+        batched = batched_numbers(stores, commits.keys() - set(stay))
+        phases: list[tuple[str, ObjectStore, Iterable[Verdict]]] = [
+            ("manifest", stores.main, judge_manifests(versions.listed, versions.going, versions.why)),
+            ("compactions", stores.main, compactions),
+            ("sst", stores.main, judge_ssts(ssts, needs)),
+            ("wal", stores.wal, judge_wal(wal, needs)),
+            ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),
+            ("unfinished", stores.wal, judge_unfinished((meta for root, meta in unfinished if root), needs)),
+            ("claim", stores.main, judge_claims(claims, stay, needs)),
+            ("claim", stores.main, judge_workers(workers, jobs, marks, needs)),
+            ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
+            (LEASE, stores.main, marks.verdicts),
+        ]
+        files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
+        return VacuumReport(
+            url=stores.url,
+            version=versions.latest_id,
+            now_ms=self.now_ms,
+            min_age_ms=self.min_age_ms,
+            dry_run=self.dry_run,
+            files=tuple(files),
+            checkpoints_released=released,
+            jobs_dropped=tuple(str(job.id) for job in jobs.dead),
+            unknown=needs.unknown,
+        )
+
+    def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
+        """Delete what goes of one kind, oldest name first."""
+        settled = sorted(verdicts, key=lambda verdict: verdict.meta.path)
+        going = [verdict.meta for verdict in settled if verdict.goes]
+        delete = delete_unchanged if kind == LEASE else _delete  # a lease may have been renewed
+        for at in range(0, 0 if self.dry_run else len(going), _TOGETHER):
+            if self.progress is not None:
+                self.progress(kind, at, len(going))
+            some = [partial(delete, store, meta) for meta in going[at : at + _TOGETHER]]
+            run_concurrently(some, is_remote=store.is_remote)
+        done = WOULD_DELETE if self.dry_run else DELETED
+        return [
+            CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
+            for item in settled
+        ]
+
+    # --- what is settled before anything is deleted -------------------------------------------------------------------
+
+    def _settle_jobs(self) -> Jobs:
+        if self.dry_run:
+            return survey_jobs(self.stores, self.now_ms, self.min_age_ms)[1]
+        return drop_dead_jobs(self.stores, self.now_ms, self.min_age_ms)
+
+    def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
+        """Release checkpoints that have expired, and those that only say what was committed: that is noted then."""
+        latest = fetch_latest_manifest(self.stores)[1]
+        over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
+        if self.dry_run or not over:
+            return over
+        noted = settle_outcomes(self.stores)
+        return release_checkpoints(
+            self.stores,
+            self.clock,
+            lambda point: self._is_over(point) and (point.id in noted or not is_outcome(point)),
+        )
+
+    def _is_over(self, point: Checkpoint) -> bool:
+        return is_outcome(point) or 0 < s_to_ms(point.expire_time_s) <= self.now_ms
+
+    def _settle_versions(self, marks: Marks) -> _Versions:
+        """Decide which versions go, and declare them dead where the store can do that.
+
+        The one that was the newest when the collection began stays, whatever is published by it: it is the version that
+        users know. Those since may be of jobs that began after the leases were read.
+        """
+        versions = self._plan_versions(marks)
+        going = {number for number in versions.listed if number not in versions.planned.kept}
+        going = {number for number in going if number < self.found_id}
+        stuck = self._declare_dead(manifest_log(self.stores), max(going, default=0))
+        if stuck is not None:
+            return replace(versions, stuck=stuck)
+        if self.dry_run or not going:
+            return replace(versions, going=tuple(going))
+        again = self._plan_versions(marks)
+        return replace(again, going=tuple(going & again.listed.keys() - again.planned.kept.keys()))
+
+    def _plan_versions(self, marks: Marks) -> _Versions:
+        """Look at the manifests; the newest one is read after they are listed, so that it names every checkpoint."""
+        found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
+        listed = {number: meta for number, meta in found if number is not None}
+        latest_id, latest = fetch_latest_manifest(self.stores)
+        planned = plan_versions(
+            {number: meta.modified_ms for number, meta in listed.items()},
+            latest_id,
+            self._pins(latest),
+            now_ms=self.now_ms,
+            min_age_ms=self.min_age_ms,
+            busy_ms=marks.since_ms,
+            proof=self._proof(latest),
+        )
+        return _Versions(latest_id, latest, listed, planned)
+
+    def _pins(self, latest: Manifest) -> dict[int, str]:
+        pins = {}
+        for point in latest.checkpoints:
+            if not (self.dry_run and self._is_over(point)):
+                facts = checkpoint_facts(point)
+                pins[point.manifest_id] = pin_text(facts.name or facts.id, facts.expires_ms)
+        return pins
+
+    def _proof(self, latest: Manifest) -> int | None:
+        definition = resolve_definition(self.stores, latest)
+        return first_proof(self.stores, latest) if definition.has_history else None
+
+    def _settle_compactions(self, needs: Needs) -> list[Verdict]:
+        """Decide which states of the compactor go, and declare them dead where the store can do that."""
+        verdicts = judge_compactions(self.stores.main.list(COMPACTIONS_DIR), needs)
+        numbers = (numbered(item.meta.path, COMPACTIONS_EXTENSION) for item in verdicts if item.goes)
+        last = max((number for number in numbers if number is not None), default=0)
+        stuck = self._declare_dead(compactions_log(self.stores), last)
+        if stuck is not None:
+            return [Verdict(item.meta, goes=False, reason=stuck if item.goes else item.reason) for item in verdicts]
+        return verdicts
+
+    def _declare_dead(self, log: NumberedLog, last: int) -> str | None:
+        """Move a boundary, or see whether it could be moved; return why that is not possible, if it is not."""
+        if not last:  # nothing goes
+            return None
+        try:
+            if self.dry_run:
+                log.check_boundary_moves(last)
+            else:
+                log.raise_boundary(last, self.clock)
+        except InvalidRequestError as exc:
+            return f"the store cannot declare it dead: {exc.args[0]}"
+        return None
+
+    # --- what is needed -----------------------------------------------------------------------------------------------
+
+    def _needs(self, versions: _Versions, marks: Marks, jobs: Jobs) -> Needs:
+        kept, shown_by, unknown = self._kept_versions(versions)
+        return Needs(
+            now_ms=self.now_ms,
+            min_age_ms=self.min_age_ms,
+            replay_after=versions.latest.replay_after_wal_id,
+            versions=kept,
+            shown_by=shown_by,
+            unknown=unknown,
+            leases=marks.live,
+            jobs=jobs.active,
+            client_since_ms=self._client_since(versions),
+            takes_fences=self.fences,
+        )
+
+    def _client_since(self, versions: _Versions) -> int | None:
+        """Return the time of the oldest file that a client may be about to flush; None where age alone spares these."""
+        latest_id, latest = versions.latest_id, versions.latest
+        if self.min_age_ms >= CLIENT_MIN_AGE_MS or are_epochs_ours(self.stores, latest_id, latest):
+            return None
+        return l0_watermark_ms(latest) or 0
+
+    def _kept_versions(
+        self, versions: _Versions
+    ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
+        """Return the manifests that stay, the newest that shows each SST, and why that is not all, if it is not."""
+        pins = self._pins(versions.latest)
+        numbers = sorted({*versions.staying, *pins})
+        kept: list[KeptVersion] = []
+        shown_by: dict[Ulid, KeptVersion] = {}
+        unknown = None
+        for at in range(0, len(numbers), _TOGETHER):
+            some = numbers[at : at + _TOGETHER]
+            fetches = [partial(self._fetch_manifest, number) for number in some]
+            for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
+                if data is None:
+                    unknown = _gone_text(number, pins.get(number), is_latest=number == versions.latest_id) or unknown
+                    continue
+                try:
+                    outline = decode_outline(data)
+                except (CorruptDataError, UnsupportedFormatError) as exc:
+                    unknown = f"version {number} cannot be read, and may need it: {pins.get(number, exc)}"
+                    continue
+                kept.append(_kept_version(number, outline, versions))
+                shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
+        return tuple(kept), shown_by, unknown
+
+    def _fetch_manifest(self, number: int) -> Buffer | None:
+        """Return the bytes of a version; None if it is gone."""
+        try:
+            return manifest_log(self.stores).get(number)
+        except SnapshotExpiredError:
+            return None
+
+
+def _gone_text(number: int, pin: str | None, *, is_latest: bool) -> str | None:
+    """Return why it is not known what a version needs that is gone; None if nobody needs it."""
+    if pin is not None:
+        return f"version {number} is gone, and may need it: {pin}; deleteCheckpoint ends that if nobody reads by it"
+    return f"version {number} is gone, and may need it: it was the newest one" if is_latest else None
+
+
+def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
+    store.delete(meta.path)
+
+
+def _kept_version(number: int, outline: ManifestOutline, versions: _Versions) -> KeptVersion:
+    """Return what a version needs.
+
+    By a checkpoint it is read as far as its manifest counts the WAL. A read that began when it was the newest one went
+    to the end of the WAL, so perhaps to where later versions replay from.
+    """
+    is_recent = number >= versions.planned.recent_from
+    last = max(outline.wal_id_last_seen, versions.latest.replay_after_wal_id if is_recent else 0)
+    return KeptVersion(number, versions.why(number), outline.replay_after_wal_id, last)

@@ -1,0 +1,222 @@
+"""What a collection finds: the objects of a table, and the jobs that may still publish some of them.
+
+The order of looks makes it sound. SSTs are listed first. Whoever uploaded one before that had left a mark by then: a
+lease, or an entry in `.compactions`. So it is found when these are read afterwards, or its job has ended, and then what
+it published is in the manifests, which are read last. What is uploaded later is not in the listing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
+from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
+from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
+from slatespark.table.commit.history_hold import PLACEHOLDER_WORKER
+from slatespark.table.gc.plan import LiveLease, Needs, Verdict
+from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_batches import fetch_commit_object
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
+from slatespark.table.records.json_objects import ROOT
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
+from slatespark.table.records.workers import worker_path
+from slatespark.table.stores import TableStores
+
+_JSON: Final = "json"
+_WRITE_ID_CHARS: Final = 16
+_ATTEMPTS: Final = 4
+_FRACTION_MS: Final = 1000
+
+# In which, or below which, a writer that was killed may leave a file under another name.
+FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The leases of a table, and what becomes of each.
+
+    Attributes
+    ----------
+    live : of jobs that may still publish
+    verdicts : on the objects, marks of tasks included
+    """
+
+    live: tuple[LiveLease, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the oldest job under way began; None if there is none."""
+        return min((0 if lease.created_ms is None else lease.created_ms for lease in self.live), default=None)
+
+
+def survey_leases(stores: TableStores, now_ms: int) -> Marks:
+    """Return which jobs are under way. A lease that cannot be read counts as long as one lasts from when it was put."""
+    listed = stores.main.list(LEASES_DIR)
+    own = [meta for meta in listed if meta.path.endswith(f".{_JSON}")]
+    fetches = [partial(_judge_lease, stores, meta, now_ms) for meta in own]
+    found = [item for item in run_concurrently(fetches, is_remote=stores.main.is_remote) if item is not None]
+    live = tuple(lease for lease, _ in found if lease is not None)
+    ids = {lease.write_id for lease in live}
+    marks = [_judge_mark(meta, ids) for meta in listed if meta not in own]
+    return Marks(live, (*marks, *(verdict for _, verdict in found)))
+
+
+def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[LiveLease | None, Verdict] | None:
+    created_ms: int | None = None
+    name = meta.path.removeprefix(LEASES_DIR).removesuffix(f".{_JSON}")
+    try:
+        lease = fetch_lease(stores.main, meta.path)
+        if lease is None:
+            return None
+        expires_ms, created_ms = lease.expires_ms, lease.created_ms
+    except CorruptDataError:
+        expires_ms = meta.modified_ms + LEASE_LIFETIME_MS
+    if now_ms < expires_ms:
+        return LiveLease(name, created_ms), Verdict(meta, goes=False, reason="its job is under way")
+    return None, Verdict(meta, goes=True, reason="its job took too long, or was killed")
+
+
+def _judge_mark(meta: ObjectMeta, live: set[str]) -> Verdict:
+    name = meta.path.removeprefix(LEASES_DIR)
+    if name[_WRITE_ID_CHARS : _WRITE_ID_CHARS + 1] != "-":
+        return Verdict(meta, goes=False, reason="no mark of a job")
+    if name[:_WRITE_ID_CHARS] in live:
+        return Verdict(meta, goes=False, reason="its job is under way")
+    return Verdict(meta, goes=True, reason="the job that it was put for has ended")
+
+
+def delete_unchanged(store: ObjectStore, meta: ObjectMeta) -> None:
+    """Delete an object as it was listed: not one that was renewed, or put in its place, since."""
+    with contextlib.suppress(FileNotFoundError):
+        found = store.head(meta.path)
+        # A listing may tell fractions of a second that the object itself does not tell.
+        if found.size == meta.size and abs(found.modified_ms - meta.modified_ms) < _FRACTION_MS:
+            store.delete(meta.path)
+
+
+# --- compactions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Compactions: those that may still come to something, and those that do not any more."""
+
+    active: tuple[Compaction, ...]
+    dead: tuple[Compaction, ...]
+
+
+def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, Jobs]:
+    """Return the active compactions, with the number of the file that lists them; without holds, which have no results.
+
+    One of ours is dead when nobody works on it, another client's when its worker was not heard of for `min_age_ms`. Its
+    results stay while they wait for their commit, and so does what nobody has begun yet.
+    """
+    number, compactions = fetch_compactions(stores)
+    jobs = [
+        job for job in compactions.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER
+    ]
+    dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
+    return number, Jobs(tuple(job for job in jobs if job not in dead), dead)
+
+
+def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int) -> bool:
+    if job.worker is None or job.status is not CompactionStatus.RUNNING:
+        return False
+    if is_own_job(stores, job):
+        return not runs_here(stores, job, now_ms)
+    return now_ms - job.worker.last_heartbeat_ms >= max(HEARTBEAT_FRESH_MS, min_age_ms)
+
+
+def drop_dead_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> Jobs:
+    """Take dead compactions off the list, and return what was found; those that could not be taken off are active.
+
+    A worker that comes back finds its job gone and stops. A coordinator commits what is listed as finished alone, and
+    of that nothing is taken off; so nobody has to be fenced.
+    """
+    for _ in range(_ATTEMPTS):
+        number, jobs = survey_jobs(stores, now_ms, min_age_ms)
+        if not jobs.dead:
+            return jobs
+        listed = fetch_compactions(stores)
+        if listed[0] != number:
+            continue
+        left = tuple(job for job in listed[1].jobs if job not in jobs.dead)
+        with contextlib.suppress(FileExistsError):
+            compactions_log(stores).create(number + 1, encode_compactions(replace(listed[1], jobs=left)))
+            return jobs
+    return Jobs((*jobs.active, *jobs.dead), ())
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
+    """Return the claims by path, with the number of the manifest that each announces."""
+    found = {}
+    for meta in stores.main.list(CLAIMS_DIR):
+        number = numbered(f"{meta.path.removeprefix(CLAIMS_DIR).partition('-')[0]}.{_JSON}", _JSON)
+        if number is not None and meta.path.endswith(f".{_JSON}"):
+            found[meta.path] = number, meta
+    return found
+
+
+def list_workers(stores: TableStores) -> list[ObjectMeta]:
+    """Return the records that tell workers of compactions to be ours."""
+    prefix = worker_path("").removesuffix(f".{_JSON}")
+    return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
+
+
+def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, marks: Marks, needs: Needs) -> list[Verdict]:
+    """Return a verdict on each record of a worker; these were listed before the leases and the compactions."""
+    listed = {job.worker.worker_id for job in jobs.active if job.worker is not None}
+    known = {worker_path(worker_id) for worker_id in listed}
+    verdicts = []
+    for meta in workers:
+        if meta.path in known or any(lease.write_id in meta.path for lease in marks.live):
+            verdicts.append(Verdict(meta, goes=False, reason="its compaction is under way"))
+        elif needs.is_young(meta.modified_ms):
+            verdicts.append(Verdict(meta, goes=False, reason=needs.young))
+        else:
+            verdicts.append(Verdict(meta, goes=True, reason="its compaction is not listed any more"))
+    return verdicts
+
+
+def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
+    """Return the single commit records by version."""
+    return _by_number(stores, COMMITS_DIR)
+
+
+def batched_numbers(stores: TableStores, wanted: Collection[int]) -> set[int]:
+    """Return which of some commit records a batch holds, where they are looked for, as far as they are sound.
+
+    Each is looked for in the first batch that ends with it or after it, whatever others hold: batches may overlap.
+    """
+    batches = _by_number(stores, BATCHES_DIR)
+    found: set[int] = set()
+    for low, high in itertools.pairwise([0, *sorted(batches)]):
+        if any(low < number <= high for number in wanted):
+            records = fetch_commit_object(stores.main, batches[high])
+            found |= {record.manifest_id for record in records if low < record.manifest_id <= high}
+    return found
+
+
+def _by_number(stores: TableStores, folder: str) -> dict[int, ObjectMeta]:
+    found = ((numbered(meta.path, _JSON), meta) for meta in stores.main.list(folder))
+    return {number: meta for number, meta in found if number is not None}
+
+
+def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
+    """Return what killed writers left of objects, each with the root that it lies in."""
+    found = [("", meta) for folder in FOLDERS for meta in stores.main.list_unfinished(folder)]
+    if stores.wal_is_apart:
+        found += [("wal", meta) for meta in stores.wal.list_unfinished(WAL_DIR)]
+    return found

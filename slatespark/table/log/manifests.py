@@ -1,0 +1,132 @@
+"""The chain of manifests: the newest one, one by its id, and creating the next one under the invariants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from slatespark.errors import (
+    TableNotFoundError,
+)
+from slatespark.format.invariants import check_manifest
+from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.paths import (
+    MANIFEST_DIR,
+    MANIFEST_EXTENSION,
+    manifest_path,
+)
+from slatespark.table.clock import Clock
+from slatespark.table.log.numbered_log import NumberedLog, OutrunError
+from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
+from slatespark.table.stores import TableStores, object_context
+
+NONCE_BITS = 64
+MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
+
+
+def manifest_log(stores: TableStores) -> NumberedLog:
+    """Return the chain of manifests."""
+    return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
+
+
+def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
+    """Return id and content of the newest manifest; raises `TableNotFoundError` when there is none."""
+    log = manifest_log(stores)
+    found = log.latest()
+    if found is None:
+        raise TableNotFoundError(
+            f"{stores.url} is no SlateDB database.",
+            why="It has no manifest/ folder with a manifest in it.",
+            todo="Check the path, or write to it to create a table.",
+        )
+    number, data = found
+    return Version(number, _decode_manifest(log, number, bytes(data)))
+
+
+def list_manifests(stores: TableStores) -> list[int]:
+    """Return the ids of the versions that exist, ascending; none where there is no table.
+
+    The collector's boundary passes versions that a checkpoint keeps (spec 8): they count too.
+    """
+    passed, alive = manifest_log(stores).split_numbers()
+    if not passed:
+        return alive
+    pinned = {point.manifest_id for point in fetch_latest_manifest(stores)[1].checkpoints}
+    return [number for number in passed if number in pinned] + alive
+
+
+def find_latest_manifest(stores: TableStores) -> Version[Manifest] | None:
+    """Return id and content of the newest manifest; None if there is no table."""
+    try:
+        return fetch_latest_manifest(stores)
+    except TableNotFoundError:
+        return None
+
+
+def fetch_manifest(stores: TableStores, number: int) -> Manifest:
+    """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
+    log = manifest_log(stores)
+    return _decode_manifest(log, number, bytes(log.get(number)))
+
+
+def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
+    with object_context(log.store, log.path(number)):
+        return decode_manifest(data)
+
+
+class ManifestCollectedError(RaceLostError):
+    """A version was created, but a garbage collector passed its number before that was confirmed.
+
+    Other writers may have built on it, so publishing its rows again could count merge operands twice.
+    """
+
+
+def publish_manifest(
+    stores: TableStores,
+    manifest_id: int,
+    manifest: Manifest,
+    current: Manifest | None,
+    clock: Clock,
+    *,
+    own_time: bool = False,
+) -> None:
+    """Check the invariants of a manifest and create it as version `manifest_id`.
+
+    Parameters
+    ----------
+    own_time : the table has a clock of its own, which ours says nothing about
+
+    Raises
+    ------
+    RaceLostError
+        When the version exists.
+    InternalError
+        When an invariant does not hold; nothing was published.
+    ManifestCollectedError
+        When a collector passed the version before it could be known whether it was published.
+    """
+    now_ms = clock.now_ms() + MAX_AHEAD_MS
+    check_manifest(manifest, current, new_id=manifest_id, now_ms=now_ms, own_time=own_time)
+    try:
+        manifest_log(stores).create(manifest_id, encode_manifest(manifest))
+    except OutrunError as exc:
+        raise ManifestCollectedError(manifest_id) from exc
+    except FileExistsError as exc:
+        raise RaceLostError(f"manifest {manifest_id} exists") from exc
+
+
+def manifest_object(
+    stores: TableStores, clock: Clock, fetch: Callable[[], Version[Manifest]] | None = None
+) -> VersionedObject[Manifest]:
+    """Return the manifest as an object that can be updated by changes that claim no epoch.
+
+    Parameters
+    ----------
+    fetch : returns the newest version, by default as it is stored
+    """
+
+    def create(version: Version[Manifest], before: Manifest) -> None:
+        manifest = replace(version.value, nonce=clock.random_bits(NONCE_BITS))
+        publish_manifest(stores, version.number, manifest, before, clock)
+
+    return VersionedObject(f"{stores.url}: the manifest", fetch or (lambda: fetch_latest_manifest(stores)), create)

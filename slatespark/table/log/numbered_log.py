@@ -1,0 +1,178 @@
+"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and their likes.
+
+Knows numbers, not contents. Source: spec section 5; definitions of tables (design section 4) follow it too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
+from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
+from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.table.clock import Clock
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
+
+_NO_BOUNDARY = b"?"  # what no boundary object holds
+_LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
+
+
+class OutrunError(FileExistsError):
+    """A version was created, but a collector has passed its number: it was used before, or others have gone on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLog:
+    """The versions of one object, such as the manifest.
+
+    Attributes
+    ----------
+    store : where the folder lies
+    folder : with a trailing `/`
+    extension : of its members, without the dot
+    path : number -> path of that version
+    boundary : name of its boundary object: ids at or below its content are dead; None where nobody collects versions
+    """
+
+    store: ObjectStore
+    folder: str
+    extension: str
+    path: Callable[[int], str]
+    boundary: Literal["manifest", "compactions"] | None
+
+    def numbers(self) -> list[int]:
+        """Return the ids present and alive, ascending."""
+        return self.split_numbers()[1]
+
+    def split_numbers(self) -> tuple[list[int], list[int]]:
+        """Return the ids present, ascending: those that the boundary has passed, and those that are alive.
+
+        Of the former, a collector left what something pins; the others are of writers that lost a race long ago.
+        """
+        for _ in range(_LIST_ATTEMPTS):
+            listed = self.store.list(self.folder)
+            found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
+            place = bisect_right(found, self.dead_up_to()) if found else 0
+            if place < len(found) or not found:
+                break  # else the listing is older than the boundary: a collector never passes the newest one
+        return found[:place], found[place:]
+
+    def latest(self) -> tuple[int, Buffer] | None:
+        """Return id and content of the newest version; None if there is none."""
+        for _ in range(_LIST_ATTEMPTS):
+            numbers = self.numbers()
+            if not numbers:
+                return None
+            try:
+                return numbers[-1], self.store.get(self.path(numbers[-1]))
+            except FileNotFoundError:
+                continue
+        raise UnavailableError(f"{self.store.url}/{self.folder}: newest version keeps vanishing.", todo="Retry.")
+
+    def get(self, number: int) -> Buffer:
+        """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""
+        try:
+            return self.store.get(self.path(number))
+        except FileNotFoundError as exc:
+            raise SnapshotExpiredError(
+                f"{self.store.url}/{self.path(number)} does not exist.",
+                why="Version " + str(number) + " was collected, or was never written.",
+                todo="Choose a version that `slatespark describe` lists, or load again.",
+            ) from exc
+
+    def has(self, number: int) -> bool:
+        """Tell whether a version exists."""
+        try:
+            self.store.head(self.path(number))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def create(self, number: int, data: Buffer) -> None:
+        """Create version `number`; raises `FileExistsError` when the race for it is lost.
+
+        It is an `OutrunError` if the collector has moved the boundary past it meanwhile. Mostly the id was used and
+        collected before, which counts as a lost race; but it may have been the newest one for a while.
+
+        Raises
+        ------
+        UnavailableError
+            When nobody knows whether the version was created and counts: a look that follows may be refused, too.
+        """
+        try:
+            self.store.create(self.path(number), data)
+        except UnavailableError:
+            raise
+        except SlateError as exc:  # perhaps of a look that confirms, or of a request that was repeated
+            if self._is_missing(number):
+                raise
+            raise self._unknown(number) from exc
+        try:
+            is_dead = number <= self.dead_up_to()
+        except SlateError as exc:
+            raise self._unknown(number) from exc
+        if is_dead:
+            raise OutrunError(self.path(number))
+
+    def _is_missing(self, number: int) -> bool:
+        try:
+            return not self.has(number)
+        except SlateError:
+            return False
+
+    def _unknown(self, number: int) -> UnavailableError:
+        return UnavailableError(
+            f"{self.store.url}/{self.path(number)}: whether it was created, and counts, is not known.",
+            why="The store refused to tell.",
+            todo="Look whether the change is there, and make it again if it is not.",
+        )
+
+    def raise_boundary(self, number: int, clock: Clock) -> None:
+        """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.
+
+        Raises
+        ------
+        InvalidRequestError
+            When the store cannot change an object on a condition.
+        CommitConflictError
+            When others keep moving the boundary.
+        """
+        assert self.boundary is not None  # only logs that somebody collects are asked
+        path, data = boundary_path(self.boundary), encode_boundary(number)
+
+        def attempt(_: int) -> None:
+            reached = self.dead_up_to()
+            if reached >= number:
+                return
+            try:
+                if reached:
+                    self.store.replace(path, data, encode_boundary(reached))
+                else:
+                    self.store.create(path, data)
+            except (FileExistsError, FileNotFoundError) as exc:
+                raise RaceLostError(f"{path} was moved") from exc
+
+        retry_lost_races(clock, attempt, f"{self.store.url}/{path}")
+
+    def check_boundary_moves(self, number: int) -> None:
+        """Raise the `InvalidRequestError` of `raise_boundary` where the store cannot do it; nothing is changed."""
+        assert self.boundary is not None  # as there
+        if 0 < self.dead_up_to() < number:
+            with suppress(FileExistsError, FileNotFoundError):
+                self.store.replace(boundary_path(self.boundary), encode_boundary(number), _NO_BOUNDARY)
+
+    def dead_up_to(self) -> int:
+        """Return the highest id that a collector has declared dead; 0 if it has none."""
+        if self.boundary is None:
+            return 0
+        path = boundary_path(self.boundary)
+        try:
+            return decode_boundary(bytes(self.store.get(path)))
+        except FileNotFoundError:
+            return 0
+        except CorruptDataError as exc:
+            raise exc.located(f"{self.store.url}/{path}") from exc

@@ -1,0 +1,156 @@
+"""The history floor: since when as-of reads of a history table are exact. Source: design sections 6.4 and 7, spec 12.7.
+
+Two bounds make it. `fullHistoryTsLow` is the user's: below it compaction need not keep more than the newest version of
+a key. `lostThrough` is what other clients cost: their compactors and memtable flushes drop older versions without a
+trace, at most those that are as old as the clock tick found with the loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import HAS_CREATE
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_manifest, list_manifests, manifest_log
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.properties import file_properties
+from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+
+_RECORD_BATCHES = (1, 16, None)  # the newest one serves, unless the manifest is an older version
+
+
+def history_floor(stores: TableStores, manifest: Manifest, definition: TableDefinition) -> int | None:
+    """Return the earliest instant of which a history table can be read exactly; None if that is all of them.
+
+    Parameters
+    ----------
+    manifest : the version that is read
+    definition : of the table, fetched after the manifest
+    """
+    bounds = (definition.full_history_ts_low_ms, lost_through(stores, manifest, definition))
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefinition | None = None) -> int | None:
+    """Return the instant below which other clients may have dropped versions; None if they dropped none.
+
+    Parameters
+    ----------
+    manifest : the version that is read, or that a commit goes on from
+    definition : of the table; by default the newest one
+    """
+    known = resolve_definition(stores, manifest) if definition is None else definition
+    if manifest.last_l0_seq == 0 or not _has_lost(stores, manifest):
+        return known.lost_through_ms
+    tick_ms = manifest.last_l0_clock_tick
+    return tick_ms if known.lost_through_ms is None else max(known.lost_through_ms, tick_ms)
+
+
+def first_proof(stores: TableStores, manifest: Manifest) -> int | None:
+    """Return the version from which on the manifests prove that other clients dropped nothing of a history table.
+
+    Parameters
+    ----------
+    manifest : the newest one
+
+    Returns
+    -------
+    None where that needs no manifests, or where something may have been dropped all the same.
+    """
+    if manifest.last_l0_seq == 0 or _has_lost(stores, manifest):
+        return None
+    record = _find_record(stores, manifest.compactor_epoch)
+    assert record is not None  # without one, something may have been dropped
+    return None if record.compactor_epoch == manifest.compactor_epoch else record.manifest_id
+
+
+def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) -> int | None:
+    """Return the smallest create_ts that is stored, if all are later than an instant.
+
+    None also where a row has no create_ts, which counts at every instant, and where nobody noted the times of a file.
+    """
+    known = file_properties(stores, snapshot.manifest)
+    found = [known.get(view.sst_id) for view in snapshot.manifest.views()]
+    times = [None if file is None or not file.all_flags & HAS_CREATE else file.min_create_ts for file in found]
+    if any(time is None or time <= time_ms for time in times):
+        return None
+    rows = fetch_wal_rows(stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
+    if rows is not None:
+        times.append(int(rows.create_ts.min()) if (rows.flags & HAS_CREATE).all() else None)
+    least = [time for time in times if time is not None and time > time_ms]
+    return min(least) if least and len(least) == len(times) else None
+
+
+def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
+    """Tell whether anyone but us flushed or compacted since our last commit; True where that is not known."""
+    if manifest.l0:  # our commits leave none: a client flushed its memtable, with one version of each key
+        return True
+    record = _find_record(stores, manifest.compactor_epoch)
+    if record is None:
+        return True
+    if _raised_by_us(stores, record, manifest.compactor_epoch):
+        return False
+    return not _left_all_as_it_was(stores, record, manifest)
+
+
+def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | None:
+    """Return the newest record of a commit that left no higher epoch."""
+    with contextlib.suppress(CorruptDataError):  # records are best effort: a damaged one says nothing
+        for limit in _RECORD_BATCHES:
+            for record in fetch_commit_records(stores.main, limit):
+                if record.compactor_epoch <= compactor_epoch:
+                    return record
+    return None
+
+
+def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: int) -> bool:
+    """Tell whether each step from the record's epoch to `compactor_epoch` is a claim of ours.
+
+    A commit of ours that is under way, that crashed, or that left no record, compacts nothing. Not every version since
+    has to be there: epochs never fall, and a claim raises them by one, so that its version tells of all before it.
+    """
+    reached = record.compactor_epoch
+    if reached == compactor_epoch:
+        return True
+    log = manifest_log(stores)
+    for number in list_manifests(stores):
+        if number <= record.manifest_id:
+            continue
+        try:
+            data = bytes(log.get(number))
+        except SnapshotExpiredError:
+            continue
+        epoch = decode_manifest(data).compactor_epoch
+        if epoch == reached:
+            continue
+        if epoch != reached + 1 or manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+            return False
+        reached = epoch
+        if reached == compactor_epoch:
+            return True
+    return False
+
+
+def _left_all_as_it_was(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
+    """Tell whether a client came and went since our last commit, and neither flushed nor rewrote anything.
+
+    The files alone do not tell: what it flushed may be gone from them again, of a key whose deletion was the newest.
+    """
+    try:
+        ours = fetch_manifest(stores, record.manifest_id)
+    except SnapshotExpiredError:
+        return False
+    return ours.last_l0_seq == manifest.last_l0_seq and _shown(ours) == _shown(manifest)
+
+
+def _shown(manifest: Manifest) -> set[Ulid]:
+    return {view.sst_id for view in manifest.views()}

@@ -1,0 +1,113 @@
+"""The versions of a table that still exist, and when each was committed.
+
+A commit time is that of our record; where there is none, when the object of the manifest was stored. The two come from
+different clocks, so they are put in order: time never goes back from a version to the next, and a version without a
+record lies between those that have one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from slatespark.format.manifest import Manifest
+from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, manifest_log
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.stores import TableStores
+
+
+class KeptVersions:
+    """What one look at a table found of its versions; manifests and records are read when they are first needed.
+
+    Parameters
+    ----------
+    stores : of the table
+
+    Attributes
+    ----------
+    numbers : ids of the manifests that exist, ascending; one at least
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is no table.
+    """
+
+    def __init__(self, stores: TableStores) -> None:
+        latest_id, latest = fetch_latest_manifest(stores)
+        self._stores = stores
+        self.numbers = [number for number in list_manifests(stores) if number < latest_id] + [latest_id]
+        self._manifests = {latest_id: latest}
+        self._records: dict[int, CommitRecord] | None = None
+        self._times_ms: list[int] | None = None
+
+    @property
+    def latest(self) -> int:
+        """Id of the newest version."""
+        return self.numbers[-1]
+
+    def manifest(self, number: int) -> Manifest:
+        """Return a version; raises `SnapshotExpiredError` when it was collected meanwhile."""
+        if number not in self._manifests:
+            self._manifests[number] = fetch_manifest(self._stores, number)
+        return self._manifests[number]
+
+    @property
+    def records(self) -> Mapping[int, CommitRecord]:
+        """Our commit records by version, also of versions that were collected."""
+        if self._records is None:
+            found = fetch_commit_records(self._stores.main, sound_only=True)
+            self._records = {record.manifest_id: record for record in found}
+        return self._records
+
+    @property
+    def times_ms(self) -> Sequence[int]:
+        """When each of `numbers` was committed; never descending."""
+        if self._times_ms is None:
+            recorded = {number: record.committed_ms for number, record in self.records.items()}
+            self._times_ms = order_times(self.numbers, recorded, stored_times(self._stores, self.numbers[0]))
+        return self._times_ms
+
+    def time_ms(self, number: int) -> int:
+        """Return when one of `numbers` was committed."""
+        return self.times_ms[bisect_left(self.numbers, number)]
+
+
+def stored_times(stores: TableStores, first: int) -> dict[int, int]:
+    """Return when the objects of the manifests from `first` on were stored."""
+    log = manifest_log(stores)
+    listed = stores.main.list(MANIFEST_DIR, log.path(first - 1))
+    found = ((numbered(meta.path, MANIFEST_EXTENSION), meta.modified_ms) for meta in listed)
+    return {number: modified_ms for number, modified_ms in found if number is not None}
+
+
+def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Mapping[int, int]) -> list[int]:
+    """Return commit times that never descend.
+
+    Parameters
+    ----------
+    numbers : of versions, ascending
+    recorded : commit times by our records, by version; those of versions that were collected are bounds too
+    stored : when the object of a version was stored, by the clock of the store
+    """
+    every = sorted({*numbers, *recorded})
+    times, reached = [], -(1 << 63)
+    for number in every:  # records first: a clock that was set back must not make time go back
+        if number in recorded:
+            reached = max(reached, recorded[number])
+        times.append(reached)
+    limit: int | None = None
+    limits: list[int | None] = []  # the time of the next version with a record
+    for number, time_ms in zip(reversed(every), reversed(times), strict=True):
+        limits.append(limit)
+        limit = time_ms if number in recorded else limit
+    reached = -(1 << 63)
+    for place, (number, upper) in enumerate(zip(every, reversed(limits), strict=True)):
+        if number not in recorded:
+            time_ms = stored.get(number, reached)
+            times[place] = max(reached, time_ms if upper is None else min(time_ms, upper))
+        reached = times[place]
+    wanted = set(numbers)
+    return [time_ms for number, time_ms in zip(every, times, strict=True) if number in wanted]

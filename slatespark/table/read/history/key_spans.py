@@ -1,0 +1,277 @@
+"""Stretches of keys, and the files that matter to them: visible, or overshadowed by a replacement. Pure.
+
+`Span` is a file in one stretch; all spans together are cut into intervals in each of which the same files matter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from slatespark.ranges import KeyRange, complement_ranges
+from slatespark.table.read.plan import Layer, SstFile
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.stores import OWN_ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """What a file is to an interval of keys.
+
+    Attributes
+    ----------
+    id : of the file
+    root : URL of the database that owns it; None for this one
+    layer : `L0` or `run 7`, where it is or was visible; None if unknown
+    is_visible : False where it is overshadowed
+    since : the version since which it is overshadowed; None where it is visible, or where that is unknown
+    added : the version that added it; None if unknown
+    is_listed : the version still shows the file, somewhere
+    stored_bytes : of the whole file
+    created_ms : of the file
+    """
+
+    id: str
+    root: str | None
+    layer: str | None
+    is_visible: bool
+    since: int | None
+    added: int | None
+    is_listed: bool
+    stored_bytes: int
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineInterval:
+    """Keys `[start, end)` to all of which the same files matter; `end=None` is open.
+
+    Attributes
+    ----------
+    files : what is visible, the newest first, then what is overshadowed, the latest first
+    replaced : the newest version that replaced the interval; None if none is known
+    """
+
+    start: bytes
+    end: bytes | None
+    files: tuple[FileVersion, ...]
+    replaced: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A version that replaced an interval of keys.
+
+    Attributes
+    ----------
+    operation : `replace`, `deleteRange`, `overwrite`, ...
+    rows : how many rows it put there
+    """
+
+    version: int
+    committed_ms: int
+    operation: str
+    start: bytes
+    end: bytes | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A file in one stretch of keys; `order` sorts those of one interval, the newest first."""
+
+    keys: KeyRange
+    file: FileVersion
+    order: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of how a version came about.
+
+    Attributes
+    ----------
+    replacing : records of the commits that replaced intervals, newest first
+    before : the layers of the version below each of them, by its own version; None where that is gone
+    added : the versions that added files, by the id of the file
+    """
+
+    replacing: Sequence[CommitRecord]
+    before: Mapping[int, tuple[Layer, ...] | None]
+    added: Mapping[str, int]
+
+
+def replaced_keys(record: CommitRecord) -> list[KeyRange]:
+    """Return the intervals that a commit replaced."""
+    bounds = ((bytes.fromhex(start), None if end is None else bytes.fromhex(end)) for start, end in record.replaced)
+    return [KeyRange(start, end) for start, end in bounds]
+
+
+def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
+    """Return what a version shows, and what is known to be overshadowed in it.
+
+    Parameters
+    ----------
+    layers : of the version, newest first
+    """
+    listed = {part.file for layer in layers for part in layer.slices}
+    shown = [
+        Span(part.keys, _version_of(part.file, past, layer=layer.name), (0, number))
+        for number, layer in enumerate(layers)
+        for part in layer.slices
+    ]
+    replaced = list(_replaced_spans(listed, past))
+    taken: defaultdict[str, list[KeyRange]] = defaultdict(list)
+    for span in (*shown, *replaced):
+        taken[span.file.id].append(span.keys)
+    hidden = (
+        span
+        for file in sorted(listed, key=lambda each: each.id)
+        for keys in without(file.info.key_range(), taken[str(file.id)])
+        for span in _hidden_spans(file, keys, past)
+    )
+    return [*shown, *replaced, *hidden]
+
+
+def _version_of(
+    file: SstFile,
+    past: Past,
+    *,
+    layer: str | None,
+    since: int | None = None,
+    is_visible: bool = True,
+    is_listed: bool = True,
+) -> FileVersion:
+    return FileVersion(
+        id=str(file.id),
+        root=None if file.root == OWN_ROOT else file.root,
+        layer=layer,
+        is_visible=is_visible,
+        since=since,
+        added=past.added.get(str(file.id)),
+        is_listed=is_listed,
+        stored_bytes=file.info.sections_end,
+        created_ms=file.id.timestamp_ms,
+    )
+
+
+def _replaced_spans(listed: set[SstFile], past: Past) -> Iterator[Span]:
+    """Yield what stood in replaced intervals in the versions before."""
+    for place, record in enumerate(past.replacing, 1):
+        intervals = replaced_keys(record)
+        for number, layer in enumerate(past.before[record.manifest_id] or ()):
+            for part in layer.slices:
+                pieces = [part.keys.intersect(keys) for keys in intervals if part.keys.overlaps(keys)]
+                if pieces:
+                    file = _version_of(
+                        part.file,
+                        past,
+                        layer=layer.name,
+                        since=record.manifest_id,
+                        is_visible=False,
+                        is_listed=part.file in listed,
+                    )
+                    yield from (Span(piece, file, (place, number)) for piece in pieces)
+
+
+def _hidden_spans(file: SstFile, keys: KeyRange, past: Past) -> Iterator[Span]:
+    """Yield pieces of what a file holds but does not show, each with the first version that replaced it since then."""
+    left = [keys]
+    for place, record in reversed(list(enumerate(past.replacing, 1))):
+        if not _was_there(file, record, past):
+            continue
+        hidden = _version_of(file, past, layer=None, since=record.manifest_id, is_visible=False)
+        for interval in replaced_keys(record):
+            yield from (
+                Span(piece.intersect(interval), hidden, (place, 0)) for piece in left if piece.overlaps(interval)
+            )
+            left = [rest for piece in left for rest in without(piece, [interval])]
+    unknown = _version_of(file, past, layer=None, is_visible=False)
+    yield from (Span(piece, unknown, (len(past.replacing) + 1, 0)) for piece in left)
+
+
+def _was_there(file: SstFile, record: CommitRecord, past: Past) -> bool:
+    added = past.added.get(str(file.id))
+    return file.id.timestamp_ms <= record.committed_ms if added is None else added < record.manifest_id
+
+
+def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
+    """Return what of `keys` lies in none of the others, which come in any order and may overlap."""
+    joined: list[KeyRange] = []
+    for item in sorted(taken, key=lambda each: each.start):
+        last = joined[-1] if joined else None
+        if last is not None and (last.end is None or item.start <= last.end):
+            end = None if last.end is None or item.end is None else max(last.end, item.end)
+            joined[-1] = KeyRange(last.start, end)
+        else:
+            joined.append(item)
+    return [piece for gap in complement_ranges(joined) if not (piece := gap.intersect(keys)).is_empty()]
+
+
+# --- intervals ------------------------------------------------------------------------------------------------------
+
+
+def cut_intervals(spans: Sequence[Span], replacements: Sequence[Replacement]) -> list[TimelineInterval]:
+    """Return the stretches of keys in which the same files matter, ascending; those to which none does are left out."""
+    intervals: list[TimelineInterval] = []
+    for interval in _elementary(spans, replacements):
+        last = intervals[-1] if intervals else None
+        if last is not None and (last.end, last.files, last.replaced) == (
+            interval.start,
+            interval.files,
+            interval.replaced,
+        ):
+            intervals[-1] = replace(last, end=interval.end)
+        elif interval.files or interval.replaced is not None:
+            intervals.append(interval)
+    return intervals
+
+
+def without_slivers(intervals: Iterable[TimelineInterval]) -> list[TimelineInterval]:
+    """Return intervals without those between a key and the end of what begins with it, where no tuple lies.
+
+    A file ends at its last key, a condition behind all keys that begin with the columns it names.
+    """
+    kept: list[TimelineInterval] = []
+    for interval in intervals:
+        stem = interval.start[:-1]
+        if kept and (kept[-1].end, interval.start, interval.end) == (stem + b"\0", stem + b"\0", stem + b"\xff"):
+            kept[-1] = replace(kept[-1], end=interval.end)
+        else:
+            kept.append(interval)
+    return kept
+
+
+def _elementary(spans: Sequence[Span], replacements: Sequence[Replacement]) -> Iterator[TimelineInterval]:
+    """Yield the stretches between any two bounds; an open replacement reaches as far as everything else does."""
+    bounds = {bound for item in replacements for bound in (item.start, item.end) if bound}
+    bounds |= {bound for span in spans for bound in (span.keys.start, span.keys.end) if bound is not None}
+    edges: list[bytes | None] = [*sorted(bounds)]
+    if any(span.keys.end is None for span in spans):
+        edges.append(None)
+    starting, ending = _by_bound((span.keys.start, span.keys.end, number) for number, span in enumerate(spans))
+    begun, ended = _by_bound((item.start, item.end, item.version) for item in replacements)
+    active: set[int] = set()
+    in_force = set() if b"" in bounds else set(begun[b""])
+    for start, end in pairwise(edges):
+        assert start is not None  # only the last edge is open
+        active = (active - set(ending[start])) | set(starting[start])
+        in_force = (in_force - set(ended[start])) | set(begun[start])
+        files = [spans[number] for number in active]
+        files.sort(key=lambda span: (span.order, span.file.id))
+        yield TimelineInterval(start, end, tuple(span.file for span in files), max(in_force, default=None))
+
+
+def _by_bound(
+    items: Iterable[tuple[bytes, bytes | None, int]],
+) -> tuple[Mapping[bytes, list[int]], Mapping[bytes, list[int]]]:
+    """Return numbers by where their stretch begins, and by where it ends."""
+    starts: defaultdict[bytes, list[int]] = defaultdict(list)
+    ends: defaultdict[bytes, list[int]] = defaultdict(list)
+    for start, end, number in items:
+        starts[start].append(number)
+        if end is not None:
+            ends[end].append(number)
+    return starts, ends

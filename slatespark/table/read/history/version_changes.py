@@ -1,0 +1,108 @@
+"""What a manifest alone tells of the version that it is: by whom, and what changed from the version before. Pure.
+
+Every manifest of ours has a nonce, a client's has none (docs/adr/0001). So of a version without a commit record it is
+still known who wrote it. What was done follows from comparing it with the version before, where that one still exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.format.manifest_outline import ManifestOutline
+from slatespark.table.records.operations import ENGINE
+
+CLIENT: Final = "slatedb"  # any SlateDB client: manifests do not name it
+CLAIM: Final = "claim"
+
+
+_NOTHING: Final = ManifestOutline(
+    nonce=0,
+    initialized=True,
+    writer_epoch=0,
+    compactor_epoch=0,
+    replay_after_wal_id=0,
+    wal_id_last_seen=0,
+    last_l0_seq=0,
+    sst_ids=frozenset(),
+    l0=frozenset(),
+    runs=frozenset(),
+    checkpoints={},
+    external_dbs=0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """A version compared with the one before.
+
+    Attributes
+    ----------
+    engine : `slatespark`, or `slatedb` for a SlateDB client
+    operation : what was done, see `VersionFacts`; None if that cannot be told
+    first_seq, last_seq : of the rows that came into the trees; None if none did
+    added, removed : number of files; None where the version before is not known
+    """
+
+    engine: str
+    operation: str | None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    added: int | None = None
+    removed: int | None = None
+
+
+def compare_versions(before: ManifestOutline | None, after: ManifestOutline, *, is_first: bool) -> VersionChange:
+    """Return what a version changed.
+
+    Parameters
+    ----------
+    before : the version just before; None if there is none, or it is not known
+    after : the version
+    is_first : whether there never was one before
+    """
+    engine = ENGINE if after.nonce else CLIENT
+    if is_first:
+        before = _NOTHING
+    if before is None:
+        return VersionChange(engine, None)
+    grew = after.last_l0_seq > before.last_l0_seq
+    return VersionChange(
+        engine,
+        "create" if is_first else _operation(before, after),
+        before.last_l0_seq + 1 if grew else None,
+        after.last_l0_seq if grew else None,
+        added=len(after.sst_ids - before.sst_ids),
+        removed=len(before.sst_ids - after.sst_ids),
+    )
+
+
+def _operation(before: ManifestOutline, after: ManifestOutline) -> str | None:
+    """Return the word for a change; of several at once the one that matters most."""
+    if after.writer_epoch > before.writer_epoch:
+        return CLAIM if after.nonce else "open"
+    if after.compactor_epoch > before.compactor_epoch:
+        return "open compactor"
+    has_new_trees = (before.l0, before.runs, before.sst_ids) != (after.l0, after.runs, after.sst_ids)
+    if has_new_trees and after.nonce:
+        return None  # a commit of ours whose record is gone may have done anything
+    if after.l0 - before.l0:
+        return "flush"
+    if has_new_trees:
+        return "compact"
+    return _operation_on_versions(before, after)
+
+
+def _operation_on_versions(before: ManifestOutline, after: ManifestOutline) -> str | None:
+    """Return the word for a change that leaves the trees as they are."""
+    if after.checkpoints.keys() - before.checkpoints.keys():
+        return "create checkpoint"
+    if before.checkpoints.keys() - after.checkpoints.keys():
+        return "delete checkpoint"
+    if after.checkpoints != before.checkpoints:
+        return "refresh checkpoint"
+    if after.initialized and not before.initialized:
+        return "clone"
+    if after.external_dbs < before.external_dbs:
+        return "detach"
+    return None if after.nonce else "advance"

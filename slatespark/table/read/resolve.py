@@ -1,0 +1,48 @@
+"""From read options to the snapshot that a read sees."""
+
+from __future__ import annotations
+
+from slatespark.errors import (
+    InvalidRequestError,
+)
+from slatespark.format.manifest import Manifest
+from slatespark.options import ReadOptions
+from slatespark.table.checkpoints.find import find_checkpoint
+from slatespark.table.clock import Clock
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
+from slatespark.table.stores import TableStores
+
+
+def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
+    """Return the snapshot that a read with these options sees.
+
+    Raises
+    ------
+    TableNotFoundError, HistoryTrimmedError, SnapshotExpiredError, CorruptDataError, UnsupportedFormatError
+    InvalidRequestError, OptionError
+        When a version, time or sequence number of the future is asked for.
+    """
+    if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
+        from slatespark.table.read.history.as_of import resolve_as_of  # most reads are of the newest state
+
+        return resolve_as_of(stores, options, clock)
+    latest_id, latest = fetch_latest_manifest(stores)
+    number = _pinned_version(stores, options, latest_id, latest)
+    if number is not None:
+        manifest = latest if number == latest_id else fetch_manifest(stores, number)
+        return pin_version(stores, number, manifest, options.now_ms)
+    latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
+    return make_snapshot(latest_id, manifest, wal, options.now_ms, clock)
+
+
+def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:
+    """Return the manifest id that the options ask for; None for the newest state, WAL included."""
+    if options.checkpoint is not None:
+        return find_checkpoint(stores.url, latest, options.checkpoint).manifest_id
+    version = options.version_as_of
+    if version is not None and version > latest_id:
+        raise InvalidRequestError(
+            f"{stores.url}: versionAsOf {version} does not exist yet.", todo=f"The newest version is {latest_id}."
+        )
+    return version

@@ -1,0 +1,119 @@
+"""CommitRecord: what one commit of ours did, as JSON with a checksum.
+
+Scans skip files, and reaps drop them, by what a record says; hence the checksum.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+
+COMMITS_DIR: Final = f"{ROOT}commits/"
+
+
+BATCHES_DIR: Final = f"{COMMITS_DIR}batches/"
+
+
+_CHECKED_IF_THERE: Final = {
+    "engine": str,
+    "write_id": str,
+    "write_time_ms": int,
+    "compactor_epoch": int,
+    "removed": list,
+    "first_seq": int | None,
+    "last_seq": int | None,
+}
+
+
+CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have none
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """What one commit of ours did.
+
+    Attributes
+    ----------
+    manifest_id : the version it published
+    operation : `write`, `overwrite`, `create`, ...
+    write_id : of the job
+    engine : who committed
+    committed_ms, write_time_ms : wall clock at publication; create_ts of the rows, the latest if they have several
+    first_seq, last_seq : sequence numbers it used, [first_seq, last_seq]; None if none
+    rows : number of rows by kind
+    files : properties of the files it added, by SST id
+    removed : ids of the SSTs that the version before showed and this one does not
+    compactor_epoch : the value the commit left
+    delete_rate : bytes per second at which a reap deleted; None for other operations
+    replaced : key intervals of which it left nothing as it was, `[start, end)` in hexadecimal; end None is open
+    """
+
+    manifest_id: int
+    operation: str
+    write_id: str
+    engine: str
+    committed_ms: int
+    write_time_ms: int
+    first_seq: int | None
+    last_seq: int | None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    removed: Sequence[str] = ()
+    compactor_epoch: int = 0
+    delete_rate: int | None = None
+    replaced: Sequence[tuple[str, str | None]] = ()
+
+
+def commit_path(manifest_id: int) -> str:
+    """Return the path of the record of one commit."""
+    return f"{COMMITS_DIR}{manifest_id:020d}{JSON_SUFFIX}"
+
+
+def decode_commit(path: str, data: bytes) -> CommitRecord:
+    """Return a commit record; raises `CorruptDataError` naming its path."""
+    return commit_of(path, decode_json(path, data))
+
+
+def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a commit record with the CRC-32 of all else, as it is encoded."""
+    rest = {name: value for name, value in content.items() if name != CHECKSUM}
+    return {**rest, CHECKSUM: zlib.crc32(encode_json(rest))}
+
+
+def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
+    """Return the commit record in decoded JSON; raises `CorruptDataError` when it is damaged."""
+    try:
+        is_sound = CHECKSUM not in content or content == with_checksum(content)
+    except RecursionError:  # one that could just be decoded
+        is_sound = False
+    if not is_sound:
+        raise CorruptDataError(f"commit record does not match its checksum {content[CHECKSUM]!r}.", path=path)
+    for name, kind in (
+        ("manifest_id", int),
+        ("committed_ms", int),
+        ("operation", str),
+        ("rows", dict),
+        ("files", dict),
+    ):
+        if not isinstance(content.get(name), kind):
+            raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
+    for name, one_of in _CHECKED_IF_THERE.items():
+        if name in content and not isinstance(content[name], one_of):
+            raise CorruptDataError(f"commit record has {name} = {content[name]!r}.", path=path)
+    try:
+        known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
+        replaced = tuple(tuple(bounds) for bounds in content.get("replaced", ()))
+        return CommitRecord(**{**known, "removed": tuple(content.get("removed", ())), "replaced": replaced})
+    except TypeError as exc:  # one that has no default
+        raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
+
+
+def merge_counts(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts by name."""
+    names = {name for part in parts for name in part}
+    return {name: sum(part.get(name, 0) for part in parts) for name in sorted(names)}

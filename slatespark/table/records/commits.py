@@ -1,0 +1,109 @@
+"""Commit records: published after each commit, read newest first.
+
+They are best effort: `history` is richer and planning skips more with them, and nothing is wrong without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Final, TypeAlias
+
+from slatespark.errors import CorruptDataError, SlateError
+from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object
+from slatespark.table.records.commit_record import (
+    BATCHES_DIR,
+    COMMITS_DIR,
+    CommitRecord,
+    commit_path,
+    decode_commit,
+    with_checksum,
+)
+from slatespark.table.records.json_objects import REQUESTS_TOGETHER, encode_json, list_numbered
+
+_IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
+_LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
+
+
+_FetchRecord: TypeAlias = Callable[[ObjectStore, int], CommitRecord | None]
+
+
+def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
+    """Note a commit; a failure to do so does not matter: the commit has landed, and an error would say otherwise."""
+    with contextlib.suppress(FileExistsError, SlateError):
+        store.create(commit_path(record.manifest_id), encode_json(with_checksum(asdict(record))))
+        if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:
+            batch_commit_records(store)
+
+
+def fetch_commit_records(
+    store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
+) -> list[CommitRecord]:
+    """Return the newest `limit` commit records, newest first; all without a limit.
+
+    Parameters
+    ----------
+    sound_only : leave out damaged ones
+
+    Raises
+    ------
+    CorruptDataError
+        When a record is damaged that is in no batch, or not in a sound one.
+    """
+    fetch = _find_sound if sound_only else fetch_commit_record
+    return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), limit))
+
+
+def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
+    """Return the record of one commit; None if there is none."""
+    path = commit_path(manifest_id)
+    try:
+        return decode_commit(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+
+
+def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
+    with contextlib.suppress(CorruptDataError):
+        return fetch_commit_record(store, manifest_id)
+    return None
+
+
+def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late: bool) -> Iterator[CommitRecord]:
+    """Yield commit records; those that were noted after the batch of their time was made only if it is asked for."""
+    batches = list_numbered(store, BATCHES_DIR)
+    newest = max(batches, default=0)
+    singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest)), reverse=True)
+    recent = [number for number in singles if number > newest]
+    for at in range(0, len(recent), REQUESTS_TOGETHER):
+        yield from _fetch_singles(store, fetch, recent[at : at + REQUESTS_TOGETHER])
+    for high, low in itertools.pairwise([*sorted(batches, reverse=True), 0]):
+        records = fetch_commit_object(store, batches[high])  # batches of two writers may overlap
+        found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
+        late = [number for number in singles if low < number <= high and number not in found]
+        found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
+        yield from (found[number] for number in sorted(found, reverse=True))
+
+
+def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:
+    fetches = [partial(fetch, store, number) for number in numbers]
+    return [record for record in run_concurrently(fetches, is_remote=store.is_remote) if record is not None]
+
+
+# --- batches of commit records --------------------------------------------------------------------------------------
+
+
+# --- claims ---------------------------------------------------------------------------------------------------------
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+# --- leases ---------------------------------------------------------------------------------------------------------
+
+
+# --- idempotent writes ------------------------------------------------------------------------------------------------

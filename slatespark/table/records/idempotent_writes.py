@@ -1,0 +1,70 @@
+"""Idempotent writes: the outcome of each pair of `txnAppId` and `txnVersion`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.storage import ObjectStore
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+
+TXN_DIR: Final = f"{ROOT}txn/"
+
+
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")  # stores may ignore case
+
+
+_MAX_NAME: Final = 128  # of a folder; file systems take 255
+
+
+@dataclass(frozen=True, slots=True)
+class TxnRecord:
+    """That an idempotent write was committed.
+
+    Attributes
+    ----------
+    app, version : the pair that names it
+    manifest_id : the version that it published; where it had no rows, the one that it found
+    write_id : of the job
+    committed_ms : wall clock at the commit
+    """
+
+    app: str
+    version: int
+    manifest_id: int
+    write_id: str
+    committed_ms: int
+
+
+def txn_path(app: str, version: int) -> str:
+    """Return the path of the record of an idempotent write; of a long name the digest stands for it."""
+    name = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in app.encode())
+    if len(name) > _MAX_NAME:
+        name = f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no name begins so
+    return f"{TXN_DIR}{name}/{version:020d}{JSON_SUFFIX}"
+
+
+def publish_txn_record(store: ObjectStore, record: TxnRecord) -> None:
+    """Note that an idempotent write was committed; one that is noted stays as it is."""
+    with contextlib.suppress(FileExistsError):
+        store.create(txn_path(record.app, record.version), encode_json(asdict(record)))
+
+
+def fetch_txn_record(store: ObjectStore, app: str, version: int) -> TxnRecord | None:
+    """Return the record of an idempotent write; None if there is none. Raises `CorruptDataError` for a damaged one."""
+    path = txn_path(app, version)
+    try:
+        content = decode_json(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+    kinds = {"app": str, "version": int, "manifest_id": int, "write_id": str, "committed_ms": int}
+    for name, kind in kinds.items():
+        if type(content.get(name)) is not kind:
+            raise CorruptDataError(f"record of a write has {name} = {content.get(name)!r}.", path=path)
+    record = TxnRecord(**{name: content[name] for name in kinds})
+    if (record.app, record.version) != (app, version):
+        raise CorruptDataError(f"record of a write is of {record.app!r}, {record.version}.", path=path)
+    return record

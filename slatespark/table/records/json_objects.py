@@ -1,0 +1,59 @@
+"""JSON objects under `slatespark/`: encoding, numbered names, key bounds in hexadecimal.
+
+The client ignores the folder, and its garbage collector leaves it (docs/reference/format/garbage-collection.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.paths import numbered
+from slatespark.ranges import KeyRange
+from slatespark.storage import ObjectMeta, ObjectStore
+
+ROOT: Final = "slatespark/"
+
+
+def encode_json(content: Mapping[str, Any]) -> bytes:
+    """Return JSON with sorted names and no spaces: equal contents give equal bytes."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode_json(path: str, data: bytes) -> dict[str, Any]:
+    """Return a JSON object; raises `CorruptDataError` naming `path`."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise CorruptDataError(f"record is no JSON: {exc}.", path=path) from exc
+    if not isinstance(content, dict):
+        raise CorruptDataError("record is no JSON object.", path=path)
+    return content
+
+
+JSON_SUFFIX: Final = ".json"
+
+
+REQUESTS_TOGETHER: Final = 32  # requests
+
+
+WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
+
+
+def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
+    """Return a range as commit records hold it."""
+    return keys.start.hex(), None if keys.end is None else keys.end.hex()
+
+
+def list_numbered(store: ObjectStore, folder: str, start_after: str = "") -> dict[int, ObjectMeta]:
+    """Return the records of a folder by the number in their name."""
+    found = ((numbered(meta.path, JSON_SUFFIX[1:]), meta) for meta in store.list(folder, start_after))
+    return {number: meta for number, meta in found if number is not None}
+
+
+def range_of_hex(start: str, end: str | None) -> KeyRange:
+    """Return the range that `hex_bounds` encoded."""
+    return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))

@@ -1,0 +1,91 @@
+"""Leases: expiring marks of jobs that upload files which their commit may still publish."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.errors import CorruptDataError, SlateError
+from slatespark.storage import ObjectStore
+from slatespark.table.records.json_objects import ROOT, WRITE_ID, decode_json, encode_json
+from slatespark.units import MAX_MS
+
+LEASES_DIR: Final = f"{ROOT}leases/"
+
+
+LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
+
+
+def lease_path(write_id: str) -> str:
+    """Return the path of a job's lease."""
+    return f"{LEASES_DIR}{write_id}.json"
+
+
+def task_mark_path(write_id: str, task: int) -> str:
+    """Return the path of the mark that a task leaves while it uploads, where a rate is divided among tasks."""
+    return f"{LEASES_DIR}{write_id}-{task}"
+
+
+def list_task_marks(store: ObjectStore, write_id: str) -> list[str]:
+    """Return the paths of the marks of a job's tasks."""
+    stem = f"{LEASES_DIR}{write_id}-"
+    listed = (meta.path for meta in store.list(LEASES_DIR, f"{LEASES_DIR}{write_id}"))
+    return list(itertools.takewhile(lambda path: path.startswith(stem), listed))
+
+
+def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:
+    """Mark that a job uploads files which its commit may still publish."""
+    store.create(lease_path(write_id), _lease(write_id, now_ms, now_ms))
+
+
+def renew_lease(store: ObjectStore, write_id: str, created_ms: int, now_ms: int) -> None:
+    """Let a lease last from now on as long as a new one; it still covers all that was uploaded since it was created."""
+    store.put(lease_path(write_id), [_lease(write_id, created_ms, now_ms)])
+
+
+def _lease(write_id: str, created_ms: int, now_ms: int) -> bytes:
+    expires_ms = min(now_ms + LEASE_LIFETIME_MS, MAX_MS)
+    return encode_json({"write_id": write_id, "created_ms": created_ms, "expires_ms": expires_ms})
+
+
+def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
+    """Tell whether a job may still publish: its lease exists and has not expired."""
+    if not WRITE_ID.fullmatch(write_id):  # from a definition, so from anybody
+        return False
+    path = lease_path(write_id)
+    try:
+        expires_ms = decode_json(path, bytes(store.get(path))).get("expires_ms")
+    except FileNotFoundError:
+        return False
+    if not isinstance(expires_ms, int):
+        raise CorruptDataError(f"lease ends at {expires_ms!r}.", path=path)
+    return now_ms < expires_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The mark of a job: whatever was uploaded since `created_ms` may be its, until it ends at `expires_ms`."""
+
+    write_id: str
+    created_ms: int
+    expires_ms: int
+
+
+def fetch_lease(store: ObjectStore, path: str) -> Lease | None:
+    """Return what a lease says; None if it is gone. Raises `CorruptDataError` for a damaged one."""
+    try:
+        content = decode_json(path, bytes(store.get(path)))
+    except FileNotFoundError:
+        return None
+    for name, kind in {"write_id": str, "created_ms": int, "expires_ms": int}.items():
+        if type(content.get(name)) is not kind:
+            raise CorruptDataError(f"lease has {name} = {content.get(name)!r}.", path=path)
+    return Lease(content["write_id"], content["created_ms"], content["expires_ms"])
+
+
+def delete_lease(store: ObjectStore, write_id: str) -> None:
+    """Take the mark away; one that stays expires."""
+    with contextlib.suppress(SlateError):
+        store.delete(lease_path(write_id))

@@ -1,0 +1,54 @@
+"""Workers: which compaction jobs in `.compactions` are ours, and when each last reported."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from slatespark.errors import SlateError
+from slatespark.storage import ObjectStore
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.json_objects import WRITE_ID, decode_json, encode_json
+
+_WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a worker of ours
+
+
+def worker_path(worker_id: str) -> str:
+    """Return the path of the record of a worker of ours."""
+    return f"{CLAIMS_DIR}worker-{worker_id}.json"
+
+
+def publish_worker(store: ObjectStore, write_id: str, now_ms: int) -> str:
+    """Note that a job runs a compaction at `now_ms`, and return the id of its worker, which tells that it is ours."""
+    worker_id = f"{_WORKER_PREFIX}{write_id}"
+    content = {"worker_id": worker_id, "write_id": write_id, "reported_ms": now_ms}
+    store.put(worker_path(worker_id), [encode_json(content)])
+    return worker_id
+
+
+def delete_worker(store: ObjectStore, worker_id: str) -> None:
+    """Take the record of a worker away whose compaction is not listed any more."""
+    with contextlib.suppress(SlateError):
+        store.delete(worker_path(worker_id))
+
+
+def find_worker(store: ObjectStore, worker_id: str) -> str | None:
+    """Return the write id of a worker of ours; None if nobody noted one, so that it is another client's."""
+    write_id = worker_id.removeprefix(_WORKER_PREFIX)
+    if worker_id == write_id or not WRITE_ID.fullmatch(write_id):  # from `.compactions`, so from anybody
+        return None
+    try:
+        store.head(worker_path(worker_id))
+    except FileNotFoundError:
+        return None
+    return write_id
+
+
+def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
+    """Return when a worker of ours last noted that it runs; None if nobody knows."""
+    path = worker_path(worker_id)
+    try:
+        reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")
+    except FileNotFoundError:
+        return None
+    return reported_ms if type(reported_ms) is int else None

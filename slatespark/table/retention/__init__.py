@@ -1,0 +1,4 @@
+"""How rows expire: the expiry report, which rows and files are past retention, and the reaper that deletes them.
+
+May import `slatespark.table.commit` and below. `*_plan` is pure. Keep out: timers other than the reaper's.
+"""

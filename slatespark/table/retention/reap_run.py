@@ -1,0 +1,471 @@
+"""Reaping: rows past retention leave the table, in passes that are one commit each. Source: design section 8.
+
+A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
+make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for
+an attempt that lost serves the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from slatespark.errors import (
+    ClockRegressionError,
+    CommitConflictError,
+    HistoryTrimmedError,
+    InvalidRequestError,
+    OptionError,
+)
+from slatespark.format.manifest import SstView
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.clock import Clock, back_off, read_clock
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import refuse_pair
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq, SameRetention
+from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import evolve_definition, fetch_definition
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.scan import window_size
+from slatespark.table.records.operations import Operation
+from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.plan import (
+    DueBlocks,
+    DueView,
+    FilePlan,
+    StoredView,
+    Treatment,
+    choose_treatment,
+    next_deadline,
+    plan_due_blocks,
+    plan_files,
+)
+from slatespark.table.retention.reap_files import (
+    Rewrite,
+    count_gone,
+    due_windows,
+    holds_several_versions,
+    rewrite_view,
+)
+from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
+from slatespark.table.retention.reap_survey import Survey
+from slatespark.table.retention.reap_tombstones import Batch, Search, wal_keys
+from slatespark.table.retention.retired_rows import earliest_young
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+from slatespark.units import MAX_MS, MIN_MS, ms_to_text
+
+SKEW_MS: Final = 60_000  # by which other clocks may be behind ours: what is destroyed has to be past for them too
+MAX_BATCH_ROWS: Final = 500_000
+MAX_BATCH_BYTES: Final = 256 << 20
+MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
+Scan: TypeAlias = tuple[DueView, FileOutline, DueBlocks]
+
+
+def reap_table(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    now_ms: int | None = None,
+    max_batch_rows: int | None = None,
+    max_batch_bytes: int | None = None,
+    options: WriteOptions | None = None,
+    survey: Survey | None = None,
+    progress: Progress | None = None,
+) -> ReapReport:
+    """Delete the rows of a table that are past its retention.
+
+    Parameters
+    ----------
+    now_ms : the instant at which retention is judged; by default a minute before that of the clock, or the last clock
+        tick if that is later; for a table with a clock of its own the tick
+    max_batch_rows, max_batch_bytes : bounds of what a pass deletes by tombstones, where keys count, and reads and
+        rewrites, as stored; at least one file, or some blocks. Files that go as a whole are not bounded by them
+    options : how files are written, and `ifClientActive`
+    survey : what is known of the table's files from earlier times
+    progress : is told how far it is
+
+    Raises
+    ------
+    TableNotFoundError, OptionError, UnsupportedFormatError, CorruptDataError
+        When there is nothing to reap from, or it cannot be.
+    InvalidRequestError
+        When the retention is not the table's own: a clone made by the client goes by that of its parent.
+    CommitConflictError
+        When others kept committing, or a SlateDB client is at work.
+    """
+    given = WriteOptions.parse({"path": stores.url}) if options is None else options
+    refuse_pair(given, "a reap")
+    limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
+    survey = Survey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
+    return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()
+
+
+def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
+    """Return the instant at which is judged what gets destroyed; raises `OptionError` if it is of the future."""
+    tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
+    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
+    if now_ms is None:
+        return tick_ms if has_own_time else max(tick_ms, present_ms - SKEW_MS)
+    if now_ms > present_ms:
+        says = "the last clock tick is" if has_own_time else "it is"
+        raise OptionError(
+            f"now: {ms_to_text(now_ms)} ({now_ms}) is of the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
+            why="Rows would be deleted that are not past retention yet.",
+            todo="Give an instant of the past, or none.",
+        )
+    return now_ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What a pass is planned on.
+
+    Attributes
+    ----------
+    now_ms, retired_ms : rows created at or before the latter are due at the former
+    layers, views : of the snapshot's trees, newest first
+    wal : rows of the WAL that are not in the trees; None if there are none
+    """
+
+    snapshot: Snapshot
+    definition: TableDefinition
+    now_ms: int
+    retired_ms: int
+    layers: tuple[Layer, ...]
+    views: tuple[StoredView, ...]
+    wal: RowColumns | None
+
+
+@dataclass(slots=True)
+class _Reaping:
+    """A reaping under way.
+
+    Attributes
+    ----------
+    asked_ms, now_ms : what was given, and what the first pass made of it for all
+    counted : what a rewrite of a view would take away
+    rewritten : files uploaded for a view, which serve as long as older views may hold the same keys
+    settled : files that were rewritten once, which is enough
+    reported : files that the report counts: several views may show parts of one, and go one after the other
+    looked_at : number of the first block that is still to be looked at for tombstones, by view
+    youngest : smallest create_ts of rows that are not due yet, where blocks were looked at, by view
+    began_ms, elapsed_ms : when the present pass began, and what those before it took
+    last_version : that a pass has left; 0 if there was none
+    """
+
+    stores: TableStores
+    clock: Clock
+    options: WriteOptions
+    survey: Survey
+    batch_rows: int
+    batch_bytes: int
+    asked_ms: int | None
+    progress: Progress | None
+    now_ms: int | None = None
+    retired_ms: int | None = None
+    counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
+    rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    reported: set[Ulid] = field(default_factory=set)
+    looked_at: dict[FileSlice, int] = field(default_factory=dict)
+    youngest: dict[FileSlice, int] = field(default_factory=dict)
+    began_ms: int = 0
+    elapsed_ms: int = 0
+    last_version: int = 0
+    report: ReapReport = field(default=ReapReport("", 0, 0, None))
+
+    def run(self) -> ReapReport:
+        conflicts = 0
+        while True:
+            self.began_ms = self.clock.now_ms()
+            try:
+                state = self._look()
+                goes_on = state is not None and self._pass(state)
+            except (CommitConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
+                conflicts += 1
+                # A tick that went on meanwhile is a conflict where the table has a time of its own; else it is ahead.
+                is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
+                if is_ahead or conflicts > MAX_CONFLICTS:
+                    raise
+                self.batch_rows, self.batch_bytes = max(1, self.batch_rows // 2), max(1, self.batch_bytes // 2)
+                back_off(self.clock, conflicts)
+                continue
+            conflicts = 0
+            if not goes_on:
+                return self.report if state is None else self._finish(state)
+
+    def _look(self) -> _State | None:
+        """Return what the next pass is planned on; None if nothing can be due."""
+        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
+        number, definition = fetch_definition(self.stores, snapshot.manifest)
+        if self.now_ms is None:
+            self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
+        retention_ms = definition.retention_ms
+        self.report = replace(
+            self.report,
+            url=self.stores.url,
+            version=snapshot.manifest_id,
+            now_ms=self.now_ms,
+            retention_ms=retention_ms,
+            has_own_time=definition.has_own_time,
+        )
+        # What as-of reads of a history table may still ask for is judged at the earliest instant they can name.
+        judged_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
+        retired_ms = None if judged_ms is None else retired_until_ms(retention_ms, judged_ms)
+        if retired_ms != self.retired_ms:  # somebody has changed the retention: blocks may be due that were not
+            self.retired_ms = retired_ms
+            for found in (self.counted, self.rewritten, self.looked_at, self.youngest):
+                found.clear()
+        if retired_ms is None:
+            return None
+        if number == 0:
+            raise InvalidRequestError(
+                f"{self.stores.url} is a clone without a definition of its own: its retention is that of its parent.",
+                why="Whoever changes the parent would delete rows here.",
+                todo='Call setProperties(retention="...") on the clone, with "none" if its rows are to stay.',
+            )
+        layers = plan_table_layers(self.stores, snapshot.manifest)
+        wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
+        views = self.survey.views(snapshot.manifest, layers)
+        return _State(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)
+
+    def _pass(self, state: _State) -> bool:
+        """Do what comes next, in one commit; False when nothing is due any more."""
+        plan = plan_files(state.views, *wal_keys(state.wal), state.retired_ms)
+        if plan.drops:
+            self._drop(state, plan)
+            return True
+        scans, rewrites = self._sort_out(state, plan)
+        if rewrites:
+            self._replace(state, rewrites)
+            return True
+        batch = self._gather(state, scans)
+        if batch.keys:
+            self._bury(state, batch)
+        self.looked_at.update(batch.reached)
+        return bool(batch.keys)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _drop(self, state: _State, plan: FilePlan) -> None:
+        files = self._not_reported(plan.drops)
+        rows = sum(stored.properties.num_rows for stored in files.values() if stored.properties is not None)
+        size = sum(stored.part.file.data_bytes for stored in files.values())
+        edit = ReplaceViews({stored.view: () for stored in plan.drops})
+        self._commit(state, edit=edit, rows=rows, size=size)
+        self.report = replace(self.report, files_dropped=self.report.files_dropped + len(files))
+        self.reported.update(files)
+
+    def _not_reported(self, views: Iterable[StoredView]) -> dict[Ulid, StoredView]:
+        """Return one view each of the files that the report does not count yet."""
+        return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
+
+    def _sort_out(self, state: _State, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
+        """Return what to look through for tombstones; or some views that were rewritten, which comes first."""
+        scans: list[Scan] = []
+        rewrites: dict[DueView, Rewrite] = {}
+        due_bytes = due_rows = 0
+        for view, outline in self.survey.due_outlines(plan.due):
+            blocks = plan_due_blocks(view.stored.part, outline, state.retired_ms)
+            if blocks.youngest_ms is not None:
+                self._note_young(view.stored.part, blocks.youngest_ms)
+            rewrite = self._try_rewrite(view, outline, blocks, state.retired_ms)
+            if rewrite is None:
+                scans.append((view, outline, blocks))
+                continue
+            rewrites[view] = rewrite
+            due_bytes += view.stored.part.file.data_bytes
+            due_rows += blocks.rows
+            self._tell("Rewriting", due_bytes, 0)
+            if due_bytes >= self.batch_bytes or due_rows >= self.batch_rows:
+                break
+        return scans, rewrites
+
+    def _try_rewrite(self, view: DueView, outline: FileOutline, blocks: DueBlocks, retired_ms: int) -> Rewrite | None:
+        """Return what a view is replaced by; None if tombstones are the better way."""
+        treatment, stored = choose_treatment(view, blocks), view.stored
+        if treatment is Treatment.TOMBSTONES or str(stored.part.file.id) in self.settled:
+            return None
+        if treatment is Treatment.COUNT or holds_several_versions(outline):
+            found = stored.part, view.older
+            if found not in self.counted:
+                self.counted[found] = count_gone(
+                    self.stores, view, outline, blocks.reads, retired_ms, window_bytes=self.survey.window_bytes
+                )
+            if 2 * self.counted[found] <= blocks.rows:
+                return None
+        key = stored.view, view.older
+        if key not in self.rewritten:
+            window_bytes = self.survey.window_bytes
+            self.rewritten[key] = rewrite_view(
+                self.stores, view, retired_ms, self.options, self.clock, window_bytes=window_bytes
+            )
+        return self.rewritten[key]
+
+    def _replace(self, state: _State, rewrites: dict[DueView, Rewrite]) -> None:
+        files = [file for rewrite in rewrites.values() for file in rewrite.files]
+        replaced = self._not_reported(view.stored for view in rewrites)
+        before = sum(view.part.file.data_bytes for view in replaced.values())
+        left = sum(file.handle.info.data_bytes for file in files)
+        edit = ReplaceViews({view.stored.view: rewrite.files for view, rewrite in rewrites.items()})
+        rows = sum(rewrite.gone for rewrite in rewrites.values())
+        self._commit(state, edit=edit, rows=rows, size=max(0, before - left))
+        self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
+        self.reported.update(replaced)
+        self.survey.remember(files)
+        self.settled.update(str(file.handle.id) for file in files)
+
+    # --- tombstones ---------------------------------------------------------------------------------------------------
+
+    def _gather(self, state: _State, scans: Sequence[Scan]) -> Batch:
+        """Return what gets tombstones in this pass."""
+        batch = Batch(self.batch_rows, self.batch_bytes)
+        window_bytes = min(self.survey.window_bytes, self.batch_bytes)
+        search = Search(
+            stores=self.stores,
+            layers=state.layers,
+            wal=state.wal,
+            max_seq=state.snapshot.max_seq,
+            now_ms=state.now_ms,
+            retired_ms=state.retired_ms,
+            buffer_bytes=self.options.write_buffer_bytes,
+            window_bytes=self.survey.window_bytes,
+        )
+        if not all(batch.add(found) for found in search.in_wal(self.batch_rows)):
+            return batch  # the WAL is drained by this pass, and what is left of it found in its file by the next one
+        total = sum(blocks.stored_bytes for *_, blocks in scans)
+        for view, outline, blocks in scans:
+            part, shared = view.stored.part, view.shared
+            reached = self.looked_at.get(part, 0)
+            reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
+            for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
+                if not all(batch.add(found) for found in search.in_window(window, shared)):
+                    return batch  # what is left of the window is found again by the next pass
+                young_ms = earliest_young(window.rows, window.low, window.high, state.retired_ms)
+                if young_ms is not None:
+                    self._note_young(part, young_ms)
+                batch.reached[part] = window.end
+                batch.read_bytes += window.stored_bytes
+                self._tell("Reading", batch.read_bytes, total)
+                if batch.keys and (batch.rows >= self.batch_rows or batch.read_bytes >= self.batch_bytes):
+                    return batch
+        return batch
+
+    def _bury(self, state: _State, batch: Batch) -> None:
+        rows = batch.tombstones()
+        self._commit(state, tombstones=rows, rows=len(rows), size=batch.stored_bytes)
+        self.report = replace(self.report, tombstones=self.report.tombstones + len(rows))
+
+    # --- committing ---------------------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        state: _State,
+        *,
+        edit: TreeEdit = KEEP_TREES,
+        tombstones: RowColumns | None = None,
+        rows: int,
+        size: int,
+    ) -> None:
+        """Publish a pass, and count it."""
+        job = begin_write(
+            self.stores,
+            self.clock,
+            operation=Operation.REAP,
+            found=state.snapshot.version,
+            definition=state.definition,
+            timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
+        )
+        with abandoned_on_error(self.stores, job):
+            outputs = () if tombstones is None else (self._upload(job, tombstones),)
+            spent_ms = self.clock.now_ms() - self.began_ms
+            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
+            requirements = (
+                LastSeq(self.stores, state.snapshot.max_seq),
+                SameRetention(self.stores, state.definition),
+            )
+            record = commit_write(
+                self.stores, self.clock, job, outputs, self.options, edit=edit, requirements=requirements
+            )
+        assert record is not None  # only a write without rows has none
+        self.survey.remember([file for files in outputs for file in files])
+        self.elapsed_ms += max(0, self.clock.now_ms() - self.began_ms)
+        self.last_version = record.manifest_id
+        self.report = replace(
+            self.report,
+            version=record.manifest_id,
+            rows=self.report.rows + rows,
+            bytes=self.report.bytes + size,
+            passes=self.report.passes + 1,
+        )
+
+    def _upload(self, job: WriteJob, rows: RowColumns) -> tuple[NewFile, ...]:
+        rows.seqs[:] = job.base_seq + 1
+        rows.flags[:] |= np.uint8(HAS_CREATE)
+        rows.create_ts[:] = job.create_ts_ms
+        pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
+        return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _finish(self, state: _State) -> ReapReport:
+        self._record_progress(state)
+        kept = find_kept_checkpoints(
+            self.stores,
+            state.snapshot.manifest,
+            self.survey.by_id(),
+            retired_ms=state.retired_ms,
+            reaped_before=self.last_version or None,
+            now_ms=self.clock.now_ms(),
+        )
+        return replace(
+            self.report,
+            delete_rate_mb_per_s=self.report.bytes / 1000 / self.elapsed_ms if self.elapsed_ms else None,
+            reaped_through_ms=state.retired_ms,
+            next_deadline_ms=self._next_deadline(state),
+            kept_by_checkpoints=kept,
+        )
+
+    def _record_progress(self, state: _State) -> None:
+        """Note in the definition how far the table is reaped: where something went, or nothing was noted yet."""
+        before_ms, through_ms = state.definition.reaped_through_ms, state.retired_ms
+        if before_ms is not None and (before_ms >= through_ms or not self.report.passes):
+            return
+
+        def change(current: TableDefinition) -> TableDefinition:
+            return replace(current, reaped_through_ms=max(through_ms, current.reaped_through_ms or MIN_MS))
+
+        evolve_definition(self.stores, self.clock, state.snapshot.manifest, change)
+
+    def _next_deadline(self, state: _State) -> int | None:
+        """Return when the oldest row that is left will be due; None where that depends on more than time."""
+        retention_ms = state.definition.retention_ms
+        if state.definition.has_history or retention_ms is None:
+            return None
+        wal_ms = None if state.wal is None else earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
+        left_ms = state.now_ms if wal_ms is None else min(wal_ms, state.now_ms)
+        return next_deadline(state.views, self.youngest, left_ms, state.retired_ms, retention_ms)
+
+    def _note_young(self, part: FileSlice, create_ts: int) -> None:
+        self.youngest[part] = min(create_ts, self.youngest.get(part, MAX_MS))
+
+    def _tell(self, step: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(step, done, total)

@@ -1,0 +1,163 @@
+"""What a reaping knows of the files of a table: their properties, and where in them rows may be due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.format.manifest import Manifest
+from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times, join_bounds
+from slatespark.format.ulid import Ulid
+from slatespark.kernels import gather_fields
+from slatespark.kernels.columns import MERGE, TOMBSTONE
+from slatespark.storage import run_concurrently
+from slatespark.table.read.fetch import SectionCache
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.properties import file_properties
+from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
+from slatespark.table.retention.expiry_plan import FileOutline, is_plausible
+from slatespark.table.retention.plan import DueView, StoredView
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import OWN_ROOT, TableStores
+
+OUTLINES_BYTES: Final = 64 << 20  # of outlines held; a file of another client is read for its own
+OUTLINES_TOGETHER: Final = 8
+
+
+@dataclass(slots=True)
+class Survey:
+    """Facts of files, which never change, so that each is found out once.
+
+    Attributes
+    ----------
+    window_bytes : bound of what is decoded at a time
+    known : properties of files
+    outlines : those fetched last
+    """
+
+    stores: TableStores
+    window_bytes: int
+    known: dict[SstFile, SstProperties] = field(default_factory=dict)
+    outlines: SectionCache[FileOutline] = field(
+        default_factory=lambda: SectionCache(OUTLINES_BYTES, lambda outline: outline.held_bytes)
+    )
+
+    def views(self, manifest: Manifest, layers: Sequence[Layer]) -> tuple[StoredView, ...]:
+        """Return the views of a manifest, newest first, with the properties of their files.
+
+        They come from commit records, else from the files themselves.
+        """
+        parts = [part for layer in layers for part in layer.slices]
+        if any(part.file not in self.known for part in parts):
+            self._learn(manifest, parts)
+            shown = {part.file for part in parts}
+            self.known = {file: found for file, found in self.known.items() if file in shown}
+        pairs = zip(manifest.views(), parts, strict=True)
+        return tuple(StoredView(view, part, self.known.get(part.file)) for view, part in pairs)
+
+    def _learn(self, manifest: Manifest, parts: Sequence[FileSlice]) -> None:
+        recorded = file_properties(self.stores, manifest)
+        unknown: dict[SstFile, None] = {}
+        for file in (part.file for part in parts if part.file not in self.known):
+            found = recorded.get(file.id)
+            if file.root == OWN_ROOT and found is not None and is_plausible(found):
+                self.known[file] = found
+            else:
+                unknown[file] = None
+        for file, outline in zip(unknown, self._outlines([*unknown]), strict=True):
+            if outline.properties is not None:
+                self.known[file] = outline.properties
+
+    def remember(self, files: Sequence[NewFile]) -> None:
+        """Note the properties of files that were just written."""
+        self.known.update({file.whole().file: file.properties for file in files})
+
+    def by_id(self) -> Mapping[Ulid, SstProperties]:
+        """Return all properties known, by id."""
+        return {file.id: found for file, found in self.known.items()}
+
+    def outline(self, file: SstFile) -> FileOutline:
+        """Return the outline of a file."""
+        store = self.stores.at(file.root)
+        return self.outlines.get(
+            store, file.path, lambda: survey_file(self.stores, file, window_bytes=self.window_bytes)
+        )
+
+    def due_outlines(self, due: Sequence[DueView]) -> Iterator[tuple[DueView, FileOutline]]:
+        """Yield views with the outlines of their files."""
+        yield from zip(due, self._outlines([view.stored.part.file for view in due]), strict=True)
+
+    def _outlines(self, files: Sequence[SstFile]) -> Iterator[FileOutline]:
+        """Yield the outlines of files, a few fetched at the same time."""
+        for at in range(0, len(files), OUTLINES_TOGETHER):
+            fetches = [partial(self.outline, file) for file in files[at : at + OUTLINES_TOGETHER]]
+            yield from run_concurrently(fetches, is_remote=self.stores.main.is_remote)
+
+
+def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
+    """Return the outline of a file, with properties: those of another client's file come of reading all of its rows.
+
+    All of them, also where views show a part of it: what is known of a file has to hold for any view of it.
+
+    Parameters
+    ----------
+    window_bytes : bound of what is decoded at a time
+    """
+    outline = fetch_outline(stores, file)
+    if outline.properties is not None and is_plausible(outline.properties):
+        return outline
+    count = len(outline.index)
+    parts: list[BlockBounds] = []
+    sums = _Sums(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    for first, rows, first_rows in read_blocks(stores, file, outline, ((0, count),), window_bytes=window_bytes):
+        fields = gather_fields([rows], np.arange(len(rows), dtype=np.int64))
+        parts.append(bounds_of(fields, first_rows))
+        sums.add(slice(first, first + len(first_rows)), fields.seqs, fields.flags, first_rows)
+    bounds = join_bounds(parts)
+    properties = sums.properties(bounds, file.id.timestamp_ms)
+    return replace(
+        outline, properties=properties, bounds=bounds, block_rows=sums.block_rows, block_deletes=sums.block_deletes
+    )
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Counts of the rows of a file, as they are read."""
+
+    block_rows: NDArray[np.int64]
+    block_deletes: NDArray[np.int64]
+    merges: int = 0
+    min_seq: int = (1 << 64) - 1
+    max_seq: int = 0
+
+    def add(
+        self, span: slice, seqs: NDArray[np.uint64], flags: NDArray[np.uint8], first_rows: NDArray[np.int64]
+    ) -> None:
+        self.block_rows[span] = np.diff(first_rows, append=len(flags))
+        self.block_deletes[span] = np.add.reduceat(((flags & TOMBSTONE) != 0).astype(np.int64), first_rows)
+        self.merges += int(((flags & MERGE) != 0).sum())
+        self.min_seq, self.max_seq = min(self.min_seq, int(seqs.min())), max(self.max_seq, int(seqs.max()))
+
+    def properties(self, bounds: BlockBounds, created_ms: int) -> SstProperties:
+        min_create, max_create, min_expire, max_expire = file_times(bounds)
+        rows, deletes = int(self.block_rows.sum()), int(self.block_deletes.sum())
+        return SstProperties(
+            created_ms=created_ms,
+            min_create_ts=min_create,
+            max_create_ts=max_create,
+            min_expire_ts=min_expire,
+            max_expire_ts=max_expire,
+            min_seq=self.min_seq,
+            max_seq=self.max_seq,
+            puts=rows - deletes - self.merges,
+            deletes=deletes,
+            merges=self.merges,
+            any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
+            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
+            all_versions=False,
+        )

@@ -1,0 +1,176 @@
+"""Files of several tasks that share keys, merged before the commit where no task alone can order their rows.
+
+That is so with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, by which all
+versions of a key are numbered together.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.errors import InvalidRequestError
+from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels.columns import RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.clock import Clock
+from slatespark.table.read.fold import Fold
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.scan import window_size
+from slatespark.table.rows.encoder import RowEncoder
+from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
+from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.unpublished import merged_descending
+from slatespark.table.rows.version_spill import VersionSpill, distinct_versions, numbered, timed_cursor
+from slatespark.table.stores import TableStores
+
+Outputs = tuple[tuple[NewFile, ...], ...]
+
+
+def merge_overlaps(
+    stores: TableStores,
+    clock: Clock,
+    outputs: Sequence[tuple[NewFile, ...]],
+    encoder: RowEncoder,
+    options: WriteOptions,
+    *,
+    first_seq: int,
+    fold: Fold | None = None,
+) -> Outputs:
+    """Return the files of a write with those rewritten that share keys with files of another task.
+
+    Parameters
+    ----------
+    outputs : per task, in key order; a later task is newer
+    encoder : with the sequence column, or the column of times
+    first_seq : of the oldest version of a key, where rows have times
+    fold : joins operands of one key and time, None if not given
+
+    Raises
+    ------
+    InvalidRequestError
+        When that would rewrite more than `commitRewriteLimit`, or deletes are among them: they have no columns.
+    """
+    shared = find_overlapping(outputs)
+    if not any(shared):
+        return tuple(outputs)
+    if encoder.has_times:
+        shared = _with_whole_keys(outputs, shared)
+    files = [file for group in shared for file in group]
+    total_bytes = sum(file.size for file in files)
+    if total_bytes > options.rewrite_limit_bytes:
+        raise _use_slate_table(
+            stores,
+            f"to merge them would rewrite {total_bytes} bytes, commitRewriteLimit is {options.rewrite_limit_bytes}",
+            encoder,
+        )
+    if encoder.sequence_column is not None and any(file.properties.deletes for file in files):
+        raise _use_slate_table(stores, "there are deletes among them, which have no columns to go by", encoder)
+    merged = upload_sorted(
+        stores.main,
+        _merge_versions(stores, shared, encoder, options, first_seq, fold)
+        if encoder.has_times
+        else _merge(stores, shared, encoder, options),
+        options,
+        clock,
+        clock.now_ms(),
+    )
+    chosen = {file.handle.id for file in files}
+    rest = (tuple(file for file in group if file.handle.id not in chosen) for group in outputs)
+    return (*rest, merged)
+
+
+def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> InvalidRequestError:
+    reason = "sequenceColumn has to decide between them."
+    return InvalidRequestError(
+        f"{stores.url}: tasks of this write hold rows of the same keys, and {fact}.",
+        why="All versions of a key are numbered together." if encoder.has_times else reason,
+        todo="Use SlateTable.write, whose tasks never share keys, or repartition by the key columns.",
+    )
+
+
+def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
+    """Return, per task, the files whose key range meets that of a file of another task."""
+    spans = sorted(
+        ((file.keys, task, place) for task, files in enumerate(outputs) for place, file in enumerate(files)),
+        key=lambda item: item[0].start,
+    )
+    chosen: set[tuple[int, int]] = set()
+    open_spans: list[tuple[KeyRange, int, int]] = []
+    for keys, task, place in spans:
+        open_spans = [item for item in open_spans if item[0].overlaps(keys)]
+        for _, other_task, other_place in open_spans:
+            if other_task != task:
+                chosen |= {(task, place), (other_task, other_place)}
+        open_spans.append((keys, task, place))
+    return tuple(
+        tuple(file for place, file in enumerate(files) if (task, place) in chosen) for task, files in enumerate(outputs)
+    )
+
+
+def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) -> Outputs:
+    """Return the files that share keys with another task, with those of their own task that go on with a key of theirs.
+
+    A key of more versions than a file holds ends one file and begins the next.
+    """
+    whole = []
+    for files, chosen in zip(outputs, shared, strict=True):
+        wanted = {file.handle.id for file in chosen}
+        for one, next_one in (*pairwise(files), *pairwise(files[::-1])):
+            if one.handle.id in wanted and one.keys.overlaps(next_one.keys):
+                wanted.add(next_one.handle.id)
+        whole.append(tuple(file for file in files if file.handle.id in wanted))
+    return tuple(whole)
+
+
+def _merge_versions(
+    stores: TableStores,
+    shared: Outputs,
+    encoder: RowEncoder,
+    options: WriteOptions,
+    first_seq: int,
+    fold: Fold | None,
+) -> Iterator[SortedRows]:
+    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
+    window_bytes = window_size(options.write_buffer_bytes, len(layers))
+    cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
+
+    def by_sequence(
+        sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]
+    ) -> NDArray[np.int64] | None:
+        return order_repeats(first, _ranks(sources, rows, first, encoder))
+
+    with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+        distinct = distinct_versions(cursors, fold, None if encoder.sequence_column is None else by_sequence)
+        yield from numbered(distinct, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+
+
+def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: WriteOptions) -> Iterator[SortedRows]:
+    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
+    # A task holds a key once.
+    for window, rows in merged_descending([(stores, layer) for layer in layers], options.write_buffer_bytes):
+        arranged = order_repeats(first := new_key_mask(window, rows), _ranks(window, rows, first, encoder))
+        sources, kept = one_version_per_key(window, rows if arranged is None else rows[arranged], None)
+        flat = take_rows(sources, kept[::-1])
+        yield SortedRows([flat], np.arange(len(flat), dtype=np.int64))
+
+
+def _ranks(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_], encoder: RowEncoder) -> Ranks:
+    """Return the ranks of rows by the column stored in their values; it is decoded only where a key repeats."""
+    assert encoder.sequence_column is not None  # the caller's condition
+    ranks = Ranks(np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
+    repeated = np.flatnonzero(~first | np.append(~first[1:], False))
+    if len(repeated):
+        column: pa.Array = encoder.codec.decode(sources, rows[repeated], [encoder.sequence_column])[
+            encoder.sequence_column
+        ]
+        found = rank_values(column)
+        ranks.order[repeated], ranks.there[repeated] = found.order, found.there
+    return ranks

@@ -1,0 +1,148 @@
+"""When rows expire that say it themselves: the options `ttlColumn` and `expireAtColumn`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import SchemaError
+from slatespark.kernels.lifetimes import ends_after
+from slatespark.units import MAX_MS
+
+_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
+_MAX_S: Final = MAX_MS // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Expiries:
+    """The instants at which rows expire.
+
+    Attributes
+    ----------
+    expire_ts : (n,) int64 ms, 0 for a row that does not expire
+    expires : (n,) bool
+    """
+
+    expire_ts: NDArray[np.int64]
+    expires: NDArray[np.bool_]
+
+
+def check_ttl_type(field: pa.Field) -> None:
+    """Refuse a column that `ttlColumn` cannot go by; raises `SchemaError`."""
+    kind = field.type
+    if not (kinds.is_integer(kind) or kinds.is_duration(kind) or kinds.is_null(kind)):
+        raise SchemaError(
+            f"ttlColumn: {field.name} is {sql_type(field)}.",
+            todo="Give whole numbers of milliseconds, or day-time intervals.",
+        )
+
+
+def check_expire_at_type(field: pa.Field) -> None:
+    """Refuse a column that `expireAtColumn` cannot go by; raises `SchemaError`."""
+    if not (kinds.is_timestamp(field.type) or kinds.is_null(field.type)):
+        raise SchemaError(
+            f"expireAtColumn: {field.name} is {sql_type(field)}, expected TIMESTAMP.",
+            todo="Convert it, ms since 1970 with timestamp_millis.",
+        )
+
+
+def same_expiry(count: int, expire_ts_ms: int | None) -> Expiries:
+    """Return one instant for all rows; None for rows that do not expire."""
+    expire_ts = np.full(count, 0 if expire_ts_ms is None else expire_ts_ms, np.int64)
+    return Expiries(expire_ts, np.full(count, expire_ts_ms is not None))
+
+
+def expire_each(times: NDArray[np.int64], ttl_ms: int | None) -> Expiries:
+    """Return when rows with a time each expire by one TTL; a sum beyond 64 bits never comes."""
+    if ttl_ms is None:
+        return same_expiry(len(times), None)
+    ends_ms, expires = ends_after(times, ttl_ms)
+    return Expiries(np.where(expires, ends_ms, 0), expires)
+
+
+def expire_after(
+    ttls: pa.ChunkedArray,
+    name: str,
+    *,
+    created_ms: int | NDArray[np.int64],
+    default: Expiries,
+    live: NDArray[np.bool_],
+) -> Expiries:
+    """Return when rows expire by a TTL each.
+
+    Parameters
+    ----------
+    ttls : of a type that `check_ttl_type` accepts; parts of a millisecond are cut off
+    name : of the column, for the message
+    created_ms : what TTLs count from; a sum beyond 64 bits never comes, as for the real client
+    default : the expiry of rows without a TTL
+    live : (n,) False for rows of which the TTL does not matter
+
+    Raises
+    ------
+    SchemaError
+        When a TTL is negative.
+    """
+    numbers, there = _numbers(ttls)
+    bad = np.flatnonzero(live & there & (numbers < 0))
+    if len(bad):
+        raise SchemaError(
+            f"ttlColumn: {name} is {_shown(ttls, int(bad[0]))} in some row, a negative time to live.",
+            todo="Give 0 for a row that expires at once, null for the ttl of the write.",
+        )
+    ttl_ms, finite = to_ms(numbers, ttls.type)
+    finite &= ttl_ms <= MAX_MS - np.maximum(created_ms, 0)
+    counted = np.where(there & finite & live, ttl_ms, 0) + np.asarray(created_ms, np.int64)
+    return _or_default(counted, there, finite, default)
+
+
+def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
+    """Return when rows expire by an instant each.
+
+    Parameters
+    ----------
+    instants : of a type that `check_expire_at_type` accepts; parts of a millisecond are cut off, without a time zone
+        they are UTC. One that 64 bits of milliseconds do not hold never comes, or has always been.
+    default : the expiry of rows without one
+    """
+    numbers, there = _numbers(instants)
+    at_ms, finite = to_ms(numbers, instants.type)
+    return _or_default(at_ms, there, finite, default)
+
+
+def _or_default(
+    at_ms: NDArray[np.int64], there: NDArray[np.bool_], finite: NDArray[np.bool_], default: Expiries
+) -> Expiries:
+    expires = np.where(there, finite, default.expires)
+    return Expiries(np.where(expires, np.where(there, at_ms, default.expire_ts), 0), expires)
+
+
+def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the numbers that make up a column, and where there are any."""
+    there: NDArray[np.bool_] = pc.is_valid(column).to_numpy()
+    if kinds.is_null(column.type):
+        return np.zeros(len(column), np.int64), there
+    if kinds.is_uint64(column.type):
+        column = pc.min_element_wise(column, pa.scalar(MAX_MS, pa.uint64()), skip_nulls=False)
+    numbers: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+    return numbers, there
+
+
+def to_ms(numbers: NDArray[np.int64], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return numbers of a type as ms, rounded down, and which of them are no more than 64 bits hold."""
+    unit = kind.unit if kinds.is_duration(kind) or kinds.is_timestamp(kind) else "ms"
+    if unit == "s":
+        return np.clip(numbers, -_MAX_S, _MAX_S) * 1000, numbers <= _MAX_S
+    return numbers // _PER_MS.get(unit, 1), np.ones(len(numbers), np.bool_)
+
+
+def _shown(column: pa.ChunkedArray, row: int) -> Any:
+    value = column[row]
+    return f"{value.value} {column.type.unit}" if kinds.is_duration(column.type) else value.as_py()

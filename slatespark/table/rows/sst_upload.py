@@ -1,0 +1,178 @@
+"""Sorted rows -> SST objects under `compacted/`, and what a commit has to know of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slatespark.errors import SlateError
+from slatespark.format.codecs import parse_compression
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import sst_path
+from slatespark.format.properties import SstProperties
+from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
+from slatespark.format.ulid import Ulid
+from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange, key_after
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.read.fold import row_at
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.throughput import UploadPace
+from slatespark.table.rows.version_sort import VersionSorter
+from slatespark.table.stores import OWN_ROOT, TableStores
+
+STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
+ROW_FIXED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """An uploaded SST that no manifest shows yet.
+
+    Attributes
+    ----------
+    handle : as the manifest will list it
+    properties : times, sequence numbers and counts of its rows
+    size : of the object, in bytes
+    """
+
+    handle: SstHandle
+    properties: SstProperties
+    size: int
+
+    @property
+    def keys(self) -> KeyRange:
+        """From its first key to its last."""
+        info = self.handle.info
+        return KeyRange(info.first_entry or b"", None if info.last_entry is None else key_after(info.last_entry))
+
+    def whole(self) -> FileSlice:
+        """Return all of it, for reading."""
+        handle = self.handle
+        return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
+
+    def renamed(self, sst_id: Ulid) -> NewFile:
+        """Return the same file under another id."""
+        return replace(self, handle=replace(self.handle, id=sst_id))
+
+
+def upload_sorted(
+    store: ObjectStore,
+    pieces: Iterable[SortedRows],
+    options: WriteOptions,
+    clock: Clock,
+    planned_ms: int,
+    *,
+    pace: UploadPace | None = None,
+) -> tuple[NewFile, ...]:
+    """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
+
+    All versions of a key are in one file, unless they are as large as one: then that key ends a file and begins the
+    next, newer versions first.
+
+    Parameters
+    ----------
+    store : of the table
+    pieces : rows in key order, newest version first
+    options : codec, block, file and filter sizes
+    clock : for the random part of file ids
+    planned_ms : time part of file ids, the driver's, so that clocks of executors do not matter (spec 1.2)
+    pace : of the uploads; None for as fast as it goes
+    """
+    files: list[NewFile] = []
+    builder: SstBuilder | None = None
+    reached: bytes | None = None  # the last key of a file that is full
+    for piece in pieces:
+        for step in _steps(piece, max(1, min(STEP_BYTES, options.sst_bytes // 4))):
+            if builder is not None and reached is not None:
+                same = _count_versions(step, reached)
+                builder.add(step.sources, step.rows[:same])
+                if same == len(step.rows) and builder.estimated_bytes < 2 * options.sst_bytes:
+                    continue
+                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
+                builder, reached = None, None
+                step = SortedRows(step.sources, step.rows[same:])
+            if not len(step.rows):
+                continue
+            builder = builder or _new_builder(options, planned_ms)
+            builder.add(step.sources, step.rows)
+            if builder.estimated_bytes >= options.sst_bytes:
+                reached = row_at(step.sources, int(step.rows[-1])).key
+    if builder is not None:
+        files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
+    return tuple(files)
+
+
+def upload_task(
+    stores: TableStores,
+    clock: Clock,
+    sorter: TaskSorter | VersionSorter,
+    options: WriteOptions,
+    planned_ms: int,
+    *,
+    pace: UploadPace | None = None,
+) -> tuple[NewFile, ...]:
+    """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
+
+    Files that went ahead of a row which belongs below them are merged with the rest, and removed: nobody knows them.
+    """
+    files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms, pace=pace)
+    if sorter.is_done:
+        return files
+    below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
+    merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms, pace=pace)
+    for file in files:
+        with contextlib.suppress(SlateError):
+            stores.main.delete(sst_path(file.handle.id))
+    return merged
+
+
+def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
+    return SstBuilder(
+        block_size=options.block_bytes,
+        compression=parse_compression(options.compression),
+        bloom_bits_per_key=options.bloom_bits_per_key,
+        created_ms=created_ms,
+    )
+
+
+def _count_versions(step: SortedRows, key: bytes) -> int:
+    """Return how many rows at the beginning are of that key."""
+    if row_at(step.sources, int(step.rows[0])).key != key:
+        return 0
+    others = np.flatnonzero(new_key_mask(step.sources, step.rows)[1:])
+    return int(others[0]) + 1 if len(others) else len(step.rows)
+
+
+def _steps(piece: SortedRows, step_bytes: int) -> Iterator[SortedRows]:
+    sizes = key_lengths(piece.sources, piece.rows) + value_lengths(piece.sources, piece.rows) + ROW_FIXED_BYTES
+    reach = np.cumsum(sizes)
+    start = 0
+    while start < len(piece.rows):
+        before = int(reach[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(reach, before + step_bytes, side="right")))
+        yield _gathered(piece, start, end)
+        start = end
+
+
+def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
+    """Return a part of a piece. The builder looks at each row six times: scattered ones are copied together first."""
+    rows = piece.rows[start:end]
+    if not piece.is_scattered:
+        return SortedRows(piece.sources, rows)
+    return SortedRows([take_rows(piece.sources, rows)], np.arange(len(rows), dtype=np.int64))
+
+
+def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid, pace: UploadPace | None) -> NewFile:
+    if pace is not None:
+        pace.wait_for(built.size)
+    store.put(sst_path(sst_id), built.parts)
+    handle = SstHandle(id=sst_id, info=built.info, format_version=SST_FORMAT_VERSION)
+    return NewFile(handle=handle, properties=built.properties, size=built.size)

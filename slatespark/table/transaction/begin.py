@@ -1,0 +1,50 @@
+"""How a transaction begins: its read point, and what its writes are numbered from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slatespark.table.clock import Clock
+from slatespark.table.commit.job import begin_write
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.reader import resolve_held
+from slatespark.table.records.operations import Operation
+from slatespark.table.stores import TableStores
+from slatespark.table.transaction.options import parse_begin
+from slatespark.table.transaction.times import provisional_ms
+from slatespark.table.transaction.transaction import Transaction
+
+
+def begin_transaction(
+    stores: TableStores, clock: Clock, common: Mapping[str, Any], timestamp: object, given: Mapping[str, Any]
+) -> Transaction:
+    """Return a transaction that reads the table as it is now, or as of an instant; leaves a lease.
+
+    Parameters
+    ----------
+    common : options of reads and writes: path and storage
+    timestamp : the instant to read as of; None for the newest state
+    given : further options
+
+    Raises
+    ------
+    OptionError
+        When an option is unknown, or the instant lies in the future.
+    HistoryTrimmedError
+        When the past that is asked for can no longer be answered exactly.
+    """
+    options, read = parse_begin(common, given, timestamp)
+    resolve_operator(options.merge_operator)
+    snapshot, _ = resolve_held(stores, read, clock)
+    found = fetch_latest_manifest(stores) if read.reads_past else snapshot.version
+    definition = resolve_definition(stores, found.value)
+    # After the snapshot, so that the numbers of own rows lie above it; it looks for newer versions.
+    job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
+    point = ReadPoint(snapshot, definition)
+    job = replace(job, create_ts_ms=provisional_ms(job, point))
+    return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)

@@ -1,0 +1,220 @@
+"""What the calls of a transaction take: of all options those that make sense there, and keys as Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.key_values import exact_value
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.fields import Call, option_keys
+from slatespark.options.properties import parse_property
+from slatespark.options.values import DEFAULT_TTL_MS, normalize_name, unknown_option
+from slatespark.table.definition.table_definition import TableDefinition
+
+_OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
+_OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)
+_OF_WRITES: Final = option_keys(WriteOptions, Call.TRANSACTION_WRITE)
+_TIMES: Final = ("timestamp", "timestampColumn")
+_PLACES: Final = ("path", "walPath")
+_POINTS: Final = tuple(
+    key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
+)
+
+
+def parse_begin(
+    common: Mapping[str, Any], given: Mapping[str, Any], timestamp: object
+) -> tuple[WriteOptions, ReadOptions]:
+    """Return the options of a transaction's commit, and of the read that fixes its read point.
+
+    Parameters
+    ----------
+    common : path and storage
+    timestamp : the instant to read as of; None for the newest state
+
+    Raises
+    ------
+    OptionError
+        When one is unknown, or of no use to a transaction as a whole.
+    """
+    taken = (*_OF_COMMIT, *_OF_READ_POINT)
+    point = {
+        name: value for name, value in given.items() if normalize_name(name) in map(normalize_name, _OF_READ_POINT)
+    }
+    rest = {name: value for name, value in given.items() if name not in point}
+    if (other := _find_other(rest, taken)) is not None:
+        raise OptionError(
+            f"begin: {other} is of no use to a transaction as a whole.",
+            todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
+        )
+    try:
+        read = ReadOptions.parse({**common, **point, "timestampAsOf": timestamp})
+    except OptionError as exc:
+        raise OptionError(exc.args[0].replace("timestampAsOf", "readTimestamp"), why=exc.why, todo=exc.todo) from exc
+    return WriteOptions.parse({**common, **rest}), read
+
+
+def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of one write of a transaction.
+
+    Parameters
+    ----------
+    begun : options that were given to `begin`, which hold for all writes
+
+    Raises
+    ------
+    OptionError
+        When one is unknown, or says what is the transaction's to say.
+    """
+    for name in given:
+        if normalize_name(name) in map(normalize_name, _TIMES):
+            raise OptionError(
+                f"{name}: all rows of a transaction get one time when it commits.",
+                todo="Give it to commit(timestamp=...), or write outside of a transaction.",
+            )
+    if (other := _find_other(given, _OF_WRITES)) is not None:
+        raise OptionError(
+            f"{other} cannot be given for a write within a transaction.",
+            todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
+        )
+    kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
+    known = {normalize_name(name) for name in given}
+    return WriteOptions.parse({**common, **_without(kept, known), **given})
+
+
+def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
+    """Return the options of one read of a transaction; raises `OptionError` for another read point, or table."""
+    for name in given:
+        if normalize_name(name) in map(normalize_name, _PLACES):
+            raise OptionError(
+                f"{name}: a transaction reads the table that it began with.", todo="Read another one by its own store."
+            )
+        if normalize_name(name) in map(normalize_name, _POINTS):
+            raise OptionError(
+                f"{name}: a transaction has one read point.",
+                todo="Give readTimestamp, or pin, to begin, or read the table outside of the transaction.",
+            )
+    operator = _without(operator_of(begun), {normalize_name(name) for name in given})
+    options = ReadOptions.parse({**common, **operator, **given})
+    if options.shows_intervals:
+        raise OptionError(
+            "readVersions=intervals: what a transaction wrote is valid from its commit on, which is not known yet.",
+            todo="Read the intervals outside of the transaction.",
+        )
+    return options
+
+
+def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if normalize_name(name) not in names}
+
+
+def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge operator among options, however it is spelt; nothing if there is none."""
+    return {name: value for name, value in options.items() if normalize_name(name) == normalize_name("mergeOperator")}
+
+
+def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
+    """Return the first name that is not among `taken`; raises `OptionError` for one that no write knows."""
+    other = next((name for name in given if normalize_name(name) not in map(normalize_name, taken)), None)
+    if other is not None and not _is_option(other):
+        raise unknown_option(other, list(taken))
+    return other
+
+
+def _is_option(name: str) -> bool:
+    """Tell whether a write knows an option of this name."""
+    try:
+        WriteOptions.parse({"path": ".", name: None})
+    except OptionError:
+        return False
+    return True
+
+
+def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
+    """Tell whether the rows of a write expire at instants that stay when the commit sets their time.
+
+    Raises
+    ------
+    OptionError
+        When some do, and others go by a TTL, which counts from the time of the commit.
+    """
+    if options.ttl_from == "write":
+        return True
+    if options.expire_at_column is None:
+        return False
+    ttl_ms = options.ttl_ms
+    if ttl_ms == DEFAULT_TTL_MS:
+        ttl_ms = parse_property("defaultTtl", definition.properties.get("defaultTtl"))
+    if ttl_ms is not None:
+        raise OptionError(
+            "expireAtColumn: rows without an instant would expire by a TTL.",
+            why="It counts from the commit of the transaction, which moves them, while instants stay.",
+            todo="Set ttl=none or ttlFrom=write, or write the rows with a TTL apart.",
+        )
+    return True
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def key_table(keys: object, codec: RowCodec) -> pa.Table:
+    """Return keys as a table of the key columns.
+
+    Parameters
+    ----------
+    keys : each a tuple or list of values, or a value where there is one key column
+
+    Raises
+    ------
+    InvalidRequestError
+        When there is something else, or values that do not make a key.
+    """
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+        raise InvalidRequestError(
+            f"keys: {keys!r} is no list of keys.", todo="Give a list, with a tuple of values for each key."
+        )
+    found = [tuple(key) if isinstance(key, tuple | list) else (key,) for key in keys]
+    fields = codec.key_fields
+    try:
+        columns = [
+            pa.array([exact_value(value, field.type) for value in values], field.type)
+            for field, values in zip(fields, zip(*found, strict=True) if found else [[]] * len(fields), strict=True)
+        ]
+    except (TypeError, ValueError, ArithmeticError):
+        _encode_each(found, codec)
+        raise
+    if codec.key_format != "tuple" and columns[0].null_count:
+        _encode_each(found, codec)
+    return pa.table(columns, [field.name for field in fields])
+
+
+def _encode_each(keys: Sequence[tuple[Any, ...]], codec: RowCodec) -> None:
+    """Say of the first wrong key what is wrong with it."""
+    for key in keys:
+        codec.encode_key(key)
+
+
+def encoded_keys(keys: pa.Table, codec: RowCodec) -> list[bytes]:
+    """Return the keys of a table that `key_table` made."""
+    data, offsets = codec.encode_keys(keys)
+    edges = offsets.tolist()
+    found = [data[start:end].tobytes() for start, end in pairwise(edges)]
+    if b"" in found:
+        raise InvalidRequestError("A key is empty; SlateDB has no empty keys.", todo="Leave it out.")
+    return found
+
+
+def one_of(condition: object, keys: object, call: str) -> tuple[str | None, object]:
+    """Return the condition or the keys that a call was given, of which it takes one; text is a condition."""
+    if isinstance(keys, str) and condition is None:
+        return keys, None
+    if not isinstance(condition, str | None):
+        condition, keys = (None, condition) if keys is None else (condition, keys)
+    if (condition is None) == (keys is None):
+        raise OptionError(f"{call}: give a condition or keys, and not both.", todo="Give one of them.")
+    return (condition, None) if isinstance(condition, str) else (None, keys)

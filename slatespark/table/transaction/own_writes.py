@@ -1,0 +1,161 @@
+"""OwnWrites: the files of a transaction under way, which its reads lay over their snapshot and its commit publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CommitConflictError
+from slatespark.kernels import gather_fields, new_key_mask
+from slatespark.kernels.columns import MERGE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.commit.publication import stack_outputs
+from slatespark.table.commit.rebase import rebase_outputs
+from slatespark.table.read.plan import OWN_WRITES, Layer
+from slatespark.table.rows.overlaps import find_overlapping
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.unpublished import merged_descending
+from slatespark.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTask:
+    """What one task wrote.
+
+    Attributes
+    ----------
+    files : in key order
+    has_instants : whether rows expire at instants that stay when their create_ts moves
+    """
+
+    files: tuple[NewFile, ...]
+    has_instants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWrites:
+    """What a transaction has written.
+
+    Attributes
+    ----------
+    tasks : a later one is newer
+    """
+
+    tasks: tuple[OwnTask, ...] = ()
+
+    def adding(self, outputs: Sequence[tuple[NewFile, ...]], *, has_instants: bool) -> OwnWrites:
+        """Return it with the files of one more write, per task."""
+        return OwnWrites((*self.tasks, *(OwnTask(files, has_instants) for files in outputs if files)))
+
+    @property
+    def outputs(self) -> tuple[tuple[NewFile, ...], ...]:
+        """The files per task, as a commit takes them."""
+        return tuple(task.files for task in self.tasks)
+
+    @property
+    def files(self) -> list[NewFile]:
+        """All files."""
+        return [file for task in self.tasks for file in task.files]
+
+    @property
+    def has_instants(self) -> bool:
+        """Whether any expiry stays when times move."""
+        return any(task.has_instants for task in self.tasks)
+
+    @property
+    def last_seq(self) -> int:
+        """Highest sequence number of a row; 0 where there is none."""
+        return max((file.properties.max_seq for file in self.files), default=0)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return what a read lays over its snapshot, newest first."""
+        levels = (sorted(level, key=lambda file: file.keys.start) for level in stack_outputs(self.outputs))
+        return tuple(Layer(OWN_WRITES, tuple(file.whole() for file in level)) for level in levels)[::-1]
+
+    def with_files(self, outputs: Sequence[tuple[NewFile, ...]]) -> OwnWrites:
+        """Return the same writes, with other files for each task."""
+        return OwnWrites(tuple(replace(task, files=tuple(f)) for task, f in zip(self.tasks, outputs, strict=True)))
+
+
+def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions) -> OwnWrites:
+    """Return the writes without versions that a later write of the same transaction hides: nobody is to see them.
+
+    They are left where that would rewrite more than `commitRewriteLimit`, or where instants of expiry would come into
+    one file with those that move: hidden they are in any case.
+    """
+    shared = find_overlapping(own.outputs)
+    chosen = [(task, files) for task, files in zip(own.tasks, shared, strict=True) if files]
+    if sum(file.size for _, files in chosen for file in files) > options.rewrite_limit_bytes:
+        return own
+    if len({task.has_instants for task, _ in chosen}) != 1:
+        return own
+    sources = [(stores, Layer("new", tuple(file.whole() for file in files))) for _, files in reversed(chosen)]
+    merged = upload_sorted(
+        stores.main,
+        (_shown(*window) for window in merged_descending(sources, options.write_buffer_bytes)),
+        options,
+        clock,
+        clock.now_ms(),
+    )
+    ids = {file.handle.id for _, files in chosen for file in files}
+    left = [tuple(file for file in task.files if file.handle.id not in ids) for task in own.tasks]
+    rest = (replace(task, files=files) for task, files in zip(own.tasks, left, strict=True) if files)
+    return OwnWrites((*rest, OwnTask(merged, chosen[0][0].has_instants)))
+
+
+def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
+    """Return of each key the newest version, and where that is an operand, all down to the first that is none.
+
+    Parameters
+    ----------
+    rows : keys descending, oldest first within a key
+    """
+    newest_first = rows[::-1]
+    first = new_key_mask(sources, newest_first)
+    plain = (gather_fields(sources, newest_first).flags & MERGE) == 0
+    above = np.cumsum(plain) - plain  # of rows before, those that hide what is below them
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    return SortedRows(sources, newest_first[above == above[starts]], is_scattered=True)
+
+
+def move_writes(
+    stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions, *, by_seq: int, by_ms: int
+) -> OwnWrites:
+    """Return the writes with higher sequence numbers, and at another time.
+
+    Raises
+    ------
+    CommitConflictError
+        When that would rewrite more than `commitRewriteLimit`.
+    """
+    if own.size > options.rewrite_limit_bytes:
+        raise CommitConflictError(
+            f"{stores.url}: to set the time of the {own.size} bytes of this transaction, and to move them above what "
+            f"was committed meanwhile, exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
+            todo="Begin again with a higher commitRewriteLimit.",
+        )
+
+    def moved() -> Iterator[tuple[NewFile, ...]]:
+        for task in own.tasks:
+            yield from rebase_outputs(
+                stores,
+                (task.files,),
+                options,
+                clock,
+                by_seq=by_seq,
+                by_ms=by_ms,
+                planned_ms=clock.now_ms(),
+                moves_expiry=not task.has_instants,
+            )
+
+    return own.with_files(tuple(moved()))

@@ -1,0 +1,155 @@
+"""Every SST and WAL file of the versions under verification: is it there, and sound, and as the manifests say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
+from slatespark.format.ulid import Ulid
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.read.plan import SstFile
+from slatespark.table.stores import TableStores
+from slatespark.table.verify.findings import Findings
+from slatespark.table.verify.plan import FileTask, Version, find_stray_wal, find_wal_gaps, plan_files
+from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
+
+WINDOW_BYTES: Final = 4 << 20
+
+ProgressListener: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all (0: unknown)
+
+
+@dataclass(slots=True)
+class FileCheck:
+    """Checks the files of all versions, each once.
+
+    Attributes
+    ----------
+    unreachable : SSTs of databases that were not found; they are passed over
+    unsound : files that are damaged or missing
+    incomplete : versions that lack files which the collector was free to take
+    lost : URL, section and fact of what is damage, unless the table has moved on: objects that are missing, or stray
+    """
+
+    stores: TableStores
+    findings: Findings
+    progress: ProgressListener
+    unreachable: set[Ulid] = field(default_factory=set)
+    unsound: set[SstFile] = field(default_factory=set)
+    incomplete: set[int] = field(default_factory=set)
+    lost: list[tuple[str, str, str]] = field(default_factory=list)
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+    def run(self, versions: Sequence[Version]) -> None:
+        """Check the files of these versions, which ascend; the last one is the newest."""
+        tasks = [task for task in plan_files(versions) if task.file.id not in self.unreachable]
+        sizes = {root: _sizes(self.stores.at(root), COMPACTED_DIR) for root in {task.file.root for task in tasks}}
+        wal_sizes = _sizes(self.stores.wal, WAL_DIR)
+        wal_ids = self._wal_ids(versions, wal_sizes)
+        self.total_bytes = sum(sizes[task.file.root].get(task.file.path, 0) for task in tasks)
+        self.total_bytes += sum(wal_sizes[wal_path(number)] for number in wal_ids)
+        for task in tasks:
+            self._check_file(task, sizes[task.file.root].get(task.file.path), versions)
+        self._check_wal(wal_ids, wal_sizes)
+
+    def _advance(self, stored_bytes: int) -> None:
+        self.done_bytes += stored_bytes
+        self.progress("files", min(self.done_bytes, self.total_bytes), self.total_bytes)
+
+    def _check_file(self, task: FileTask, size: int | None, versions: Iterable[Version]) -> None:
+        file, store = task.file, self.stores.at(task.file.root)
+        outcome = None
+        if size is not None:
+            handle = SstHandle(file.id, file.info, file.format_version)
+            outcome = self._check(SstTarget(store, file.path, size, handle))
+        if outcome is None or not outcome.is_sound:
+            self.unsound.add(file)
+        if outcome is None:
+            self._note_missing(f"{store.url}/{file.path}", task.shown_in, is_needed=task.is_needed)
+            return
+        for version in versions:
+            if version.number in task.shown_in:
+                self._check_seq(version, file, outcome.totals.max_seq)
+
+    def _check(self, target: SstTarget) -> SstOutcome | None:
+        """Return what a file holds; None if it vanished after the folder was listed."""
+        try:
+            return check_sst(target, self.findings, window_bytes=WINDOW_BYTES, listener=self._advance)
+        except FileNotFoundError:
+            return None
+
+    def _check_seq(self, version: Version, file: SstFile, highest: int | None) -> None:
+        reached = version.manifest.last_l0_seq
+        if highest is not None and highest > reached:
+            self.findings.damage(
+                f"{self.stores.url}/{manifest_path(version.number)}",
+                "manifest",
+                f"last_l0_seq is {reached}, but SST {file.id} holds seq {highest}: such rows are invisible.",
+            )
+
+    def _note_missing(
+        self, url: str, shown_in: Sequence[int], *, is_needed: bool, what: str = "The object does not exist"
+    ) -> None:
+        if is_needed:
+            numbers = f"version {', '.join(map(str, shown_in))}"
+            self.lost.append((url, "object", f"{what}, but {numbers} needs it."))
+        else:
+            self.incomplete.update(shown_in)
+
+    # --- the WAL ----------------------------------------------------------------------------------------------------
+
+    def _wal_ids(self, versions: Sequence[Version], sizes: dict[str, int]) -> list[int]:
+        """Return the WAL files to read, and note those that are missing or out of reach."""
+        present = {number for path in sizes if (number := numbered(path, SST_EXTENSION)) is not None}
+        newest = versions[-1]
+        wanted: set[int] = set()
+        for version in versions:
+            ids = version.wal_ids()
+            if version is newest:
+                ids = range(ids.start, newest.wal_end(present))
+            self._note_gaps(version, find_wal_gaps(ids, present), any_there=bool(present))
+            wanted.update(number for number in present if number in ids)
+        what = "It lies beyond a gap: replay never reaches it, and it fences the writer that does."
+        strays = find_stray_wal(newest, present)
+        self.lost += [(f"{self.stores.wal.url}/{wal_path(number)}", "WAL", what) for number in strays]
+        return sorted(wanted)
+
+    def _note_gaps(self, version: Version, gaps: Sequence[range], *, any_there: bool) -> None:
+        if gaps and not any_there and version.is_needed:
+            self.findings.unchecked(
+                f"{self.stores.wal.url}/{WAL_DIR}",
+                "WAL",
+                f"Version {version.number} needs WAL file {gaps[0].start} and there is none at all: they are lost, or "
+                "kept in another store.",
+            )
+            return
+        for gap in gaps:
+            url = f"{self.stores.wal.url}/{wal_path(gap.start)}"
+            last = gap.stop - 1
+            what = "The object does not exist" if last == gap.start else f"It and those up to {last} do not exist"
+            self._note_missing(url, [version.number], is_needed=version.is_needed, what=what)
+
+    def _check_wal(self, wal_ids: Sequence[int], sizes: dict[str, int]) -> None:
+        reached = -1
+        for number in wal_ids:
+            path = wal_path(number)
+            if not sizes[path]:  # a fence
+                self.findings.objects += 1
+                continue
+            target = SstTarget(self.stores.wal, path, sizes[path])
+            outcome = self._check(target)
+            if outcome is None:
+                self.findings.unchecked(target.url, "WAL", "It was collected during the verification.")
+                continue
+            totals = outcome.totals
+            if totals.first_seq is not None and totals.first_seq <= reached:
+                what = f"Its first seq is {totals.first_seq}, but an earlier file reached {reached}."
+                self.findings.damage(target.url, "WAL", what)
+            reached = max(reached, totals.max_seq if totals.max_seq is not None else -1)
+
+
+def _sizes(store: ObjectStore, folder: str) -> dict[str, int]:
+    return {meta.path: meta.size for meta in store.list(folder)}

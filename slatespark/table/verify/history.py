@@ -1,0 +1,64 @@
+"""History tables: of every key, a later version has no earlier time. As-of reads are exact only if this holds.
+
+Source: design section 7. All rows of a version are read once more. Memory is bounded by the read buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slatespark.errors import CorruptDataError
+from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.scan import window_size
+from slatespark.table.rows.version_spill import merged_steps
+from slatespark.table.rows.versions import joined
+from slatespark.table.stores import TableStores
+from slatespark.table.verify.findings import Findings, key_text
+from slatespark.units import ms_to_text
+
+
+def check_time_order(
+    stores: TableStores, layers: Sequence[Layer], findings: Findings, *, buffer_bytes: int, object_url: str
+) -> None:
+    """Note the first version with an earlier time than the one before it, and how many there are.
+
+    Parameters
+    ----------
+    layers : newest first; files known to be damaged left out
+    object_url : the manifest that shows them
+    """
+    window_bytes = window_size(buffer_bytes, max(1, len(layers)))
+    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
+    count, first = 0, ""
+    last: list[RowColumns] = []  # the last row so far, whose key may go on
+    try:
+        for sources, merged in merged_steps(cursors):
+            rows = joined([*last, take_rows(sources, merged)])
+            found = find_earlier(rows)
+            if len(found) and not count:
+                first = _describe(rows, int(found[0]))
+            count += len(found)
+            last = [take_rows([rows], np.array([len(rows) - 1], np.int64))]
+    except CorruptDataError as exc:
+        findings.error(object_url, "times", exc)
+    if count:
+        findings.damage(object_url, "times", f"{first} {count} versions are like that.")
+
+
+def find_earlier(rows: RowColumns) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return which rows, sorted by (key ascending, seq descending), are of an earlier time than the row behind them."""
+    same_key = ~new_key_mask([rows], np.arange(len(rows), dtype=np.int64))[1:]
+    timed = (rows.flags & HAS_CREATE) != 0
+    return np.flatnonzero(same_key & timed[1:] & timed[:-1] & (rows.create_ts[:-1] < rows.create_ts[1:]))
+
+
+def _describe(rows: RowColumns, row: int) -> str:
+    return (
+        f"Key {key_text(rows.key(row))} has seq {int(rows.seqs[row])} at {ms_to_text(int(rows.create_ts[row]))}, above "
+        f"seq {int(rows.seqs[row + 1])} at {ms_to_text(int(rows.create_ts[row + 1]))}, on a history table."
+    )

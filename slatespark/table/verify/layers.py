@@ -1,0 +1,150 @@
+"""Layer order against sequence numbers: of every key, each version in a newer layer is newer than all in older ones.
+
+Point reads stop at the first layer that has a key, scans take the highest sequence number; they agree only if this
+holds (spec 4.1). Only files whose keys overlap those of another layer are read. Memory is bounded by the read buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from slatespark.errors import CorruptDataError
+from slatespark.kernels import gather_fields, merge_all, new_key_mask
+from slatespark.kernels.columns import ROW_BITS
+from slatespark.ranges import KeyRange
+from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.scan import window_size
+from slatespark.table.stores import TableStores
+from slatespark.table.verify.findings import Findings, key_text
+
+Pair: TypeAlias = tuple[FileSlice, FileSlice]  # newer, older
+
+
+def overlapping_pairs(layers: Sequence[Layer]) -> frozenset[Pair]:
+    """Return the pairs of slices of different layers, newer first, that share keys. Pure."""
+    slices = [(part.keys, rank, part) for rank, layer in enumerate(layers) for part in layer.slices]
+    found: set[Pair] = set()
+    active: list[tuple[KeyRange, int, FileSlice]] = []
+    for keys, rank, part in sorted(slices, key=lambda item: (item[0].start, item[1])):
+        active = [item for item in active if item[0].end is None or item[0].end > keys.start]
+        for _, other_rank, other in active:
+            if other_rank != rank:
+                found.add((other, part) if other_rank < rank else (part, other))
+        active.append((keys, rank, part))
+    return frozenset(found)
+
+
+def layers_of(layers: Sequence[Layer], wanted: Iterable[FileSlice]) -> tuple[Layer, ...]:
+    """Return the layers with those slices alone that are wanted. Pure."""
+    keep = set(wanted)
+    thinned = (Layer(layer.name, tuple(part for part in layer.slices if part in keep)) for layer in layers)
+    return tuple(layer for layer in thinned if layer.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """A key whose newer layer holds an older version."""
+
+    key: bytes
+    newer_layer: int
+    older_layer: int
+    seq: int  # found in the newer layer
+    seq_below: int  # found in the older one, not below it
+
+
+def check_layer_order(
+    stores: TableStores,
+    layers: Sequence[Layer],
+    findings: Findings,
+    *,
+    buffer_bytes: int,
+    object_url: str,
+) -> None:
+    """Note the first inversion of every pair of layers.
+
+    Parameters
+    ----------
+    layers : newest first; files known to be damaged left out. The WAL needs no look: its rows that count lie above
+        `last_l0_seq`, those of files must not.
+    object_url : the manifest that orders them so
+    """
+    names = [layer.name for layer in layers]
+    window_bytes = window_size(buffer_bytes, len(layers))
+    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
+    seen: set[tuple[int, int]] = set()
+    try:
+        for inversion in find_inversions(cursors):
+            pair = (inversion.newer_layer, inversion.older_layer)
+            if pair not in seen:
+                seen.add(pair)
+                findings.damage(object_url, "layer order", _describe(inversion, names))
+    except CorruptDataError as exc:
+        findings.error(object_url, "layer order", exc)
+
+
+def _describe(inversion: Inversion, names: Sequence[str]) -> str:
+    newer, older = names[inversion.newer_layer], names[inversion.older_layer]
+    return (
+        f"Key {key_text(inversion.key)} has seq {inversion.seq} in {newer}, layer {inversion.newer_layer}, but seq "
+        f"{inversion.seq_below} in {older}, layer {inversion.older_layer}, which should be older."
+    )
+
+
+def find_inversions(cursors: Sequence[LayerCursor]) -> Iterator[Inversion]:
+    """Yield every place at which the order of versions contradicts that of layers (given newest first)."""
+    while True:
+        live = [(rank, cursor) for rank, cursor in enumerate(cursors) if cursor.load()]
+        if not live:
+            return
+        cut = min((cursor.bound for _, cursor in live if cursor.bound is not None), default=None)
+        highs = [cursor.position_of(cut) for _, cursor in live]
+        if cut is not None and all(cursor.low == high for (_, cursor), high in zip(live, highs, strict=True)):
+            yield from _drain_key(live, cut)
+            continue
+        yield from _merged_inversions(live, highs)
+        for (_, cursor), high in zip(live, highs, strict=True):
+            cursor.low = high
+
+
+def _merged_inversions(live: Sequence[tuple[int, LayerCursor]], highs: Sequence[int]) -> Iterator[Inversion]:
+    """Merge windows by (key, seq descending): within a key, layers must come in their own order, at falling seqs."""
+    taking = [
+        (rank, cursor.rows, cursor.low, high)
+        for (rank, cursor), high in zip(live, highs, strict=True)
+        if cursor.rows is not None and cursor.low < high
+    ]
+    if len(taking) < 2:
+        return
+    sources = [rows for _, rows, _, _ in taking]
+    lows, ends = (np.array([item[place] for item in taking], np.int64) for place in (2, 3))
+    merged = merge_all(sources, lows, ends)
+    layer = merged >> ROW_BITS
+    seqs = gather_fields(sources, merged).seqs
+    same_key = ~new_key_mask(sources, merged)[1:]
+    # Equal seqs are in source order, so that the older layer comes second and nothing but the seq gives it away.
+    wrong = same_key & ((layer[1:] < layer[:-1]) | ((layer[1:] != layer[:-1]) & (seqs[1:] >= seqs[:-1])))
+    for at in np.flatnonzero(wrong).tolist():
+        (one, seq_one), (two, seq_two) = sorted((int(layer[place]), int(seqs[place])) for place in (at, at + 1))
+        key = sources[one].key(int(merged[at if layer[at] == one else at + 1]) & ((1 << ROW_BITS) - 1))
+        yield Inversion(key, taking[one][0], taking[two][0], seq_one, seq_two)
+
+
+def _drain_key(live: Sequence[tuple[int, LayerCursor]], cut: Bound) -> Iterator[Inversion]:
+    """Consume one key whose versions do not fit a window: its lowest seq so far bounds those of the next layer."""
+    key = cut[0]
+    lowest: tuple[int, int] | None = None  # seq, layer
+    for rank, cursor in live:
+        reached = lowest
+        while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
+            high = cursor.position_of((key, 1))
+            seqs = cursor.rows.seqs[cursor.low : high]
+            if reached is not None and int(seqs[0]) >= reached[0]:
+                yield Inversion(key, reached[1], rank, reached[0], int(seqs[0]))
+                reached = None  # once per layer
+            lowest = (int(seqs[-1]), rank) if lowest is None else min(lowest, (int(seqs[-1]), rank))
+            cursor.low = high

@@ -1,0 +1,276 @@
+"""Verification of a table: read every byte of it, and list all that is wrong. Changes nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnsupportedFormatError
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.paths import (
+    DELETING_MARKER,
+    MANIFEST_DIR,
+    MANIFEST_EXTENSION,
+    manifest_path,
+    numbered,
+)
+from slatespark.format.ulid import Ulid
+from slatespark.table.clock import Clock
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.verify.files import FileCheck, ProgressListener
+from slatespark.table.verify.findings import Findings, VerifyReport
+from slatespark.table.verify.history import check_time_order
+from slatespark.table.verify.layers import Pair, check_layer_order, layers_of, overlapping_pairs
+from slatespark.table.verify.logs import check_compactions, fetch_boundary
+from slatespark.table.verify.plan import (
+    Version,
+    find_broken_rules,
+    find_rewritten_entries,
+    make_version,
+    pinned_numbers,
+)
+
+BUFFER_BYTES: Final = 64 << 20  # shared by all layers that are compared
+
+
+def verify_table(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    all_versions: bool = False,
+    buffer_bytes: int = BUFFER_BYTES,
+    progress: ProgressListener | None = None,
+) -> VerifyReport:
+    """Read every byte of a table's newest state and return what is wrong.
+
+    Parameters
+    ----------
+    stores, clock : the table, and the time by which checkpoints count as expired
+    all_versions : check every manifest that exists, and what it shows, instead of the newest alone
+    buffer_bytes : memory for stored bytes, when layers are compared
+    progress : called now and then
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is no database.
+    UnavailableError
+        When the store does not answer; damage never raises.
+    """
+    findings, listener = Findings(), progress or _ignore
+    files = FileCheck(stores, findings, listener)
+    return _Verification(stores, clock, all_versions, buffer_bytes, listener, findings, files).run()
+
+
+def _ignore(step: str, done: int, total: int) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True)
+class _Verification:
+    stores: TableStores
+    clock: Clock
+    all_versions: bool
+    buffer_bytes: int
+    progress: ProgressListener
+    findings: Findings
+    files: FileCheck
+
+    def run(self) -> VerifyReport:
+        passed, alive = self._manifest_numbers()
+        versions = self._versions(passed, alive)
+        if versions:
+            self._check_manifests(versions, [*passed, *alive])
+            self.files.run(versions)
+            self._check_layers(versions)
+            self._check_times(versions[-1])
+            self._settle_lost(versions[-1].number)
+        newest = versions[-1].manifest if versions else None
+        check_compactions(self.stores, newest, self.findings, all_versions=self.all_versions)
+        found = self.findings
+        return VerifyReport(
+            url=self.stores.url,
+            versions=tuple(version.number for version in versions),
+            incomplete_versions=tuple(sorted(self.files.incomplete)),
+            objects=found.objects,
+            stored_bytes=found.stored_bytes,
+            rows=found.rows,
+            findings=tuple(found.items),
+            omitted=found.omitted,
+        )
+
+    def _url(self, path: str) -> str:
+        return f"{self.stores.url}/{path}"
+
+    # --- manifests --------------------------------------------------------------------------------------------------
+
+    def _manifest_numbers(self) -> tuple[list[int], list[int]]:
+        """Return the ids of all manifests, ascending: those that the boundary has passed, and those that are alive."""
+        for _ in range(2):  # a collector may come between list and boundary
+            listed = self.stores.main.list(MANIFEST_DIR)
+            numbers = sorted(
+                number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None
+            )
+            if not numbers:
+                fetch_latest_manifest(self.stores)  # says in its own words that there is no table
+            dead = fetch_boundary(self.stores, "manifest", self.findings)
+            if numbers and numbers[-1] > dead:
+                break
+        if numbers and numbers[-1] <= dead:
+            self.findings.damage(
+                self._url(manifest_path(numbers[-1])), "manifest", f"The boundary {dead} declares every manifest dead."
+            )
+        place = bisect_right(numbers, dead)
+        return numbers[:place], numbers[place:]
+
+    def _versions(self, passed: list[int], alive: list[int]) -> list[Version]:
+        """Return the versions to check, ascending; the last one is the newest, or there is none.
+
+        Of those that the boundary has passed, the ones that a checkpoint pins are versions still.
+        """
+        if not alive:
+            return []
+        newest = self._manifest(alive[-1])
+        if newest is None:
+            self.findings.unchecked(
+                self.stores.url, "table", "What the table consists of is unknown without its newest manifest."
+            )
+            return []
+        pinned = pinned_numbers(newest, self.clock.now_ms())
+        older = [number for number in passed if number in pinned] + alive[:-1]
+        versions = []
+        for number in older if self.all_versions else ():
+            manifest = self._manifest(number)
+            if manifest is not None:
+                versions.append(self._version(number, manifest, is_needed=number in pinned))
+        versions.append(self._version(alive[-1], newest, is_needed=True))
+        return versions
+
+    def _manifest(self, number: int) -> Manifest | None:
+        path = manifest_path(number)
+        try:
+            data = bytes(self.stores.main.get(path))
+            self._count(len(data))
+            return decode_manifest(data)
+        except FileNotFoundError:
+            self.findings.unchecked(self._url(path), "manifest", "It was collected during the verification.")
+        except (CorruptDataError, UnsupportedFormatError) as exc:
+            self.findings.error(self._url(path), "manifest", exc, 0)
+        return None
+
+    def _count(self, stored_bytes: int) -> None:
+        self.findings.objects += 1
+        self.findings.stored_bytes += stored_bytes
+
+    def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> Version:
+        return make_version(number, manifest, self._roots(number, manifest), is_needed=is_needed)
+
+    def _roots(self, number: int, manifest: Manifest) -> dict[Ulid, str]:
+        """Return whose the SSTs of a clone are; those of a database that is not found are left out from then on."""
+        roots: dict[Ulid, str] = {}
+        for database in manifest.external_dbs:
+            if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
+                continue
+            try:
+                root = resolve_external(self.stores, database.path)
+            except InvalidRequestError as exc:
+                self.files.unreachable.update(database.sst_ids)
+                self.findings.error(self._url(manifest_path(number)), "external database", exc)
+            else:
+                roots.update(dict.fromkeys(database.sst_ids, root))
+        return roots
+
+    def _check_parents(self, newest: Version) -> None:
+        """Check that the databases a clone reads keep its files: by a checkpoint of their own (spec 4.6)."""
+        for database in newest.manifest.external_dbs:
+            if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
+                continue
+            root = resolve_external(self.stores, database.path)
+            try:
+                _, parent = fetch_latest_manifest(TableStores(self.stores.at(root), self.stores.at(root)))
+            except (CorruptDataError, UnsupportedFormatError) as exc:
+                self.findings.error(root, "manifest", exc)
+                continue
+            if database.final_checkpoint_id not in {point.id for point in parent.checkpoints}:
+                self.findings.damage(
+                    self._url(manifest_path(newest.number)),
+                    "external database",
+                    f"{root} has no checkpoint {database.final_checkpoint_id}: its collector may take files of ours.",
+                )
+
+    def _check_manifests(self, versions: list[Version], numbers: list[int]) -> None:
+        by_number = {version.number: version.manifest for version in versions}
+        for version in versions:
+            for fact in find_broken_rules(version.number, version.manifest, by_number.get(version.number - 1)):
+                self.findings.damage(self._url(manifest_path(version.number)), "manifest", fact)
+        for number, fact in find_rewritten_entries(versions):
+            self.findings.damage(self._url(manifest_path(number)), "manifest", fact)
+        newest = versions[-1]
+        for pinned, name in pinned_numbers(newest.manifest, self.clock.now_ms()).items():
+            if pinned not in numbers:
+                self.findings.damage(
+                    self._url(manifest_path(newest.number)),
+                    "checkpoints",
+                    f"Checkpoint {name} pins manifest {pinned}, which does not exist: clients stop collecting files.",
+                )
+        self._check_parents(newest)
+        try:
+            self.stores.main.head(DELETING_MARKER)
+        except FileNotFoundError:
+            return
+        self.findings.damage(self._url(DELETING_MARKER), "marker", "The deletion of the whole database was begun.")
+
+    # --- layers and what changed meanwhile --------------------------------------------------------------------------
+
+    def _check_layers(self, versions: list[Version]) -> None:
+        """Compare the layers of every version; what two layers say of each other is looked at once."""
+        self.progress("layer order", 0, 0)
+        checked: set[Pair] = set()
+        for version in reversed(versions):
+            pairs = {
+                pair
+                for pair in overlapping_pairs(version.layers)
+                if not any(part.file in self.files.unsound or part.file.id in self.files.unreachable for part in pair)
+            }
+            new_pairs = pairs - checked
+            checked |= pairs
+            if new_pairs:
+                layers = layers_of(version.layers, (part for pair in new_pairs for part in pair))
+                url = self._url(manifest_path(version.number))
+                check_layer_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+
+    def _check_times(self, newest: Version) -> None:
+        """Compare the order of versions with that of their times, on a history table."""
+        try:
+            definition = resolve_definition(self.stores, newest.manifest)
+        except SlateError:  # whoever reads the table is told
+            return
+        if definition.has_history:
+            self.progress("order of times", 0, 0)
+            sound = (
+                part
+                for layer in newest.layers
+                for part in layer.slices
+                if part.file not in self.files.unsound and part.file.id not in self.files.unreachable
+            )
+            layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
+            check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+
+    def _settle_lost(self, newest_number: int) -> None:
+        """Note missing objects as damage, unless the table moved on meanwhile and its collector may have taken them."""
+        if not self.files.lost:
+            return
+        try:
+            moved_on = fetch_latest_manifest(self.stores)[0] != newest_number
+        except SlateError:
+            moved_on = False
+        for url, section, what in self.files.lost:
+            if moved_on:
+                self.findings.unchecked(
+                    url, section, f"{what} The table changed during the verification: run it again."
+                )
+            else:
+                self.findings.damage(url, section, what)

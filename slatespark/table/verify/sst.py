@@ -1,0 +1,270 @@
+"""One SST or WAL file, every byte of it: sections, blocks, rows, and whether they say the same of each other.
+
+Of a file that is damaged in one place the rest is still checked, as far as it can be found. Memory is bounded by the
+window, and by the index and the filter of one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.block_group import unpack_blocks
+from slatespark.format.filter import decode_filter_section
+from slatespark.format.index import decode_index_section
+from slatespark.format.info import (
+    FOOTER_BYTES,
+    Footer,
+    SstInfo,
+    SstType,
+    check_section_bounds,
+    decode_footer,
+    decode_info_section,
+    footer_range,
+    info_range,
+)
+from slatespark.format.manifest import SstHandle
+from slatespark.format.properties import BlockBounds, SstProperties, decode_properties, gap_range
+from slatespark.format.stats import decode_stats_section
+from slatespark.kernels import decode_blocks
+from slatespark.ranges import ByteRange
+from slatespark.storage import read_ahead
+from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.table.verify.findings import Findings, key_text
+from slatespark.table.verify.rows import Claims, RowCheck, RowTotals
+
+ReadListener: TypeAlias = Callable[[int], None]  # takes the bytes read since the last call
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class SstTarget:
+    """A file to check.
+
+    Attributes
+    ----------
+    store, path, size : the object, as a listing shows it
+    handle : what the manifest says of it; None for a WAL file
+    """
+
+    store: ObjectStore
+    path: str
+    size: int
+    handle: SstHandle | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of the object."""
+        return f"{self.store.url}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class SstOutcome:
+    """What a file holds.
+
+    Attributes
+    ----------
+    is_sound : no fault was found in it
+    totals : of its rows, as far as they could be read
+    """
+
+    is_sound: bool
+    totals: RowTotals
+
+
+def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int, listener: ReadListener) -> SstOutcome:
+    """Read a whole file and note what is wrong with it.
+
+    Raises
+    ------
+    FileNotFoundError, UnavailableError
+        From the store.
+    """
+    before = len(findings.items) + findings.omitted
+    totals = _SstCheck(target, findings, window_bytes, listener).run()
+    findings.objects += 1
+    findings.stored_bytes += target.size
+    findings.rows += totals.rows
+    return SstOutcome(len(findings.items) + findings.omitted == before, totals)
+
+
+@dataclass(frozen=True, slots=True)
+class _SstCheck:
+    target: SstTarget
+    findings: Findings
+    window_bytes: int
+    listener: ReadListener
+
+    def run(self) -> RowTotals:
+        footer = self._footer()
+        own_info = None if footer is None else self._own_info(footer)
+        handle = self.target.handle
+        if handle is not None:
+            self._compare(footer, own_info, handle)
+            info, version = handle.info, handle.format_version
+        elif footer is None or own_info is None:  # of a WAL file the footer is the only source
+            return RowTotals()
+        else:
+            info, version = own_info, footer.version
+        return self._check_sections(info, version, footer)
+
+    # --- sections ---------------------------------------------------------------------------------------------------
+
+    def _attempt(self, section: str, base: int, step: Callable[[], Outcome]) -> Outcome | None:
+        """Return what a step gives; note an error under the section in which it came up, and return None."""
+        try:
+            return step()
+        except (CorruptDataError, UnsupportedFormatError) as exc:
+            self.findings.error(self.target.url, section, exc, base)
+            return None
+
+    def _section(self, name: str, span: ByteRange | None, decode: Callable[[Buffer], Outcome]) -> Outcome | None:
+        if span is None:
+            return None
+        return self._attempt(name, span.start, lambda: decode(self._read(span)))
+
+    def _read(self, span: ByteRange) -> Buffer:
+        data = self.target.store.get_range(self.target.path, span)
+        self.listener(len(data))
+        return data
+
+    def _footer(self) -> Footer | None:
+        span = self._attempt("footer", 0, lambda: footer_range(self.target.size))
+        return self._section("footer", span, decode_footer)
+
+    def _own_info(self, footer: Footer) -> SstInfo | None:
+        """Return the file's own info."""
+        span = self._attempt("footer", self.target.size - FOOTER_BYTES, lambda: info_range(footer, self.target.size))
+        info = self._section("info", span, decode_info_section)
+        if info is not None:
+            self._attempt("info", 0, lambda: check_section_bounds(info, footer.info_offset))
+            self._check_type(info)
+        return info
+
+    def _check_type(self, info: SstInfo) -> None:
+        expected = SstType.WAL if self.target.handle is None else SstType.COMPACTED
+        if info.sst_type is not expected:
+            self.findings.damage(self.target.url, "info", f"The file is {info.sst_type.name}, not {expected.name}.")
+
+    def _compare(self, footer: Footer | None, own: SstInfo | None, handle: SstHandle) -> None:
+        """Compare with the copy in the manifest, which is the one that readers use (spec 2.1)."""
+        differing = [
+            f"{item.name} {_shown(getattr(own, item.name))} instead of {_shown(getattr(handle.info, item.name))}"
+            for item in fields(SstInfo)
+            if own is not None and getattr(own, item.name) != getattr(handle.info, item.name)
+        ]
+        if footer is not None and footer.version != handle.format_version:
+            differing.append(f"format version {footer.version} instead of {handle.format_version}")
+        if differing:
+            offset = None if footer is None else footer.info_offset
+            self.findings.damage(
+                self.target.url, "info", f"The file says otherwise than the manifest: {', '.join(differing)}.", offset
+            )
+
+    def _properties(self, info: SstInfo, footer: Footer | None) -> tuple[SstProperties, BlockBounds] | None:
+        span = None if footer is None else gap_range(info, footer)
+        if span is None or span.end > self.target.size:
+            return None
+        return self._section("properties", span, decode_properties)
+
+    def _check_sections(self, info: SstInfo, version: int, footer: Footer | None) -> RowTotals:
+        index = self._section("index", info.index_range, lambda data: decode_index_section(data, info))
+        filters = self._section("filter", info.filter_range, lambda data: decode_filter_section(data, info))
+        stats = self._section("stats", info.stats_range, lambda data: decode_stats_section(data, info))
+        properties = self._properties(info, footer)
+        if index is None:
+            self.findings.unchecked(self.target.url, "blocks", "Without the index the data blocks cannot be found.")
+            return RowTotals()
+        check = RowCheck(Claims(info, index, filters, stats, properties), self._report)
+        self._check_blocks(check, info, version)
+        return check.finish()
+
+    def _report(self, section: str, offset: int | None, what: str) -> None:
+        self.findings.damage(self.target.url, section, what, offset)
+
+    # --- blocks -----------------------------------------------------------------------------------------------------
+
+    def _check_blocks(self, check: RowCheck, info: SstInfo, version: int) -> None:
+        """Feed all blocks to the check, a window at a time."""
+        edges = check.claims.index.block_edges(info)
+        groups = _windows(edges, self.window_bytes)
+        spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
+        buffers = read_ahead(self.target.store, self.target.path, spans)
+        for (first, end), span in zip(groups, spans, strict=True):
+            try:
+                data = np.frombuffer(next(buffers), np.uint8)
+            except CorruptDataError as exc:  # the object ends before the last block does
+                self.findings.error(self.target.url, f"block {first}", exc, span.start)
+                check.skip()
+                return
+            self.listener(len(span))
+            self._check_window(check, data, edges[first : end + 1] - span.start, info, version, first)
+
+    def _check_window(
+        self,
+        check: RowCheck,
+        data: NDArray[np.uint8],
+        edges: NDArray[np.int64],
+        info: SstInfo,
+        version: int,
+        first_block: int,
+    ) -> None:
+        done = 0
+        while done < len(edges) - 1:
+            try:
+                done += self._decode(check, data, edges[done:], info, version, first_block + done)
+            except (CorruptDataError, UnsupportedFormatError):
+                break
+        else:
+            return
+        for block in range(done, len(edges) - 1):  # one of them is damaged: find out which
+            try:
+                self._decode(check, data, edges[block : block + 2], info, version, first_block + block)
+            except (CorruptDataError, UnsupportedFormatError) as exc:
+                start = int(edges[block] + check.claims.index.block_offsets[first_block] - edges[0])
+                self.findings.error(self.target.url, f"block {first_block + block}", _local(exc), start)
+                check.skip()
+
+    def _decode(
+        self,
+        check: RowCheck,
+        data: NDArray[np.uint8],
+        edges: NDArray[np.int64],
+        info: SstInfo,
+        version: int,
+        first_block: int,
+    ) -> int:
+        """Check as many blocks as a window holds when they are decompressed; returns their number."""
+        opened = unpack_blocks(data, edges, info.compression, limit_bytes=self.window_bytes)
+        ordered = info.sst_type is not SstType.WAL
+        rows = decode_blocks(opened.data, opened.starts, opened.ends, version=version, ordered=ordered)
+        check.add(rows, opened.starts, first_block)
+        return len(opened.starts)
+
+
+def _local(error: CorruptDataError | UnsupportedFormatError) -> CorruptDataError | UnsupportedFormatError:
+    """Return an error about one block without its offset, which may count in decompressed bytes."""
+    if isinstance(error, CorruptDataError):
+        return CorruptDataError(str(error.args[0]), why=error.why)
+    return error
+
+
+def _shown(value: object) -> str:
+    return key_text(value) if isinstance(value, bytes) else str(value)
+
+
+def _windows(edges: NDArray[np.int64], window_bytes: int) -> list[tuple[int, int]]:
+    """Return consecutive block numbers [first, end) of at most `window_bytes` stored bytes, or of one block."""
+    windows = []
+    first = 0
+    while first < len(edges) - 1:
+        fits = int(np.searchsorted(edges, edges[first] + window_bytes, side="right")) - 1
+        end = min(max(fits, first + 1), len(edges) - 1)
+        windows.append((first, end))
+        first = end
+    return windows

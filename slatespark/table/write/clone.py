@@ -1,0 +1,240 @@
+"""A shallow clone: a table of its own that begins with the files of another one. Source: spec 4.6.
+
+The order of writes is the client's. Up to manifest 2 the clone is marked as unfinished, and nobody writes to it. What
+the parent keeps for it is held by a checkpoint that expires, until one that stays takes its place. A crash in between
+leaves a folder that no other clone is made over, and perhaps that checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableExistsError
+from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
+from slatespark.storage import open_store
+from slatespark.table.checkpoints.find import find_checkpoint
+from slatespark.table.checkpoints.store import OWN_NAMES, PIN_NAME, add_checkpoint, refuse_unkept, repeat_checkpoint
+from slatespark.table.clock import Clock, new_uuid
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.definition.versions import (
+    DEFINITION_DIR,
+    publish_definition,
+    resolve_definition,
+)
+from slatespark.table.log.manifests import NONCE_BITS, fetch_latest_manifest, fetch_manifest, publish_manifest
+from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.read.history.floor import lost_through
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.stores import TableStores, open_stores, resolve_external
+
+CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
+SOURCE_LIFETIME_MS: Final = 300_000  # as the client's
+_FOLDER_SCHEMES: Final = ("file", "memory")  # whose root may be any folder; elsewhere it is the bucket
+
+_FOLDERS: Final = ("", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, DEFINITION_DIR)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A database that keeps files for the clone.
+
+    Attributes
+    ----------
+    stores : where it is
+    entry : how the clone's manifest names it
+    """
+
+    stores: TableStores
+    entry: ExternalDb
+
+
+def clone_table(
+    stores: TableStores,
+    clock: Clock,
+    target: str,
+    *,
+    version: int | None = None,
+    checkpoint: str | None = None,
+) -> CommitRecord:
+    """Make a clone at `target`, of the newest state or of a version, and return the record of it.
+
+    No SST is copied: the parent keeps those that the clone begins with, by a checkpoint that stays. The clone has a
+    copy of the table's definition, and of the WAL files with rows that are in no SST yet.
+
+    Parameters
+    ----------
+    target : an empty place in the same store, below the same root: `storage.root`, the bucket, or of folders the
+        nearest one that holds both; SlateDB clients find the parent from there
+    version, checkpoint : what to clone, one of them or neither
+
+    Raises
+    ------
+    TableExistsError, InvalidRequestError
+        When the target is not empty, or not below the same root.
+    HistoryTrimmedError
+        When the version, or the checkpoint, is not there any more.
+    """
+    fetch_latest_manifest(stores)
+    made = open_stores(target, storage=stores.storage)
+    _refuse_occupied(made)
+    root = _common_root(stores, made)
+    number, source_id = _hold(stores, clock, version, checkpoint)
+    source = fetch_manifest(stores, number)
+    owners = _plan_owners(stores, clock, source, source_id, root)
+    unfinished = plan_clone(source, [owner.entry for owner in owners], clock.random_bits(NONCE_BITS))
+    _publish(made, clock, 1, unfinished, source)
+    for owner in owners:
+        final_id = owner.entry.final_checkpoint_id
+        assert final_id is not None  # `_plan_owners` drew it
+        name = f"{CLONE_NAMES}{_path_below(root, made.url)}"
+        repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
+    _copy_definition(stores, made, source)
+    _copy_wal(stores, made, source)
+    _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=clock.random_bits(NONCE_BITS)), unfinished)
+    record = _record(source, clock)
+    publish_commit_record(made.main, record)
+    return record
+
+
+def plan_clone(source: Manifest, owners: Sequence[ExternalDb], nonce: int) -> Manifest:
+    """Return the first manifest of a clone: the trees of `source`, whose SSTs belong to others, and not finished."""
+    return replace(source, nonce=nonce, initialized=False, checkpoints=(), external_dbs=tuple(owners))
+
+
+def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: str | None) -> tuple[int, UUID]:
+    """Return the version to clone, and the checkpoint that keeps it until the clone has one of its own."""
+    if checkpoint is not None:
+        latest_id, latest = fetch_latest_manifest(stores)
+        found = find_checkpoint(stores.url, latest, checkpoint)
+        refuse_unkept(stores, found.manifest_id, latest_id, latest)
+        return found.manifest_id, found.id
+    made = add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=SOURCE_LIFETIME_MS, manifest_id=version)
+    return made.version, UUID(made.id)
+
+
+def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id: UUID, root: str) -> list[Owner]:
+    """Return the databases that own SSTs of a version: the table itself, and those that it is a clone of."""
+    inherited = [database for database in source.external_dbs if database.sst_ids]
+    borrowed = {sst_id for database in inherited for sst_id in database.sst_ids}
+    own = tuple(sst_id for sst_id in source.ssts if sst_id not in borrowed)
+    owners = [Owner(stores, ExternalDb(_path_below(root, stores.url), source_id, new_uuid(clock), own))]
+    for database in inherited:
+        main = stores.at(resolve_external(stores, database.path))
+        keeper = database.final_checkpoint_id or database.source_checkpoint_id
+        entry = replace(database, source_checkpoint_id=keeper, final_checkpoint_id=new_uuid(clock))
+        owners.append(Owner(replace(stores, main=main, wal=main), entry))
+    return owners
+
+
+def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, before: Manifest) -> None:
+    try:
+        publish_manifest(made, number, manifest, before, clock)
+    except RaceLostError as exc:
+        raise TableExistsError(f"{made.url}: somebody else made a table there.", todo="Choose another path.") from exc
+
+
+def _copy_definition(stores: TableStores, made: TableStores, source: Manifest) -> None:
+    """Give the clone the newest definition; what is known to be lost of a history table's past is lost in it too."""
+    definition = resolve_definition(stores, source)
+    if definition == NO_DEFINITION:
+        return
+    definition = replace(definition, lost_through_ms=_lost_through(stores, source, definition))
+    try:
+        publish_definition(made, Version(1, definition))
+    except RaceLostError as exc:
+        raise TableExistsError(f"{made.url}: somebody else made a table there.", todo="Choose another path.") from exc
+
+
+def _lost_through(stores: TableStores, source: Manifest, definition: TableDefinition) -> int | None:
+    return lost_through(stores, source, definition) if definition.has_history else definition.lost_through_ms
+
+
+def _copy_wal(stores: TableStores, made: TableStores, source: Manifest) -> None:
+    """Copy the WAL files that the version counts on, fences too: their ids must leave no gap."""
+    for number in range(source.replay_after_wal_id + 1, source.wal_id_last_seen + 1):
+        path = wal_path(number)
+        try:
+            data = stores.wal.get(path)
+        except FileNotFoundError as exc:
+            raise SnapshotExpiredError(
+                f"{stores.wal.url}/{path} does not exist.", why="It was collected.", todo="Clone a newer version."
+            ) from exc
+        made.main.put(path, [data])
+
+
+def _record(source: Manifest, clock: Clock) -> CommitRecord:
+    now_ms = clock.now_ms()
+    return CommitRecord(
+        manifest_id=2,
+        operation=Operation.CLONE,
+        write_id=f"{clock.random_bits(64):016x}",
+        engine=ENGINE,
+        committed_ms=now_ms,
+        write_time_ms=now_ms if source.last_l0_clock_tick == NO_TICK else source.last_l0_clock_tick,
+        first_seq=None,
+        last_seq=None,
+        compactor_epoch=source.compactor_epoch,
+    )
+
+
+# --- places ---------------------------------------------------------------------------------------------------------
+
+
+def _refuse_occupied(made: TableStores) -> None:
+    if made.main.list(MANIFEST_DIR):
+        raise TableExistsError(
+            f"{made.url} exists already.",
+            why="A clone needs an empty place; one that was not finished stays unfinished.",
+            todo="Choose another path, or remove that folder.",
+        )
+    for folder in _FOLDERS:
+        if found := made.main.list(folder):
+            raise InvalidRequestError(
+                f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."
+            )
+
+
+def _common_root(stores: TableStores, made: TableStores) -> str:
+    """Return the URL that paths of databases in manifests start from: `storage.root`, or what both have in common."""
+    root = _root_in_use(stores) or _shared_ancestor(stores.url, made.url)
+    for url in (stores.url, made.url):
+        if not url.startswith(f"{root.rstrip('/')}/"):
+            raise InvalidRequestError(
+                f"{url} does not lie below {root}.",
+                why="SlateDB clients find a clone's files from the root that both have in common.",
+                todo="Choose another target, or set storage.root.",
+            )
+    return root
+
+
+def _root_in_use(stores: TableStores) -> str | None:
+    """Return the root that was given, or that the table's own external paths start from."""
+    if given := stores.storage.get("root"):
+        return open_store(given, stores.storage).url
+    for database in fetch_latest_manifest(stores)[1].external_dbs:
+        if database.sst_ids:
+            return resolve_external(stores, database.path).removesuffix(f"/{database.path}")
+    return None
+
+
+def _shared_ancestor(url: str, other: str) -> str:
+    """Return the bucket of two URLs; of local ones the nearest folder that holds both."""
+    scheme, separator, path = url.partition("://")
+    other_scheme, _, other_path = other.partition("://")
+    shared = os.path.commonpath([path, other_path]) if scheme == other_scheme in _FOLDER_SCHEMES else ""
+    if scheme != other_scheme or (scheme in _FOLDER_SCHEMES and not shared):
+        raise InvalidRequestError(
+            f"{other} is in another store than {url}.", todo="Choose a target in the same store, or copy the rows."
+        )
+    return f"{scheme}{separator}{shared or path.partition('/')[0]}"
+
+
+def _path_below(root: str, url: str) -> str:
+    return url.removeprefix(root.rstrip("/")).strip("/")

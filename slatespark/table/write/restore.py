@@ -1,0 +1,176 @@
+"""Restoring an earlier version: its trees become those of the newest version, by one commit. Source: spec 12.5.
+
+Nothing is copied. What was written since is hidden, not removed, and the version before the restore stays readable for
+a while; so a restore is undone by another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slatespark.errors import HistoryTrimmedError, InternalError, SlateError
+from slatespark.format.manifest import ExternalDb, Manifest, SstView
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.checkpoints.store import (
+    OWN_NAMES,
+    add_checkpoint,
+    delete_checkpoint,
+    expire_time_s,
+    refuse_unkept,
+)
+from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
+from slatespark.table.commit.job import abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
+from slatespark.table.commit.version_retention import RETAINED_NAMES
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.snapshot import fetch_wal_tail
+from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.write.restored_trees import RestoreTrees
+
+NEEDED_MS: Final = 3_600_000  # how long a version has to be kept from collectors: longer than its restore takes
+HOLD_NAMES: Final = f"{OWN_NAMES}restore/"
+HOLD_MS: Final = 2 * NEEDED_MS  # so that a restore soon after another one makes no checkpoint of its own
+
+
+def restore_to_version(
+    stores: TableStores, clock: Clock, version: int, options: WriteOptions | None = None
+) -> CommitRecord:
+    """Make the state of an earlier version the newest one, and return the record of the commit.
+
+    Rows that only the WAL of that version had are written as a file; rows of the WAL of now are hidden, like all that
+    came since. Schema and properties of the table stay as they are. The id below that of the new version shows what
+    was there before, for `versionRetention`, at least seven days.
+
+    Parameters
+    ----------
+    version : a manifest id
+    options : `ifClientActive`, and how files are written
+
+    Raises
+    ------
+    InvalidRequestError
+        When there is no such version yet.
+    HistoryTrimmedError
+        When the version, or a file of it, was collected.
+    CommitConflictError
+        When somebody else commits at the same time, or a SlateDB client is at work.
+    UnsupportedFormatError
+        When the database cannot be written.
+    """
+    options = options or WriteOptions(path=stores.url)
+    refuse_pair(options, "a restore")
+    refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
+    with _held(stores, clock, version):
+        source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
+        _refuse_released(stores, source, found[1])
+        job = begin_write(
+            stores,
+            clock,
+            operation=Operation.RESTORE,
+            found=found,
+            definition=resolve_definition(stores, found.value),
+        )
+        with abandoned_on_error(stores, job):
+            flushed = _flush_wal(stores, clock, source, options)
+            edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
+            edit = replace(edit, version=version)
+            nothing_since = LastSeq(stores, job.base_seq)
+            record = commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
+    if record is None:
+        raise InternalError("A restore was not committed.")
+    return record
+
+
+def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callable[[SstView], Ulid]) -> RestoreTrees:
+    """Return the change that puts the trees of a version in place of those that stand.
+
+    Parameters
+    ----------
+    source : the version
+    flushed : files of the rows that only its WAL had
+    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id (spec 12.1.4)
+    """
+    seen: set[Ulid] = set()
+
+    def own(view: SstView) -> SstView:
+        if view.id in seen:
+            return replace(view, id=new_id(view))
+        seen.add(view.id)
+        return view
+
+    layers = [*([view] for view in source.l0), *(run.views for run in source.compacted)]  # newest first
+    runs = tuple(tuple(own(view) for view in views) for views in reversed(layers))
+    return RestoreTrees(runs, source.ssts, _used(source), flushed)
+
+
+def _used(source: Manifest) -> tuple[ExternalDb, ...]:
+    return tuple(database for database in source.external_dbs if database.sst_ids)
+
+
+@contextlib.contextmanager
+def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
+    """Keep a version from collectors while it is restored; raises when it, or a file of it, is gone.
+
+    The checkpoint is left to expire, and to the next commit, since to take it away would be one version more. One that
+    a commit may drop does not do: the restore is a commit, too.
+    """
+    latest_id, latest = fetch_latest_manifest(stores)
+    until_s = expire_time_s(clock.now_ms(), NEEDED_MS)
+    pinned = [
+        point.expire_time_s
+        for point in latest.checkpoints
+        if point.manifest_id == version and not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
+    ]
+    if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
+        refuse_unkept(stores, version, latest_id, latest)
+        yield
+        return
+    held = add_checkpoint(stores, clock, name=f"{HOLD_NAMES}{version}", lifetime_ms=HOLD_MS, manifest_id=version)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(SlateError):
+            delete_checkpoint(stores, clock, held.id)
+        raise
+
+
+def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> None:
+    """Refuse files of another database that it is not bound to keep for this one any more."""
+    shown = {view.sst_id for view in latest.views()}
+    for database in _used(source):
+        if shown.issuperset(database.sst_ids):
+            continue
+        url = resolve_external(stores, database.path)
+        points = fetch_latest_manifest(replace(stores, main=stores.at(url)))[1].checkpoints
+        if database.final_checkpoint_id not in {point.id for point in points}:
+            raise HistoryTrimmedError(
+                f"{stores.url}: this version needs files of {url}, of which this clone has let go.",
+                why="That table may collect them at any time.",
+                todo="Choose a later version.",
+            )
+
+
+def _flush_wal(stores: TableStores, clock: Clock, source: Manifest, options: WriteOptions) -> tuple[NewFile, ...]:
+    """Write the rows that only the WAL of a version had as files; they keep their sequence numbers."""
+    tail = fetch_wal_tail(stores, source, source.wal_id_last_seen + 1)
+    rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
+    if rows is None:
+        return ()
+    pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
+    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms())

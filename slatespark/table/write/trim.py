@@ -1,0 +1,160 @@
+"""Trimming: what a history table learnt after an instant leaves it, in one commit. Source: design section 7, spec 12.6.
+
+Files that may hold later versions are written anew without them; the rows that stay keep their sequence numbers. What
+was there before stays readable for a while, as the version that the commit replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import HistoryTrimmedError, InvalidRequestError
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.properties import SstProperties
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.idempotence import refuse_pair
+from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.read.cursor import Window, layer_windows
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.properties import file_properties
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
+from slatespark.table.write.trimmed_trees import TrimTrees
+from slatespark.units import ms_to_text
+
+WINDOW_BYTES: Final = 4 << 20
+
+
+def trim_history(
+    stores: TableStores, clock: Clock, after_ms: int, options: WriteOptions | None = None
+) -> CommitRecord | None:
+    """Remove all row versions that were created after an instant; None when there are none.
+
+    Versions without a create_ts stay. The id below that of the new version shows what was there before, for
+    `versionRetention`, at least seven days.
+
+    Parameters
+    ----------
+    after_ms : the latest instant of which anything stays
+    options : `ifClientActive`, and how files are written
+
+    Raises
+    ------
+    InvalidRequestError
+        When the table has no history.
+    HistoryTrimmedError
+        When the instant lies below the history floor, so that older versions to go back to may be gone.
+    CommitConflictError
+        When anything was committed meanwhile, or a SlateDB client is at work.
+    """
+    options = options or WriteOptions(path=stores.url)
+    refuse_pair(options, "a trim")
+    snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
+    definition = resolve_definition(stores, snapshot.manifest)
+    if not definition.has_history:
+        raise InvalidRequestError(
+            f"{stores.url} is no history table: what newer versions of its rows replaced may be gone.",
+            todo="Use restoreToTimestamp, or restoreToVersion.",
+        )
+    floor_ms = history_floor(stores, snapshot.manifest, definition)
+    if floor_ms is not None and after_ms < floor_ms:
+        raise HistoryTrimmedError(
+            f"{stores.url}: the row versions of {_text(after_ms)} are not all there any more.",
+            todo=f"The earliest time to trim to is {_text(floor_ms)}.",
+        )
+    found = snapshot.version
+    job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
+    trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms)
+    with abandoned_on_error(stores, job):
+        edit = trimming.plan(snapshot)
+        if edit is None:
+            abandon_write(stores, job)
+            return None
+        nothing_since = LastSeq(stores, snapshot.max_seq)
+        return commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimming:
+    """What a trim works with.
+
+    Attributes
+    ----------
+    after_ms : versions created later go
+    planned_ms : time part of the ids of files
+    """
+
+    stores: TableStores
+    clock: Clock
+    after_ms: int
+    options: WriteOptions
+    planned_ms: int
+
+    def plan(self, snapshot: Snapshot) -> TrimTrees | None:
+        """Upload what stays of files with late versions, and return the edit; None if there are no late versions."""
+        manifest = snapshot.manifest
+        known = file_properties(self.stores, manifest)
+        views = self._views(manifest)
+        late = {view: part for view, part in views.items() if self._has_late(part, known.get(view.sst_id))}
+        wal = fetch_wal_rows(self.stores, snapshot.wal, manifest.last_l0_seq, ALL_KEYS)
+        kept = np.zeros(0, np.int64) if wal is None else self._kept(wal, 0, len(wal))
+        if not late and (wal is None or len(kept) == len(wal)):
+            return None
+        replacements = {view: self._rewritten(part) for view, part in late.items()}
+        from_wal = [] if wal is None else [SortedRows([wal], kept)]
+        return TrimTrees(frozenset(views), replacements, self._upload(from_wal))
+
+    def _views(self, manifest: Manifest) -> dict[SstView, FileSlice]:
+        """Return what each view shows."""
+        roots = external_roots(self.stores, manifest)
+        views = {}
+        for view in manifest.views():
+            handle = manifest.ssts[view.sst_id]
+            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+            views[view] = FileSlice(file, view.key_range(handle))
+        return views
+
+    def _has_late(self, part: FileSlice, properties: SstProperties | None) -> bool:
+        """Tell whether a view shows late versions; looks at its rows where nobody noted what they are like."""
+        if properties is not None and (properties.max_create_ts is None or properties.max_create_ts <= self.after_ms):
+            return False
+        windows = self._windows(part)
+        return any(len(self._kept(item.rows, item.low, item.high)) < item.high - item.low for item in windows)
+
+    def _rewritten(self, part: FileSlice) -> tuple[NewFile, ...]:
+        windows = self._windows(part)
+        return self._upload(SortedRows([item.rows], self._kept(item.rows, item.low, item.high)) for item in windows)
+
+    def _windows(self, part: FileSlice) -> Iterator[Window]:
+        return layer_windows(self.stores, Layer("trimmed", (part,)), WINDOW_BYTES)
+
+    def _kept(self, rows: RowColumns, low: int, high: int) -> NDArray[np.int64]:
+        """Return which of the rows [low, high) stay."""
+        late = ((rows.flags[low:high] & HAS_CREATE) != 0) & (rows.create_ts[low:high] > self.after_ms)
+        return low + np.flatnonzero(~late)
+
+    def _upload(self, pieces: Iterable[SortedRows]) -> tuple[NewFile, ...]:
+        rows = (piece for piece in pieces if len(piece.rows))
+        return upload_sorted(self.stores.main, rows, self.options, self.clock, self.planned_ms)
+
+
+def _text(time_ms: int) -> str:
+    return f"{ms_to_text(time_ms)} ({time_ms})"

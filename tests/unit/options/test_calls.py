@@ -1,0 +1,96 @@
+"""The options of each call: the tags, and what the calls accept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from slatespark.errors import OptionError, SchemaError
+from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
+from slatespark.table.compaction.options import parse_compaction
+from slatespark.table.rows.sst_writer import SstWriter
+from slatespark.table.transaction.options import parse_begin, parse_read, parse_write
+from slatespark.table.write.ingest import parse_ingest
+
+TABLE = {"path": "/t"}
+FILES = {"compression", "blockSize", "bloomBitsPerKey", "writeBuffer"}
+ROWS = {"operation", "opColumn", "ttl", "ttlColumn", "expireAtColumn", "ttlFrom", "sequenceColumn", "mergeOperator"}
+COMMIT = {"txnAppId", "txnVersion", "ifClientActive", "commitRewriteLimit", "gcMinAge", "mergeOperator"}
+RAW_KEYS = {"startKey", "endKey", "keyPrefix"}
+TIMES = {"timestamp", "timestampColumn"}
+READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
+PLACE = {"path", "walPath"}
+
+TAKEN = {
+    Call.SST_WRITER: ROWS | TIMES | FILES,
+    Call.INGEST: COMMIT | FILES | {"sstSize", "timestamp", "mergeSchema", "ifLastSeq", "throughputMBPerSec"},
+    Call.BEGIN: COMMIT | FILES | {"sstSize", "pin"},
+    Call.TRANSACTION_WRITE: ROWS | FILES | {"sstSize"},
+    Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - PLACE,
+    Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive"},
+}
+EVERY_KEY = sorted({*option_keys(ReadOptions), *option_keys(WriteOptions)})
+
+
+def write_file(given: Mapping[str, Any]) -> None:
+    """Parse the options; then the rows are refused."""
+    with pytest.raises(SchemaError):
+        SstWriter("memory://calls/file.sst").write(None, **given)
+
+
+PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
+    Call.SST_WRITER: write_file,
+    Call.INGEST: lambda given: parse_ingest(TABLE, given),
+    Call.BEGIN: lambda given: parse_begin(TABLE, given, None),
+    Call.TRANSACTION_WRITE: lambda given: parse_write(TABLE, {}, given),
+    Call.TRANSACTION_READ: lambda given: parse_read(TABLE, {}, given),
+    Call.COMPACT: lambda given: parse_compaction(TABLE, given),
+}
+
+
+@pytest.mark.parametrize("call", TAKEN, ids=lambda call: call.name)
+def test_the_tags_name_what_a_call_takes(call: Call) -> None:
+    assert {*option_keys(ReadOptions, call), *option_keys(WriteOptions, call)} == TAKEN[call]
+
+
+@pytest.mark.parametrize("call", TAKEN, ids=lambda call: call.name)
+def test_a_call_accepts_what_it_takes_and_refuses_the_rest(call: Call) -> None:
+    for key in EVERY_KEY:
+        for spelling in (key, key.upper()):
+            if key in TAKEN[call]:
+                PARSERS[call]({spelling: None})
+            else:
+                with pytest.raises(OptionError):
+                    PARSERS[call]({spelling: None})
+
+
+def test_reads_and_writes_take_all_their_options() -> None:
+    assert option_keys(ReadOptions, Call.READ) == option_keys(ReadOptions)
+    assert option_keys(WriteOptions, Call.WRITE) == option_keys(WriteOptions)
+    assert "readSet" not in option_keys(WriteOptions)
+
+
+@pytest.mark.parametrize(
+    ("call", "misspelt", "nearest"),
+    [
+        (Call.BEGIN, "txnAppIds", "txnAppId"),
+        (Call.BEGIN, "pins", "pin"),
+        (Call.TRANSACTION_WRITE, "opColumns", "opColumn"),
+        (Call.TRANSACTION_READ, "splitSizes", "splitSize"),
+        (Call.COMPACT, "startKeys", "startKey"),
+        (Call.COMPACT, "dryRuns", "dryRun"),
+    ],
+)
+def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call, misspelt: str, nearest: str) -> None:
+    with pytest.raises(OptionError, match=rf"'{misspelt}'.* {nearest}\?"):
+        PARSERS[call]({misspelt: None})
+
+
+def test_options_of_other_calls_are_not_suggested() -> None:
+    for misspelt in ("txnAppIds", "opColumns"):
+        for call in (Call.TRANSACTION_READ, Call.COMPACT):
+            with pytest.raises(OptionError) as caught:
+                PARSERS[call]({misspelt: None})
+            assert misspelt[:-1] not in str(caught.value).replace(misspelt, "")

@@ -1,0 +1,103 @@
+"""The read option `pin`: a checkpoint on exactly what the read sees."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import InvalidRequestError, OptionError
+from slatespark.format.manifest import Checkpoint
+from slatespark.format.paths import wal_path
+from slatespark.format.row import Row
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.log.manifests import fetch_latest_manifest
+from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
+
+NOW_MS = 1_700_000_000_000
+_names = itertools.count()
+
+
+class Place:
+    """A table of two versions in memory."""
+
+    def __init__(self) -> None:
+        self.inner = FailingStore(MemoryStore(f"pins/{next(_names)}"))
+        self.clock = FakeClock(NOW_MS)
+        Job(self.inner, self.clock).upload(table_of([(b"a", b"1")])).commit()
+        self.store = store_on(self.inner, self.clock)
+        self.old = self.store.write(table_of([(b"a", b"2")]))
+        self.newest = self.store.write(table_of([(b"a", b"3")]))
+
+    def points(self) -> tuple[Checkpoint, ...]:
+        return fetch_latest_manifest(stores_of(self.inner))[1].checkpoints
+
+    def put_wal_row(self, value: bytes) -> None:
+        manifest = fetch_latest_manifest(stores_of(self.inner))[1]
+        number = manifest.wal_id_last_seen + 1
+        row = Row(b"a", manifest.last_l0_seq + 1, value=value, create_ts_ms=NOW_MS)
+        self.inner.put(wal_path(number), [encode_wal([row])])
+
+    def value(self, **options: Any) -> bytes:
+        rows: pa.Table = self.store.scan(**options).read_all()
+        return bytes(rows["value"][0].as_py())
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def test_the_newest_version_is_pinned(place: Place) -> None:
+    assert place.value(pin="1h") == b"3"
+    (point,) = place.points()
+    assert (point.manifest_id, point.name) == (place.newest, "slatespark/pin")
+    assert point.expire_time_s == NOW_MS // 1000 + 3600
+
+
+def test_an_older_one_is(place: Place) -> None:
+    assert place.value(versionAsOf=place.old, pin=1_000) == b"2"
+    assert [point.manifest_id for point in place.points()] == [place.old]
+
+
+def test_so_are_rows_of_the_wal(place: Place) -> None:
+    place.put_wal_row(b"4")
+    assert place.value(pin="1h") == b"4"
+    number, manifest = fetch_latest_manifest(stores_of(place.inner))
+    (point,) = manifest.checkpoints
+    assert (point.manifest_id, number) == (place.newest + 1, place.newest + 1)
+    assert place.value(versionAsOf=number) == b"4"
+
+
+def test_whoever_commits_meanwhile_is_read_too(place: Place) -> None:
+    place.put_wal_row(b"4")
+    rival = store_on(place.inner.inner, FakeClock(NOW_MS, seed=1))
+
+    def overtake() -> None:
+        rival.write(table_of([(b"a", b"5")]))
+
+    place.inner.run(overtake, "create", "manifest/*")
+    assert place.value(pin="1h") == b"5"
+    assert len(place.points()) == 1
+
+
+def test_a_look_up_pins_too(place: Place) -> None:
+    assert place.store.get(b"a", pin="1h") == {"key": b"a", "value": b"3"}
+    assert len(place.points()) == 1
+
+
+def test_where_nothing_can_be_written(place: Place) -> None:
+    place.inner.fail("create", times=100, error=InvalidRequestError("Access denied."))
+    with pytest.raises(InvalidRequestError, match="pin"):
+        place.value(pin="1h")
+    assert place.value() == b"3"
+    place.inner.clear()
+    for wrong in ("0", "soon", -1):
+        with pytest.raises(OptionError):
+            place.value(pin=wrong)
+    assert place.points() == ()

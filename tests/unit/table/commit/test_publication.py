@@ -1,0 +1,225 @@
+"""Plans as text: `tests/data/table/*.txt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from slatespark.format.info import SstInfo
+from slatespark.format.invariants import check_manifest
+from slatespark.format.manifest import (
+    Manifest,
+    SortedRun,
+    SstHandle,
+    SstMap,
+    SstView,
+    decode_manifest,
+    encode_manifest,
+)
+from slatespark.format.properties import SstProperties
+from slatespark.format.sequence_tracker import SequenceTracker
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import KeyRange, key_after
+from slatespark.table.commit.publication import Change, next_manifest, stack_outputs
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.read.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import OWN_ROOT
+from tests.support.golden import DATA, Case, run_golden
+
+FILES = sorted((DATA / "table").glob("*.txt"))
+
+
+def info(first: str, last: str, size: int) -> SstInfo:
+    return SstInfo(first.encode(), last.encode(), index_offset=size, index_len=5, filter_offset=size, filter_len=0)
+
+
+# --- splits ---------------------------------------------------------------------------------------------------------
+
+
+def print_splits(case: Case) -> str:
+    layers = [parse_layer(number, line) for number, line in enumerate(case.lines)]
+    start, _, end = case.arguments.get("keys", "..").partition("..")
+    keys = KeyRange(start.encode(), end.encode() or None)
+    splits = plan_splits(layers, keys, target_bytes=int(case.arguments["target"]), sample=sample_evenly)
+    return "\n".join(
+        f"{shown_keys(split.keys)}: {' | '.join(map(shown_layer, split.layers))}".rstrip() for split in splits
+    )
+
+
+def parse_layer(number: int, line: str) -> Layer:
+    name, _, files = line.partition(": ")
+    slices = []
+    for place, text in enumerate(files.split(", ")):
+        first, last, size = text.split()
+        file = SstFile(OWN_ROOT, Ulid(100 * number + place), info(first, last, int(size)), 2)
+        slices.append(FileSlice(file, file.info.key_range()))
+    return Layer(name, tuple(slices))
+
+
+def sample_evenly(file: SstFile, spacing_bytes: int) -> list[CutPoint]:
+    """Cut points as an index of small blocks gives them, keys being letters."""
+    first, last = ord(file.info.first_entry or b"a"), ord(file.info.last_entry or b"z")
+    count = -(-file.data_bytes // spacing_bytes)
+    places = range(0, file.data_bytes, spacing_bytes)
+    keys = [bytes([first + (last - first) * number // count]) for number in range(count)]
+    return [CutPoint(key, min(spacing_bytes, file.data_bytes - place)) for key, place in zip(keys, places, strict=True)]
+
+
+def shown_keys(keys: KeyRange) -> str:
+    return f"[{keys.start.decode()}, {'' if keys.end is None else keys.end.decode()})"
+
+
+def shown_layer(layer: Layer) -> str:
+    return f"{layer.name} {', '.join(shown_slice(part) for part in layer.slices)}"
+
+
+def shown_slice(part: FileSlice) -> str:
+    end = "" if part.keys.end is None else part.keys.end.removesuffix(b"\0").decode()
+    return f"{part.keys.start.decode()}-{end} {part.file.data_bytes}"
+
+
+# --- outputs --------------------------------------------------------------------------------------------------------
+
+
+def print_stack(case: Case) -> str:
+    outputs = [parse_task(number, line) for number, line in enumerate(case.lines)]
+    levels = stack_outputs(outputs)
+    return "\n".join(
+        f"run +{number}: {', '.join(shown_file(file) for file in level)}" for number, level in enumerate(levels)
+    )
+
+
+def parse_task(number: int, line: str) -> tuple[NewFile, ...]:
+    _, _, files = line.partition(":")
+    return tuple(
+        new_file(100 * number + place, *text.strip().split("-"))
+        for place, text in enumerate(files.split(","))
+        if text.strip()
+    )
+
+
+def new_file(number: int, first: str, last: str) -> NewFile:
+    properties = SstProperties(
+        created_ms=0,
+        min_create_ts=None,
+        max_create_ts=None,
+        min_expire_ts=None,
+        max_expire_ts=None,
+        min_seq=number,
+        max_seq=number,
+        puts=1,
+        deletes=0,
+        merges=0,
+        any_flags=0,
+        all_flags=0,
+        all_versions=False,
+    )
+    return NewFile(SstHandle(Ulid(number), info(first, last, 10)), properties, 20)
+
+
+def shown_file(file: NewFile) -> str:
+    end = (file.keys.end or b"").removesuffix(b"\0").decode()
+    return f"{file.keys.start.decode()}-{end} of task {file.properties.min_seq // 100}"
+
+
+# --- manifests ------------------------------------------------------------------------------------------------------
+
+
+def print_manifest(case: Case) -> str:
+    given = {name: int(value) for name, value in case.arguments.items() if value.isdigit()}
+    base, changed = parse_base(case.lines, given), parse_change(case.lines, given, case.arguments)
+    is_new = base == Manifest()
+    manifest = next_manifest(base, changed, now_ms=1000 * given["at"], nonce=1)
+    check_manifest(manifest, None if is_new else base, new_id=5, now_ms=None)
+    assert decode_manifest(encode_manifest(manifest)) == manifest
+    runs = [
+        f"run {run.id}: {', '.join(shown_view(manifest, view) for view in run.views)}" for run in manifest.compacted
+    ]
+    assert manifest.l0 == ()
+    return "\n".join([*map(str.rstrip, runs), shown_facts(manifest)])
+
+
+def parse_base(lines: Sequence[str], given: Mapping[str, int]) -> Manifest:
+    handles: list[SstHandle] = []
+    l0: tuple[SstView, ...] = ()
+    runs = []
+    for line in lines:
+        name, _, text = line.partition(":")
+        if name == "L0" or name.startswith("run "):
+            files = parse_files(text)
+            handles += [file.handle for file in files]
+            views = tuple(SstView(file.handle.id, file.handle.id) for file in files)
+            l0 = views if name == "L0" else l0
+            runs += [] if name == "L0" else [SortedRun(int(name.removeprefix("run ")), views)]
+    if "seq" not in given:
+        return Manifest()
+    points = ((given["seq"], given["tracked"]),) if "tracked" in given else ()
+    return Manifest(
+        ssts=SstMap(handles),
+        l0=l0,
+        compacted=tuple(runs),
+        last_l0_seq=given["seq"],
+        recent_snapshot_min_seq=given["seq"],
+        last_l0_clock_tick=given["tick"],
+        replay_after_wal_id=given["wal"],
+        wal_id_last_seen=given["wal"],
+        last_compacted_l0_sst_view_id=Ulid(given["marker"]) if "marker" in given else None,
+        sequence_tracker=SequenceTracker(points),
+    )
+
+
+def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapping[str, str]) -> Change:
+    parts = dict(line.partition(":")[::2] for line in lines)
+    return Change(
+        outputs=tuple(parse_files(text) for name, text in parts.items() if name.startswith("task")),
+        drained=() if "overwrite" in arguments else parse_files(parts.get("drained", "")),
+        last_seq=given["new_seq"],
+        tick_ms=given["new_tick"],
+        wal_id=given["fence"],
+        edit=DROP_TREES if "overwrite" in arguments else KEEP_TREES,
+    )
+
+
+def parse_files(text: str) -> tuple[NewFile, ...]:
+    """`21 a-c, 22 d-f`: number and keys of each file."""
+    files = []
+    for part in filter(None, text.strip().split(", ")):
+        number, keys = part.split()
+        files.append(new_file(int(number), *keys.split("-")))
+    return tuple(files)
+
+
+def shown_view(manifest: Manifest, view: SstView) -> str:
+    keys = view.key_range(manifest.ssts[view.sst_id])
+    return f"{view.id.value} {keys.start.decode()}-{(keys.end or b'').removesuffix(bytes(1)).decode()}"
+
+
+def shown_facts(manifest: Manifest) -> str:
+    marker = manifest.last_compacted_l0_sst_view_id
+    return ", ".join(
+        [
+            f"marker {'none' if marker is None else marker.value}",
+            f"seq {manifest.last_l0_seq}",
+            f"snapshots from {manifest.recent_snapshot_min_seq}",
+            f"tick {manifest.last_l0_clock_tick}",
+            f"WAL {manifest.replay_after_wal_id}/{manifest.wal_id_last_seen}",
+            f"tracker {' '.join(map(str, manifest.sequence_tracker.points))}",
+        ]
+    )
+
+
+def test_ends_are_inclusive_in_the_text() -> None:
+    file = new_file(3, "a", "c")
+    assert file.keys == KeyRange(b"a", key_after(b"c"))
+    assert shown_file(file) == "a-c of task 0"
+
+
+COMMANDS = {"plan_splits": print_splits, "stack_outputs": print_stack, "next_manifest": print_manifest}
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_golden(path: Path, rewrite: bool) -> None:
+    run_golden(path, COMMANDS, rewrite=rewrite)

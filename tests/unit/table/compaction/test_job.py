@@ -1,0 +1,327 @@
+"""The entry of a compaction in `.compactions`: who sees it, who takes it away, and what becomes of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from slatespark import ClockRegressionError, CommitConflictError, UnavailableError
+from slatespark.format.compactions import (
+    Compaction,
+    Compactions,
+    CompactionStatus,
+    TieredSpec,
+    WorkerSpec,
+    encode_compactions,
+)
+from slatespark.format.manifest import Manifest, SortedRun, encode_manifest
+from slatespark.format.paths import compactions_path, manifest_path
+from slatespark.format.ulid import make_ulid
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.commit.active_jobs import awaits_commit, clear_active_jobs, is_own_job, runs_here
+from slatespark.table.commit.claim import Claim
+from slatespark.table.commit.foreign_clients import refuse_foreign_job
+from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.compaction import job as compaction_job
+from slatespark.table.compaction.job import ListedJob, listed_job
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.records.claims import publish_claim
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, has_lease, lease_path, publish_lease
+from slatespark.table.records.workers import find_worker
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+NOW_MS = 1_700_000_000_000
+SPEC = TieredSpec((), (2, 1), 1)
+OTHER = TieredSpec((), (5, 4), 4)
+CLAIM = Claim(8, 4, 3, fence=5)
+RUNS = (7, 5, 4, 2, 1)
+RUNNING, COMPLETED, FAILED = CompactionStatus.RUNNING, CompactionStatus.COMPLETED, CompactionStatus.FAILED
+_names = itertools.count(1)
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"listed/{next(_names)}"))
+
+
+@pytest.fixture
+def stores(store: FailingStore) -> TableStores:
+    put_runs(store, 1, RUNS)
+    return TableStores(main=store, wal=store)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW_MS)
+
+
+def write_id(number: int) -> str:
+    return f"{number:016x}"
+
+
+def put_runs(store: ObjectStore, number: int, runs: Iterable[int], *, claims: bool = False) -> None:
+    """Publish a manifest that has these runs, and nothing in them."""
+    data = encode_manifest(Manifest(compacted=tuple(SortedRun(run, ()) for run in runs)))
+    if claims:
+        publish_claim(store, number, write_id(99), 0, data)
+    store.put(manifest_path(number), [data])
+
+
+def completed(job: ListedJob, now_ms: int = NOW_MS) -> Compaction:
+    """As its commit lists it before the manifest."""
+    return replace(job.entry, spec=job.spec, status=COMPLETED, worker=WorkerSpec(f"slatespark-{job.write_id}", now_ms))
+
+
+def put_list(stores: TableStores, *jobs: Compaction, number: int = 3, epoch: int = 2) -> None:
+    stores.main.put(compactions_path(number), [encode_compactions(Compactions(epoch, jobs))])
+
+
+def listed(stores: TableStores) -> list[Compaction]:
+    return list(fetch_compactions(stores)[1].jobs)
+
+
+def foreign(number: int, status: CompactionStatus = RUNNING, heartbeat_ms: int | None = NOW_MS) -> Compaction:
+    worker = None if heartbeat_ms is None else WorkerSpec(f"01WORKER{number}", heartbeat_ms)
+    return Compaction(make_ulid(NOW_MS - 100 + number, number), OTHER, status, worker=worker)
+
+
+def die(job: ListedJob) -> None:
+    """No heartbeat follows, and nothing is listed at the end."""
+    job._ended.set()
+
+
+def test_a_job_that_goes_well(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        (entry,) = listed(stores)
+        assert (entry.status, entry.spec, entry.output_ssts) == (RUNNING, SPEC, ())
+        assert entry.worker == WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS)
+        assert entry.id.timestamp_ms == NOW_MS
+        assert is_own_job(stores, entry)
+        assert runs_here(stores, entry, NOW_MS + 29_999)
+        assert not runs_here(stores, entry, NOW_MS + 30_000)
+        refuse_foreign_job(stores, now_ms=NOW_MS)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 5, runs=(1,), own=completed(job, NOW_MS + 5))
+        (ended,) = listed(stores)
+        assert ended == completed(job, NOW_MS + 5), "nobody could take it over if this process died now"
+        number = fetch_compactions(stores)[0]
+        job.complete()
+        assert fetch_compactions(stores)[0] == number, "there is nothing left to say"
+    assert listed(stores) == [ended]
+    assert find_worker(stores.main, f"slatespark-{write_id(1)}") is None, "no more than it needs"
+
+
+def test_a_job_that_fails(stores: TableStores, clock: FakeClock) -> None:
+    with pytest.raises(ZeroDivisionError), listed_job(stores, clock, SPEC, write_id(1), is_held=False):
+        raise ZeroDivisionError
+    assert [job.status for job in listed(stores)] == [FAILED]
+
+
+def test_ids_ascend_and_the_epoch_stays(stores: TableStores, clock: FakeClock) -> None:
+    later = replace(foreign(1, COMPLETED), id=make_ulid(NOW_MS + 500, 1))
+    put_list(stores, later, epoch=6)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        assert job.entry.id.timestamp_ms == NOW_MS + 500
+        assert fetch_compactions(stores)[1] == Compactions(6, (later, job.entry))
+    assert [each.status for each in listed(stores)] == [FAILED], "the client keeps the last one alone"
+
+
+def test_who_else_stays_on_the_list(stores: TableStores, clock: FakeClock) -> None:
+    hold = Compaction(make_ulid(NOW_MS, 9), SPEC, RUNNING, worker=WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS))
+    fresh, stale, waiting = foreign(1), foreign(2, heartbeat_ms=NOW_MS - 30_000), foreign(3, heartbeat_ms=None)
+    put_list(stores, hold, fresh, stale, waiting)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as mine:
+        assert listed(stores) == [hold, fresh, mine.entry]
+        with listed_job(stores, clock, replace(SPEC, sorted_runs=(7,)), write_id(2), is_held=False) as apart:
+            assert listed(stores) == [hold, fresh, mine.entry, apart.entry], "two of ours on other runs"
+            apart.complete()
+        with listed_job(stores, clock, SPEC, write_id(3), is_held=False) as same:
+            assert listed(stores)[2:] == [*[job for job in listed(stores) if job.status is COMPLETED], same.entry]
+
+
+def test_an_entry_that_was_taken_off(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        put_list(stores, number=9)
+        clock.advance(10_000)
+        job.report()
+        assert listed(stores) == [job.entry]
+        assert job.entry.worker is not None
+        assert job.entry.worker.last_heartbeat_ms == NOW_MS + 10_000
+        put_list(stores, replace(foreign(1), spec=SPEC), number=20)
+        job.report()
+        assert [each.id for each in listed(stores)] == [foreign(1).id], "another job has its runs"
+
+
+def test_views_of_l0_stay_free(stores: TableStores, clock: FakeClock) -> None:
+    """Commits move them; a client that misses one takes the job up again and again, and merges no other one."""
+    view = make_ulid(NOW_MS - 1, 1)
+    both = TieredSpec((view,), (2, 1), 1)
+    with listed_job(stores, clock, both, write_id(1), is_held=False) as job:
+        assert [each.spec for each in listed(stores)] == [SPEC]
+        job.report()
+        assert [each.spec for each in listed(stores)] == [SPEC]
+    assert [(each.status, each.spec) for each in listed(stores)] == [(FAILED, both)]
+
+
+def test_a_job_without_runs_is_listed_at_its_end_alone(stores: TableStores, clock: FakeClock) -> None:
+    only_l0 = TieredSpec((make_ulid(NOW_MS - 1, 1),), (), 8)
+    with listed_job(stores, clock, only_l0, write_id(1), is_held=False) as job:
+        job.report()
+        assert listed(stores) == []
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=RUNS, own=completed(job))
+        clock.advance(20_000)
+        job.report()
+        assert listed(stores) == [completed(job, NOW_MS + 20_000)], "its commit may take long"
+        assert awaits_commit(stores, listed(stores)[0], NOW_MS + 40_000)
+        job.complete()
+    assert [each.status for each in listed(stores)] == [COMPLETED]
+
+
+def test_a_job_whose_runs_are_gone_is_not_listed(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(1,))
+        assert listed(stores) == [], "the commit takes one of them"
+        put_runs(stores.main, 2, RUNS, claims=True)
+        job.report()
+        assert listed(stores) == [], "it has claimed, and is about to publish"
+        put_runs(stores.main, 3, RUNS)
+        job.report()
+        assert listed(stores) == [job.entry], "it has left them"
+        put_runs(stores.main, 4, (1,))
+        job.report()
+        assert listed(stores) == []
+        with listed_job(stores, clock, SPEC, write_id(2), is_held=False):
+            assert listed(stores) == [], "nor is one that begins"
+
+
+def test_a_commit_that_fails_after_all(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(1,), own=completed(job))
+    assert [(each.id, each.status) for each in listed(stores)] == [(job.entry.id, FAILED)]
+
+
+def test_who_ends_leaves_those_before_their_commit(stores: TableStores, clock: FakeClock) -> None:
+    """Collectors have to find them until the manifest is there."""
+    other = TieredSpec((), (5, 4), 4)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as waits:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=RUNS, own=completed(waits))
+        with (
+            pytest.raises(ZeroDivisionError),
+            listed_job(stores, clock, other, write_id(2), is_held=False),
+        ):
+            raise ZeroDivisionError
+        assert [each.status for each in listed(stores)] == [COMPLETED, FAILED]
+        with listed_job(stores, clock, other, write_id(3), is_held=False) as next_one:
+            clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=RUNS, own=completed(next_one))
+            assert listed(stores) == [completed(waits), completed(next_one)]
+            next_one.complete()
+        waits.complete()
+    with listed_job(stores, clock, other, write_id(4), is_held=False) as last:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=RUNS, own=completed(last))
+        assert listed(stores) == [completed(last)], "those before have landed"
+
+
+def test_heartbeats_come_by_themselves(
+    stores: TableStores, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, store: FailingStore
+) -> None:
+    monkeypatch.setattr(compaction_job, "HEARTBEAT_S", 0.001)
+    store.fail("create", "compactions/*", nth=2, times=2, error=UnavailableError("Not now."))
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clock.advance(77)
+        for _ in range(10_000):
+            if job.entry.worker is not None and job.entry.worker.last_heartbeat_ms == NOW_MS + 77:
+                break
+            job._ended.wait(0.001)
+        else:
+            raise AssertionError("no heartbeat")
+
+
+def test_commits_of_others_leave_a_job_that_runs(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(2, 1))
+        assert listed(stores) == [job.entry]
+        put_list(stores, foreign(1), job.entry, number=9)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(2, 1))
+        assert fetch_compactions(stores)[1] == Compactions(CLAIM.compactor_epoch, (job.entry,))
+        die(job)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 30_000, runs=(2, 1))
+        assert listed(stores) == []
+
+
+def test_its_own_commit_lists_it_again(stores: TableStores, clock: FakeClock) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        put_list(stores, number=9)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(1,), own=completed(job))
+        assert listed(stores) == [completed(job)]
+
+
+def test_a_job_that_holds_history_is_told_by_the_record_of_its_worker(stores: TableStores, clock: FakeClock) -> None:
+    """Its heartbeat in the list is never old; a dead one has to be found nevertheless."""
+    publish_lease(stores.main, write_id(1), NOW_MS)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=True) as job:
+        assert job.entry.worker == WorkerSpec(f"slatespark-{write_id(1)}", NEVER_STALE_MS)
+        assert runs_here(stores, job.entry, NOW_MS + 29_999)
+        assert not runs_here(stores, job.entry, NOW_MS + 30_000)
+        number = fetch_compactions(stores)[0]
+        clock.advance(10_000)
+        job.report()
+        assert runs_here(stores, job.entry, NOW_MS + 39_999)
+        assert fetch_compactions(stores)[0] == number, "the list need not grow"
+        die(job)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 40_000, runs=RUNS)
+        assert listed(stores) == []
+
+
+def test_a_lease_lasts_as_long_as_its_job(stores: TableStores, clock: FakeClock) -> None:
+    publish_lease(stores.main, write_id(1), NOW_MS)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        for _ in range(5):
+            clock.advance(LEASE_LIFETIME_MS // 3)
+            job.report()
+        assert has_lease(stores.main, write_id(1), clock.now_ms())
+        lease = fetch_lease(stores.main, lease_path(write_id(1)))
+        assert lease is not None
+        assert lease.created_ms == NOW_MS, "it still covers the first file"
+
+
+def test_a_foreign_job_with_a_fresh_heartbeat(stores: TableStores) -> None:
+    put_list(stores, replace(foreign(1), worker=WorkerSpec(f"slatespark-{write_id(1)}", NOW_MS)))
+    with pytest.raises(CommitConflictError, match="epoch"):
+        refuse_foreign_job(stores, now_ms=NOW_MS)  # nobody noted that worker
+    refuse_foreign_job(stores, now_ms=NOW_MS + 30_000)
+
+
+@pytest.mark.parametrize("worker_id", ["", "slatespark-", "slatespark-../../x", "slatespark-XYZ", "01J0000000"])
+def test_workers_that_are_not_ours(stores: TableStores, worker_id: str) -> None:
+    assert find_worker(stores.main, worker_id) is None
+
+
+def test_a_list_that_keeps_changing(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+    store.fail("create", "compactions/*", times=100, error=FileExistsError())
+    with (
+        pytest.raises(CommitConflictError),
+        listed_job(stores, clock, SPEC, write_id(1), is_held=False),
+    ):
+        raise AssertionError("nothing was listed")
+
+
+def test_a_list_that_is_ahead_of_our_clock(stores: TableStores, clock: FakeClock) -> None:
+    """Outputs would have to be of the future, and collectors go by their time."""
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False):
+        pass
+    clock.advance(-10_000)
+    with listed_job(stores, clock, SPEC, write_id(2), is_held=False) as listed:
+        assert listed.entry.id.timestamp_ms == NOW_MS
+    clock.advance(-1)
+    number = fetch_compactions(stores)[0]
+    with (
+        pytest.raises(ClockRegressionError, match=str(NOW_MS)),
+        listed_job(stores, clock, SPEC, write_id(3), is_held=False),
+    ):
+        pass
+    assert fetch_compactions(stores)[0] == number

@@ -1,0 +1,220 @@
+"""Layers merged into files hold what the model leaves of them, however they lie in files, blocks and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import CorruptDataError, OptionError
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels import take_rows
+from slatespark.kernels.columns import Visibility
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, merge_range
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.retention.retained_rows import RowKeeper
+from slatespark.table.stores import TableStores
+from tests.support.compaction_model import compacted
+from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
+from tests.unit.table.layers import Shape, new_stores, put_file, shapes
+
+PLAIN = MergeRules(now_ms=100, min_seq=2**64 - 1, drops_tombstones=True, merge_operator="concat")
+WINDOWS = st.sampled_from([1, 200, 1 << 20])
+CONCAT = resolve_operator("concat")
+
+instants = st.none() | st.sampled_from([0, 50, 100, 150, 250])
+rules_of_any_table = st.builds(
+    MergeRules,
+    now_ms=instants,
+    min_seq=st.sampled_from([0, 100, 200, 2**64 - 1]),
+    drops_tombstones=st.booleans(),
+    floor_ms=instants,
+    has_history=st.just(True),
+    merge_operator=st.just("concat"),
+) | st.builds(
+    MergeRules,
+    now_ms=instants,
+    min_seq=st.sampled_from([0, 100, 200, 2**64 - 1]),
+    drops_tombstones=st.booleans(),
+    retired_ms=instants,
+    merge_operator=st.just("concat"),
+)
+
+
+def merged(stores: TableStores, layers: Sequence[Layer], rules: MergeRules, window_bytes: int) -> list[Row]:
+    keeper = RowKeeper(rules.retention(), resolve_operator(rules.merge_operator))
+    found: list[Row] = []
+    for piece in LayerMerge(stores, layers, keeper, window_bytes).pieces():
+        found += columns_to_rows(take_rows(piece.sources, piece.rows))
+    return found
+
+
+def uploaded(stores: TableStores, result: MergedRange) -> list[Row]:
+    layer = Layer("new", tuple(file.whole() for file in result.files))
+    cursor, found = LayerCursor(layer_windows(stores, layer, 1 << 20)), list[Row]()
+    while cursor.load():
+        assert cursor.rows is not None
+        found += columns_to_rows(cursor.rows)[cursor.low : cursor.high]
+        cursor.low = cursor.high
+    return found
+
+
+def run(stores: TableStores, layers: Sequence[Layer], rules: MergeRules = PLAIN, **options: object) -> MergedRange:
+    given_options = WriteOptions.parse({"path": stores.url, **options})
+    return merge_range(stores, FakeClock(1000), layers, rules, given_options, 1000)
+
+
+@given(shapes(), rules_of_any_table, WINDOWS)
+def test_what_stays_is_what_the_model_leaves(shape: Shape, rules: MergeRules, window_bytes: int) -> None:
+    stores = new_stores()
+    assert merged(stores, shape.store(stores), rules, window_bytes) == compacted(shape.layers, rules)
+
+
+@given(shapes(), st.binary(max_size=2), st.binary(max_size=2), WINDOWS)
+def test_a_range_is_merged_alone(shape: Shape, start: bytes, end: bytes, window_bytes: int) -> None:
+    stores, keys = new_stores(), KeyRange(min(start, end), max(start, end))
+    rows = [[row for row in layer if keys.contains(row.key)] for layer in shape.layers]
+    layers = cut_layers(shape.store(stores), keys)
+    assert merged(stores, layers, PLAIN, window_bytes) == compacted(rows, PLAIN)
+
+
+# --- reads ----------------------------------------------------------------------------------------------------------
+
+
+def shown(stores: TableStores, layers: Sequence[Layer], visibility: Visibility, retired_ms: int | None) -> list[Row]:
+    cursors = [LayerCursor(layer_windows(stores, layer, 1 << 20)) for layer in layers]
+    found: list[Row] = []
+    for sources, selection in visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms):
+        found += columns_to_rows(take_rows(sources, selection.rows))
+    return found
+
+
+@given(shapes(), rules_of_any_table, st.data())
+def test_reads_find_the_same_before_and_after(shape: Shape, rules: MergeRules, data: st.DataObject) -> None:
+    """Neighbouring layers are merged, and read at instants, numbers and times that the rules leave readable."""
+    stores = new_stores()
+    before = shape.store(stores)
+    first = data.draw(st.integers(0, len(before) - 1), label="first")
+    end = data.draw(st.integers(first + 1, len(before)), label="end")
+    if rules.retired_ms is not None and first:
+        first = 0  # what is above might hold operands that keep the group alive
+    if end < len(before):
+        rules = MergeRules(
+            rules.now_ms, rules.min_seq, False, rules.floor_ms, rules.has_history, rules.retired_ms, "concat"
+        )
+    files = run(stores, before[first:end], rules).files
+    after = [*before[:first], Layer("merged", tuple(file.whole() for file in files)), *before[end:]]
+    now_ms = max(rules.now_ms or 0, data.draw(st.sampled_from([0, 50, 150, 1000]), label="now"))
+    as_of = None
+    if rules.has_history:
+        as_of = max(rules.floor_ms or 0, data.draw(st.sampled_from([0, 60, 120, 400]), label="as of"))
+    max_seq = 2**64 - 1
+    if not rules.has_history and rules.min_seq < 2**64 - 1:
+        max_seq = max(rules.min_seq, data.draw(st.sampled_from([0, 150, 250]), label="seq"))
+    visibility = Visibility(max_seq, now_ms, max_create_ts_ms=as_of)
+    retired_ms = rules.retired_ms
+    assert shown(stores, after, visibility, retired_ms) == shown(stores, before, visibility, retired_ms)
+
+
+# --- single cases ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_merge_reports() -> None:
+    stores = new_stores()
+    newer = put_file(stores, [Row(b"a", 5, RowKind.DELETE), Row(b"b", 6, value=b"new"), Row(b"d", 7, expire_ts_ms=100)])
+    older = put_file(stores, [Row(b"a", 1, value=b"old"), Row(b"b", 2, value=b"old"), Row(b"c", 3, value=b"c")])
+    result = run(stores, [Layer("L0", (newer,)), Layer("run 0", (older,))])
+    assert uploaded(stores, result) == [Row(b"b", 6, value=b"new"), Row(b"c", 3, value=b"c")]
+    assert (result.rows_in, result.rows_out, result.expired, result.dropped) == (6, 2, 1, 4)
+    assert result.bytes_in == newer.file.data_bytes + older.file.data_bytes
+    assert result.bytes_out == sum(len(stores.main.get(f"compacted/{file.handle.id}.sst")) for file in result.files)
+    assert {file.handle.id.timestamp_ms for file in result.files} == {1000}
+
+
+def test_nothing_may_be_left() -> None:
+    stores = new_stores()
+    gone = put_file(stores, [Row(b"a", 5, RowKind.DELETE), Row(b"b", 6, expire_ts_ms=100)])
+    assert run(stores, [Layer("L0", (gone,))]).files == ()
+
+
+def test_files_end_near_their_size_and_do_not_overlap() -> None:
+    stores = new_stores()
+    rows = [Row(b"%06d" % number, number, value=b"%d" % number * 30) for number in range(4000)]
+    layers = [Layer(f"run {half}", (put_file(stores, rows[half::2]),)) for half in (1, 0)]
+    result = run(stores, layers, sstSize="64k", compression="none")
+    assert uploaded(stores, result) == rows
+    assert len(result.files) > 5
+    assert all(file.size < 128 << 10 for file in result.files)
+
+
+def test_files_may_end_with_a_row_that_has_expired() -> None:
+    stores = new_stores()
+    rows = [Row(b"%06d" % number, number, value=b"v" * 50, expire_ts_ms=100) for number in range(4000)]
+    rules = replace(PLAIN, drops_tombstones=False)
+    result = run(stores, [Layer("run 1", (put_file(stores, rows),))], rules, sstSize="16k", compression="none")
+    assert len(result.files) > 2
+    assert uploaded(stores, result) == [Row(row.key, row.seq, RowKind.DELETE) for row in rows]
+
+
+def test_a_version_that_two_layers_have_stays_once() -> None:
+    stores = new_stores()
+    layers = [Layer("L0", (put_file(stores, [Row(b"k", 5, value=b"same")]),)) for _ in range(2)]
+    assert merged(stores, layers, PLAIN, 1 << 20) == [Row(b"k", 5, value=b"same")]
+
+
+@pytest.mark.parametrize("window_bytes", [1, 1 << 20])
+def test_operands_without_an_operator_are_refused(window_bytes: int) -> None:
+    stores = new_stores()
+    rows = [Row(b"k", 5, RowKind.MERGE, b"+"), Row(b"k", 4, value=b"base")]
+    layers = [Layer("L0", (put_file(stores, rows, block_size=1),))]
+    rules = MergeRules(now_ms=None, min_seq=0, drops_tombstones=False)
+    with pytest.raises(OptionError, match="mergeOperator"):
+        merged(stores, layers, rules, window_bytes)
+
+
+def test_a_key_that_goes_on_in_a_layer_of_lower_numbers_is_refused() -> None:
+    stores = new_stores()
+    low, high = [Row(b"k", seq) for seq in (5, 4)], [Row(b"k", seq) for seq in (9, 8)]
+    layers = [Layer(name, (put_file(stores, rows, block_size=1),)) for name, rows in (("L0", low), ("run 0", high))]
+    with pytest.raises(CorruptDataError, match="order"):
+        merged(stores, layers, PLAIN, 1)
+
+
+def test_a_group_of_operands_may_be_larger_than_many_windows() -> None:
+    stores = new_stores()
+    operands = [Row(b"k", seq, RowKind.MERGE, b"%d," % seq, create_ts_ms=seq) for seq in range(300, 1, -1)]
+    base = Row(b"k", 1, value=b"base:", create_ts_ms=1)
+    layers = [
+        Layer("L0", (put_file(stores, operands[:100], block_size=40),)),
+        Layer("run 0", (put_file(stores, [*operands[100:], base], block_size=40),)),
+    ]
+    total = b"base:" + b"".join(b"%d," % seq for seq in range(2, 301))
+    assert merged(stores, layers, PLAIN, 100) == [Row(b"k", 300, value=total, create_ts_ms=300)]
+
+
+def test_only_windows_are_held_of_a_key_with_many_versions() -> None:
+    """A history without a floor keeps all versions: they pass by, window by window."""
+    stores = new_stores()
+    rows = [Row(b"k", seq, value=b"v" * 1000, create_ts_ms=seq) for seq in range(2000, 0, -1)]
+    rules = MergeRules(now_ms=None, min_seq=2**64 - 1, drops_tombstones=True, has_history=True)
+    keeper = RowKeeper(rules.retention(), None)
+    layers = [Layer("run 0", (put_file(stores, rows),))]
+    sizes = [len(piece.rows) for piece in LayerMerge(stores, layers, keeper, 64 << 10).pieces()]
+    assert sum(sizes) == 2000
+    assert max(sizes) < 100
+
+
+def test_what_a_view_does_not_show_is_not_merged() -> None:
+    stores = new_stores()
+    rows = [Row(b"%d" % number, number) for number in range(1, 10)]
+    part = put_file(stores, rows, keys=KeyRange(b"3", b"5"))
+    assert merged(stores, [Layer("run 0", (part,))], PLAIN, 1 << 20) == rows[2:4]

@@ -1,0 +1,594 @@
+"""Compacting tables: what is merged, what is left, what is refused, and what of it others see."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import (
+    CommitConflictError,
+    ExpireFilter,
+    HistoryTrimmedError,
+    InvalidRequestError,
+    OptionError,
+    RetentionFilter,
+    SlateStore,
+    TableNotFoundError,
+    TransactionConflictError,
+    UnsupportedFormatError,
+)
+from slatespark.format.compactions import CompactionStatus
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import manifest_path
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import RangeTask, plan_merge
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.run import compact_table, run_here, run_task
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+from tests.support.our_reads import our_rows
+
+START_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+_names = itertools.count(1)
+
+
+class Table:
+    """A table in a store that counts, with a clock of its own."""
+
+    def __init__(self, schema: pa.Schema | None = None, keys: Sequence[str] | None = None, **properties: Any) -> None:
+        self.clock = FakeClock(START_MS)
+        store = FailingStore(MemoryStore(f"compact/{next(_names)}"))
+        self.objects, self.stores = store, TableStores(main=store, wal=store)
+        self.url = store.url
+        SlateStore.create(self.url, schema, keys, **{"clock": self.clock, "autoCompact": False, **properties})
+        self.store = SlateStore(self.stores, self.clock, {"path": self.url})
+
+    def put(self, keys: Iterable[int], value: bytes = b"v", **options: Any) -> None:
+        """Write rows, and let an hour pass."""
+        numbers = list(keys)
+        columns = {"key": [b"%03d" % key for key in numbers], "value": [value] * len(numbers)}
+        self.store.write(pa.table(columns, _RAW), **options)
+        self.clock.advance(HOUR_MS)
+
+    def compact(self, meanwhile: Callable[[], object] | None = None, **arguments: Any) -> CompactionReport:
+        """Compact, and do something after everything was merged, before the commit."""
+        options = WriteOptions.parse({"path": self.url, **arguments.pop("options", {})})
+        runner = None if meanwhile is None else self.interrupted(meanwhile)
+        return compact_table(self.stores, self.clock, options=options, runner=runner, **arguments)
+
+    def interrupted(self, meanwhile: Callable[[], object]) -> Any:
+        def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
+            merged = list(run_here(self.stores, self.clock, tasks))
+            meanwhile()
+            return merged
+
+        return run
+
+    def layers(self) -> list[str]:
+        return [layer.name for layer in self.store.runs()]
+
+    def versions(self) -> list[tuple[bytes, str, bytes | None]]:
+        """What is stored: keys, kinds, values."""
+        rows = self.store.scan(readVersions="all").read_all().to_pylist()
+        return [(row["_key"], row["_op"], row["value"]) for row in rows]
+
+    def objects_in(self, folder: str) -> set[str]:
+        return {meta.path for meta in self.objects.list(folder)}
+
+
+_RAW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+@pytest.fixture
+def layered() -> Table:
+    """Five overlapping runs; key 0 is in all of them but deleted in the newest."""
+    table = Table()
+    for number in range(4):
+        table.put(range(number, 10 + number), b"%d" % number)
+    table.put([3], operation="delete")
+    return table
+
+
+def test_everything_into_one_run(layered: Table) -> None:
+    before = our_rows(layered.store)
+    version = layered.store.resolve().version
+    report = layered.compact(full=True)
+    assert our_rows(layered.store) == before
+    assert layered.layers() == ["run 0"]
+    assert report.version == version + 2 == layered.store.resolve().version
+    assert (report.rows_in, report.rows_out, report.dropped, report.expired) == (41, 12, 29, 0)
+    (job,) = report.jobs
+    assert (job.kind, job.sources, job.keys) == ("full", tuple(f"run {n}" for n in (4, 3, 2, 1, 0)), (KeyRange(),))
+    assert (job.files_in, job.files_out, job.destination, job.is_lowest) == (5, 1, 0, True)
+    assert [kind for _, kind, _ in layered.versions()] == ["put"] * 12, "the deletion went with what it hid"
+
+
+def test_the_record_of_the_commit(layered: Table) -> None:
+    report = layered.compact(full=True)
+    record = fetch_commit_records(layered.objects, 1)[0]
+    assert (record.manifest_id, record.operation, record.first_seq, record.rows) == (
+        report.version,
+        "compact",
+        None,
+        {},
+    )
+    assert (len(record.files), len(record.removed)) == (1, 5)
+    assert record.compactor_epoch == fetch_latest_manifest(layered.stores)[1].compactor_epoch
+    assert layered.objects_in("slatespark/leases/") == set()
+
+
+def test_the_state_before_is_kept_for_readers(layered: Table) -> None:
+    """A reader that began before goes on for as long as the client would let it."""
+    version = layered.store.resolve().version
+    layered.compact(full=True)
+    (point,) = layered.store.checkpoints()
+    assert point.version == version
+    assert point.expires_ms is not None
+    assert 899_000 <= point.expires_ms - layered.clock.now_ms() <= 901_000
+    assert len(layered.store.scan(versionAsOf=version).read_all()) == 12
+
+
+def test_nothing_to_do() -> None:
+    table = Table()
+    for arguments in ({"full": True}, {"l0_only": True}, {}, {"due": True}, {"options": {"keyPrefix": b"a"}}):
+        version = table.store.resolve().version
+        report = table.compact(**arguments)
+        assert (report.jobs, report.version, table.store.resolve().version) == ((), version, version)
+    table.put([1])
+    assert table.compact().jobs == ()
+    assert table.compact(options={"keyPrefix": b"other"}).jobs == ()
+
+
+def test_size_tiers_until_there_is_nothing_left() -> None:
+    table = Table()
+    for number in range(9):
+        table.put([number])
+    report = table.compact()
+    assert [len(job.sources) for job in report.jobs] == [8], "eight at a time, the oldest ones"
+    assert table.layers() == ["run 8", "run 0"]
+    for number in range(10, 17):
+        table.put([number])
+    assert [job.kind for job in table.compact().jobs] == ["size-tiered"] * 1
+    assert len(our_rows(table.store)) == 16
+
+
+def test_an_interval_of_keys(layered: Table) -> None:
+    before = our_rows(layered.store)
+    report = layered.compact(options={"startKey": b"002", "endKey": b"005"})
+    assert our_rows(layered.store) == before
+    assert (report.rows_in, report.rows_out) == (12, 2)
+    stored = [key for key, _, _ in layered.versions()]
+    assert stored.count(b"002") == stored.count(b"004") == 1
+    assert stored.count(b"003") == 0
+    assert stored.count(b"005") == 4, "outside of the interval nothing changed"
+
+
+def test_an_interval_of_a_typed_table() -> None:
+    schema = pa.schema([("tenant", pa.string()), ("day", pa.int32()), ("value", pa.string())])
+    table = Table(schema, ["tenant", "day"])
+    for value in ("old", "new"):
+        table.store.write(pa.table({"tenant": ["a", "a", "b"], "day": [1, 2, 1], "value": [value] * 3}, schema))
+    report = table.compact(where="tenant = 'a' AND day IN (1, 2)")
+    assert (report.rows_in, report.rows_out, len(report.jobs[0].keys)) == (4, 2, 2)
+    assert table.store.scan().read_all()["value"].to_pylist() == ["new"] * 3
+    with pytest.raises(OptionError, match="key"):
+        table.compact(where="value = 'old'")
+    with pytest.raises(OptionError, match="full"):
+        table.compact(where="tenant = 'a'", full=True)
+
+
+def test_two_intervals_at_the_same_time(layered: Table) -> None:
+    before = our_rows(layered.store)
+    reports: list[CompactionReport] = []
+
+    def other() -> None:
+        reports.append(layered.compact(options={"startKey": b"006", "endKey": b"009"}))
+
+    reports.append(layered.compact(other, options={"startKey": b"002", "endKey": b"006"}))
+    assert [report.rows_out for report in reports] == [3, 3]
+    assert our_rows(layered.store) == before
+    assert not layered.store.verify().has_damage
+
+
+def test_size_tiers_leave_what_another_compaction_is_at() -> None:
+    table = Table()
+    for number in range(9):
+        table.put([number], b"v" * (5000 if number < 4 else 1))
+    inner: list[CompactionReport] = []
+    outer = table.compact(lambda: inner.append(table.compact()) if not inner else None)
+    assert [len(job.sources) for report in (*inner, outer) for job in report.jobs] == [4, 5]
+    assert len(our_rows(table.store)) == 9
+
+
+def test_a_write_in_the_middle_stays_above(layered: Table) -> None:
+    layered.compact(lambda: layered.put([0, 50], b"meanwhile"), full=True)
+    rows = {row.key: row.value for row in our_rows(layered.store)}
+    assert (rows[b"000"], rows[b"050"], len(rows)) == (b"meanwhile", b"meanwhile", 13)
+    assert len(layered.layers()) == 2
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(lambda table: table.store.deleteRange(startKey=b"001", endKey=b"002"), id="cut"),
+        pytest.param(lambda table: table.compact(full=True), id="merged"),
+        pytest.param(lambda table: table.store.write(_RAW.empty_table(), mode="overwrite"), id="replaced"),
+    ],
+)
+def test_sources_that_change_in_the_middle(layered: Table, meanwhile: Callable[[Table], object]) -> None:
+    after: list[Any] = []
+
+    def change() -> None:
+        meanwhile(layered)
+        after.extend([our_rows(layered.store), layered.objects_in("compacted/"), layered.store.resolve().version])
+
+    uploaded = layered.objects_in("compacted/")
+    with pytest.raises(CommitConflictError, match="commit"):
+        layered.compact(change, full=True)
+    assert our_rows(layered.store) == after[0]
+    assert layered.store.resolve().version == after[2], "nobody was fenced for it"
+    left = layered.objects_in("compacted/") - uploaded
+    shown = {f"compacted/{sst_id}.sst" for sst_id in fetch_latest_manifest(layered.stores)[1].ssts}
+    assert left <= shown, "what was uploaded in vain is gone"
+    assert layered.objects_in("slatespark/leases/") == set()
+    layered.compact(full=True)
+    assert our_rows(layered.store) == after[0]
+
+
+def test_a_restore_in_the_middle_that_brings_back_what_a_deletion_hides() -> None:
+    """The deletion was the lowest row of its key, and went; now an older row lies below it again."""
+    table = Table(retention="10h")
+    table.put([1], b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([1], operation="delete")
+    both = table.store.resolve().version
+    assert table.store.reap().files_dropped == 1
+    assert table.layers() == ["run 1"]
+    with pytest.raises(CommitConflictError, match="below"):
+        table.compact(lambda: table.store.restoreToVersion(both), full=True)
+    assert table.versions() == [(b"001", "delete", None), (b"001", "put", b"old")]
+
+
+def test_a_compaction_that_takes_long_copies_nothing(layered: Table) -> None:
+    """Files of a long write get fresh ids, lest they are collected; these are spared as long as the job is listed."""
+    layered.compact(lambda: layered.clock.advance(30 * HOUR_MS), full=True)
+    assert layered.objects.count("copy") == 0
+    assert layered.layers() == ["run 0"]
+
+
+def test_outputs_that_somebody_collected(layered: Table) -> None:
+    before = our_rows(layered.store)
+
+    def collect() -> None:
+        for path in layered.objects_in("compacted/") - old:
+            layered.objects.delete(path)
+
+    old = layered.objects_in("compacted/")
+    with pytest.raises(CommitConflictError, match="collected"):
+        layered.compact(collect, full=True)
+    assert our_rows(layered.store) == before
+
+
+def test_a_dry_run_changes_nothing(layered: Table) -> None:
+    objects = {folder: layered.objects_in(folder) for folder in ("", "compacted/", "compactions/", "manifest/")}
+    report = layered.compact(dry_run=True)
+    assert (report.dry_run, report.jobs[0].kind, report.jobs[0].version) == (True, "size-tiered", None)
+    assert objects == {folder: layered.objects_in(folder) for folder in objects}
+    assert report.jobs == layered.compact(dry_run=True).jobs
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def test_expired_rows_become_tombstones_and_go_at_the_bottom() -> None:
+    table = Table()
+    table.put([1, 2], b"base")
+    table.put([1], b"short", ttl="1h")
+    table.put([2], b"long", ttl="30d")
+    instant = table.clock.now_ms()
+    stored = [(b"001", "put", b"short"), (b"001", "put", b"base"), (b"002", "put", b"long"), (b"002", "put", b"base")]
+    assert table.versions() == stored
+    assert table.compact(full=True, now_ms=instant - 2 * HOUR_MS).expired == 0
+    table.put([1], b"short", ttl="1h")
+    table.clock.advance(HOUR_MS)
+    report = table.compact(full=True)
+    assert (report.expired, report.now_ms) == (1, table.clock.now_ms() - 60_000)
+    assert table.versions() == [(b"002", "put", b"long")]
+
+
+def test_an_instant_of_the_future() -> None:
+    table = Table()
+    table.put([1])
+    with pytest.raises(OptionError, match="future"):
+        table.compact(full=True, now_ms=table.clock.now_ms() + 1)
+
+
+def test_a_clock_of_the_tables_own_has_a_future_too() -> None:
+    table = Table(clock="custom")
+    table.put([1], timestamp=1000, ttl=5000)
+    table.put([2], timestamp=2000)
+    with pytest.raises(OptionError, match=r"\(2000\)"):
+        table.compact(full=True, now_ms=2001)
+    assert table.compact(full=True, now_ms=2000).expired == 0
+
+
+def test_due_files_are_rewritten_in_their_places() -> None:
+    table = Table(periodicCompactionInterval="1d")
+    table.put([1, 2], b"old", ttl="1h")
+    table.put([5], b"for ever")
+    table.put([2], b"new", ttl="30d")
+    assert table.compact(due=True).jobs == ()
+    table.clock.advance(30 * HOUR_MS)
+    report = table.compact(due=True)
+    assert [(job.kind, job.sources) for job in report.jobs] == [("due", ("run 0",))]
+    assert table.versions() == [(b"002", "put", b"new"), (b"005", "put", b"for ever")]
+    assert table.compact(due=True).jobs == ()
+
+
+def test_rows_past_retention_go() -> None:
+    table = Table(retention="10h")
+    table.put([1, 2], b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([2, 3], b"new")
+    report = table.compact(full=True)
+    assert (report.expired, report.dropped) == (1, 2), "one was past retention, and one was hidden besides"
+    assert table.versions() == [(b"002", "put", b"new"), (b"003", "put", b"new")]
+
+
+@pytest.mark.parametrize("where", ["run above", "run that comes meanwhile"])
+def test_rows_past_retention_stay_under_operands(where: str) -> None:
+    """An operand makes a row young again; nobody may take the row away from under it."""
+    table = Table(retention="10h", mergeOperator="concat")
+    table.put(range(20), b"old")
+    table.put(range(100, 120), b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([300], b"new")
+
+    def operand() -> None:
+        table.store.write(pa.table({"key": [b"001"], "value": [b"+"]}, _RAW), operation="merge")
+
+    if where == "run above":
+        operand()
+        expected = our_rows(table.store)
+        report = table.compact(pick=lambda trees: plan_merge(trees, "full", trees.layers[-2:]))
+        assert (report.rows_out, report.expired) == (40, 0)
+    else:
+        with pytest.raises(CommitConflictError, match="above"):
+            table.compact(operand, full=True)
+        expected = our_rows(table.store)
+    assert our_rows(table.store) == expected
+    assert next(row.value for row in expected if row.key == b"001") == b"old+"
+
+
+def test_rows_past_retention_go_although_others_write_meanwhile() -> None:
+    table = Table(retention="10h")
+    table.put(range(20), b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([300], b"new")
+    report = table.compact(lambda: table.put([301], b"meanwhile"), full=True)
+    assert report.expired == 20
+    assert [row.key for row in our_rows(table.store)] == [b"300", b"301"]
+
+
+def test_a_retention_that_grows_meanwhile() -> None:
+    table = Table(retention="10h")
+    table.put([1], b"old")
+    table.clock.advance(20 * HOUR_MS)
+    table.put([2], b"new")
+    with pytest.raises(CommitConflictError, match="retention"):
+        table.compact(lambda: table.store.setProperties(retention="30d"), full=True)
+    assert len(our_rows(table.store)) == 2
+
+
+def test_operands_need_an_operator() -> None:
+    table = Table()
+    table.put([1], b"a", operation="merge")
+    table.put([1], b"b", operation="merge")
+    table.objects.clear()
+    with pytest.raises(OptionError, match="mergeOperator"):
+        table.compact(full=True)
+    assert table.objects.count("get_range", "compacted/*") == table.objects.count("create") == 0, "nothing was read"
+    with pytest.raises(OptionError, match="nonsense"):
+        table.compact(full=True, options={"mergeOperator": "nonsense"})
+    table.compact(full=True, options={"mergeOperator": "concat"})
+    assert table.versions() == [(b"001", "merge", b"ab")]
+
+
+def test_operands_fold_as_reads_fold_them() -> None:
+    table = Table(mergeOperator="concat")
+    table.put([1], b"a", operation="merge")
+    table.put([1], b"b", operation="merge")
+    with pytest.raises(OptionError, match="mergeOperator"):
+        table.compact(full=True, options={"mergeOperator": "sum"})
+    with pytest.raises(CommitConflictError, match="mergeOperator"):
+        table.compact(lambda: table.store.setProperties(mergeOperator="max"), full=True)
+    table.store.setProperties(mergeOperator="concat")
+    table.compact(full=True, options={"mergeOperator": "concat"})
+    assert table.versions() == [(b"001", "merge", b"ab")]
+
+
+def test_an_operator_that_changes_meanwhile_does_not_matter_where_nothing_is_folded() -> None:
+    table = Table(mergeOperator="concat")
+    table.put([1])
+    table.put([2])
+    table.compact(lambda: table.store.setProperties(mergeOperator="max"), full=True)
+    assert table.layers() == ["run 0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "conflicts"),
+    [
+        ({"filters": [RetentionFilter("1h")]}, True),
+        ({"filters": [ExpireFilter()]}, True),
+        ({"now_ms": START_MS + 2 * HOUR_MS}, True),
+        ({"now_ms": START_MS + HOUR_MS}, False),
+        ({}, False),
+    ],
+    ids=["retention", "expire", "now", "earlier now", "nothing"],
+)
+def test_what_takes_rows_is_a_conflict_for_who_locked_them(arguments: dict[str, Any], conflicts: bool) -> None:
+    table = Table()
+    table.put([1, 2])
+    table.put([3])
+    transaction = table.store.begin()
+    transaction.getForUpdate([b"001"])
+    table.compact(full=True, **arguments)
+    transaction.write(pa.table({"key": [b"004"], "value": [b"from 1"]}, _RAW))
+    if not conflicts:
+        transaction.commit()
+        return
+    with pytest.raises(TransactionConflictError, match="removed"):
+        transaction.commit()
+
+
+def test_a_history_table_keeps_what_reads_of_its_past_need() -> None:
+    table = Table(history=True)
+    for hour in range(4):
+        table.put([1], b"%d" % hour)
+    table.compact(full=True)
+    assert [value for _, _, value in table.versions()] == [b"3", b"2", b"1", b"0"]
+    table.store.setHistoryFloor(START_MS + 2 * HOUR_MS)
+    table.compact(full=True)
+    assert [value for _, _, value in table.versions()] == [b"3", b"2"]
+    as_of = table.store.scan(timestampAsOf=START_MS + 2 * HOUR_MS).read_all()
+    assert as_of["value"].to_pylist() == [b"2"]
+
+
+def test_what_of_the_past_is_still_exact(layered: Table) -> None:
+    """Versions of a key are gone: nobody can say what a number below showed, unless the version before is kept."""
+    version, rows = layered.store.resolve(), our_rows(layered.store)
+    layered.compact(full=True)
+    assert our_rows(layered.store, versionAsOf=version.version) == rows
+    assert our_rows(layered.store, seqAsOf=version.seq) == rows
+    for path in sorted(layered.objects_in("manifest/"))[:-1]:
+        layered.objects.delete(path)
+    with pytest.raises(HistoryTrimmedError):
+        layered.store.scan(seqAsOf=version.seq)
+
+
+def test_what_is_said_of_the_instant(layered: Table) -> None:
+    assert layered.compact(dry_run=True).now_ms == layered.clock.now_ms() - 60_000
+    table = Table(history=True)
+    table.put([1])
+    assert table.compact(full=True).now_ms is None
+    table.store.setHistoryFloor(START_MS)
+    assert table.compact(full=True).now_ms == START_MS
+
+
+def test_others_that_keep_adding_runs() -> None:
+    """Each pass adds as much as it merges; so it has to end at some time."""
+    table = Table()
+    for number in range(4):
+        table.put([number])
+
+    def add() -> None:
+        for number in range(10, 14):
+            table.put([number])
+
+    report = table.compact(add)
+    assert len(report.jobs) == 4
+
+
+def test_a_hold_of_history_comes_back() -> None:
+    table = Table(history=True, holdHistory=True)
+    for hour in range(3):
+        table.put([1], b"%d" % hour)
+    running: list[Any] = []
+    table.compact(lambda: running.extend(fetch_compactions(table.stores)[1].active_jobs()), full=True)
+    workers = [job.worker.worker_id.split("-")[1][:4] for job in running]
+    assert len(workers) == 2
+    assert workers[0] == "hold"
+    (hold,) = fetch_compactions(table.stores)[1].active_jobs()
+    assert (hold.worker is not None and hold.worker.worker_id, hold.spec.sorted_runs) == ("slatespark-hold", (0,))
+
+
+def test_a_table_with_a_clock_of_its_own() -> None:
+    table = Table(clock="custom")
+    for tick in (5, 10):
+        table.store.write(pa.table({"key": [b"a"], "value": [b"v"]}, _RAW), timestamp=tick, ttl=5)
+    report = table.compact(full=True)
+    assert (report.now_ms, report.has_own_time, report.expired) == (10, True, 0)
+    assert len(table.versions()) == 1
+    assert fetch_latest_manifest(table.stores)[1].last_l0_clock_tick == 10
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_can_be_merged_anywhere(layered: Table) -> None:
+    """Tasks are pickled, merged out of order, and given back in order."""
+    before = our_rows(layered.store)
+    seen: list[int] = []
+
+    def elsewhere(tasks: Sequence[RangeTask]) -> list[MergedRange]:
+        seen.append(len(tasks))
+        sent = [pickle.loads(pickle.dumps(task)) for task in tasks]
+        merged = [run_task(layered.stores, layered.clock, task) for task in reversed(sent)]
+        return [pickle.loads(pickle.dumps(part)) for part in reversed(merged)]
+
+    options = WriteOptions.parse({"path": layered.url, "blockSize": 1024})
+    report = compact_table(layered.stores, layered.clock, full=True, options=options, runner=elsewhere, range_bytes=100)
+    assert seen[0] > 1
+    assert our_rows(layered.store) == before
+    assert report.jobs[0].files_out is not None
+    assert report.jobs[0].files_out > 1
+
+
+def test_a_runner_that_loses_a_range(layered: Table) -> None:
+    before = our_rows(layered.store)
+    with pytest.raises(Exception, match="ranges"):
+        compact_table(layered.stores, layered.clock, full=True, runner=lambda _: [])
+    assert our_rows(layered.store) == before
+    assert [job.status for job in fetch_compactions(layered.stores)[1].jobs] == [CompactionStatus.FAILED]
+
+
+# --- refused ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"full": True, "l0Only": True}, "l0Only"),
+        ({"due": True, "startKey": b"a"}, "startKey"),
+        ({"startKey": b"b", "endKey": b"a"}, "between"),
+        ({"dryrun": True}, "dryRun"),
+        ({"minCompactionSource": 2}, "minCompactionSources"),
+        ({"filters": [1]}, "filter"),
+        ({"txnAppId": "a", "txnVersion": 1}, "txnAppId"),
+        ({"ttl": "1d"}, "ttl"),
+        ({"compresion": "zstd"}, "compression"),
+        ({"where": "key ="}, "where"),
+        ({"now": "yesterday"}, "now"),
+    ],
+)
+def test_wrong_arguments(layered: Table, arguments: dict[str, Any], message: str) -> None:
+    version = layered.store.resolve().version
+    with pytest.raises(InvalidRequestError, match=message):
+        layered.store.compact(**arguments)
+    assert layered.store.resolve().version == version
+
+
+def test_no_table() -> None:
+    store = MemoryStore(f"compact/{next(_names)}")
+    with pytest.raises(TableNotFoundError):
+        compact_table(TableStores(main=store, wal=store), FakeClock())
+
+
+def test_a_segmented_database() -> None:
+    store = MemoryStore(f"compact/{next(_names)}")
+    store.put(manifest_path(1), [encode_manifest(Manifest(segment_extractor_name="prefix"))])
+    with pytest.raises(UnsupportedFormatError, match="prefix"):
+        compact_table(TableStores(main=store, wal=store), FakeClock(), full=True)

@@ -1,0 +1,249 @@
+"""Proof that keys are gone: every place where a row can hide is found, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from slatespark import CorruptDataError, InvalidRequestError, OptionError, SlateStore
+from slatespark.format.paths import sst_path
+from slatespark.format.ulid import make_ulid
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.gc.absence import AbsenceReport
+from tests.faults.jobs import Job, store_on, table_of
+from tests.support.client import Client, Location, Put
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+HOUR_MS: Final = 3_600_000
+_names = itertools.count()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def table(clock: FakeClock) -> SlateStore:
+    store = MemoryStore(f"absence-{next(_names)}/db", clock.now_ms)
+    table = SlateStore.create(store.url, clock=clock, versionRetention="none", autoCompact=False)
+    table.write(table_of([(b"k%d" % number, b"x") for number in range(5)]))
+    return table
+
+
+def kinds(report: AbsenceReport) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for location in report.found:
+        for kind, count in location.rows.items():
+            total[kind] = total.get(kind, 0) + count
+    return total
+
+
+def test_a_row_is_found_until_it_is_gone_from_everything(table: SlateStore, clock: FakeClock) -> None:
+    (place,) = table.proveAbsent(b"k2").found
+    assert place.is_current
+    assert (place.first_key, place.rows, place.newest_seq) == (b"k2", {"put": 1}, 1)
+    table.write(table_of([(b"k2", b"")]), operation="delete")
+    assert table.get(b"k2") is None
+    assert kinds(table.proveAbsent(b"k2")) == {"put": 1, "delete": 1}, "what a deletion hides is still there"
+    table.compact(full=True)
+    report = table.proveAbsent(b"k2")
+    assert not any(place.is_current for place in report.found)
+    assert len(report.found) == 2, "older versions have it"
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    report = table.proveAbsent(b"k2")
+    assert report.gone
+    assert report.found == ()
+    assert report.version in report.versions
+    assert not table.proveAbsent(b"k3").gone
+
+
+def test_what_a_cut_hides_is_there(table: SlateStore, clock: FakeClock) -> None:
+    table.deleteRange(startKey=b"k1", endKey=b"k3")
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    (place,) = table.proveAbsent(b"k1").found
+    assert place.is_current
+    assert table.get(b"k1") is None
+    table.compact(full=True)
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    assert table.proveAbsent(startKey=b"k1", endKey=b"k3").gone
+
+
+def test_a_checkpoint_that_keeps_it_is_named(table: SlateStore, clock: FakeClock) -> None:
+    table.createCheckpoint("before")
+    table.write(table_of([(b"a", b"x")]), mode="overwrite")
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    (place,) = table.proveAbsent(b"k2").found
+    assert (place.checkpoints, place.is_current) == (("before",), False)
+    table.deleteCheckpoint("before")
+    table.vacuum("1h")
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    assert table.proveAbsent(b"k2").gone
+
+
+def test_what_no_version_shows_counts(table: SlateStore, clock: FakeClock) -> None:
+    store = table._stores.main
+    Job(store, clock).upload(table_of([(b"lost", b"x")]))
+    (place,) = table.proveAbsent(b"lost").found
+    assert (place.versions, place.checkpoints, place.is_current) == ((), (), False)
+    clock.advance(48 * HOUR_MS)
+    table.vacuum()
+    assert table.proveAbsent(b"lost").gone
+
+
+def test_rows_of_the_wal(tmp_path: Any) -> None:
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        client.write([Put(b"a", b"1"), Put(b"c", b"1")])
+        client.flush_wal()
+        client.write([Put(b"b", b"1")])
+        client.flush_wal()
+    table = SlateStore.open(str(tmp_path / "db"))
+    (place,) = table.proveAbsent(b"c").found
+    assert "/wal/" in place.url
+    assert place.is_current
+    assert kinds(table.proveAbsent(keyPrefix=b"")) == {"put": 3}
+    assert table.proveAbsent(b"d").gone
+    table.write(table_of([(b"c", b"")]), operation="delete")
+    table.compact(full=True)
+    assert {"/wal/" in place.url for place in table.proveAbsent(b"c").found} == {True, False}
+
+
+def test_files_of_the_parent_of_a_clone(table: SlateStore) -> None:
+    clone = table.clone(f"{table.url.removesuffix('/db')}/clone")
+    (place,) = clone.proveAbsent(b"k2").found
+    assert place.url.startswith(f"{table.url}/compacted/")
+    clone.write(table_of([(b"a", b"x")]), mode="overwrite")
+    assert not clone.proveAbsent(b"k2").gone, "an older version reads it"
+
+
+def test_typed_keys_and_ranges(clock: FakeClock) -> None:
+    schema = pa.schema([("shop", pa.string()), ("id", pa.int64()), ("x", pa.int64())])
+    url = f"memory://absence-{next(_names)}"
+    table = SlateStore.create(url, schema, ["shop", "id"], clock=clock)
+    table.write(pa.table({"shop": ["a", "a", "b"], "id": [1, 2, 1], "x": [1, 2, 3]}))
+    assert not table.proveAbsent("a", 2).gone
+    assert table.proveAbsent("a", 3).gone
+    assert kinds(table.proveAbsent(where="shop = 'a'")) == {"put": 2}
+    assert table.proveAbsent(where="shop = 'c'").gone
+
+
+def test_what_a_killed_writer_left_is_no_proof(table: SlateStore, tmp_path: Any) -> None:
+    place = SlateStore.create(str(tmp_path / "db"), autoCompact=False)
+    place.write(table_of([(b"a", b"x")]))
+    (tmp_path / "db" / "compacted" / ".slatespark-1-2.tmp").write_bytes(b"perhaps")
+    report = place.proveAbsent(b"b")
+    assert not report.gone
+    assert report.found == ()
+    assert report.unread[0].endswith(".slatespark-1-2.tmp")
+
+
+def test_what_a_killed_client_left_is_no_proof_and_a_vacuum_takes_it(tmp_path: Path) -> None:
+    """A whole file under the name of an upload holds rows as any other."""
+    place = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
+    place.write(table_of([(b"k", b"x")]))
+    (file,) = (tmp_path / "db" / "compacted").iterdir()
+    staged = file.with_name("01ARZ3NDEKTSV4RRFFQ69G5FAV.sst#1")
+    staged.write_bytes(file.read_bytes())
+    place.write(table_of([(b"other", b"x")]), mode="overwrite")
+    report = place.vacuum(0)
+    assert not file.exists()
+    assert [found.path for found in report.files if "#" in found.path] == [f"compacted/{staged.name}"]
+    assert place.proveAbsent(b"k").unread == (f"file://{staged}",)
+    assert not place.proveAbsent(b"k").gone
+    now_s = place.vacuum(0, dryRun=True).now_ms / 1000
+    os.utime(staged, (now_s - 7200, now_s - 7200))
+    assert place.vacuum(0).counts["unfinished"] == 1
+    assert place.proveAbsent(b"k").gone
+
+
+def test_what_lies_among_the_files_under_another_name_is_no_proof(table: SlateStore) -> None:
+    store = table._stores.main
+    assert isinstance(store, MemoryStore)
+    for path in ("compacted/copy.sst", "wal/1.sst"):
+        store.put(path, [b"perhaps"])
+    store._bucket.objects["db/compacted/"] = (b"", 0)  # as tools put them in the place of folders
+    report = table.proveAbsent(b"b")
+    assert report.unread == (f"{store.url}/compacted/copy.sst", f"{store.url}/wal/1.sst")
+    assert not report.gone
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> tuple[Path, Path]:
+    """A database whose WAL was kept apart, as the client has it then."""
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        for key in (b"a", b"secret"):
+            client.write([Put(key, b"1")])
+            client.flush_wal()
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "db" / "wal").rename(tmp_path / "apart" / "wal")
+    return tmp_path / "db", tmp_path / "apart"
+
+
+def test_nothing_is_proven_without_the_wal(apart: tuple[Path, Path], tmp_path: Path) -> None:
+    database, wal = apart
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(str(database)).proveAbsent(b"secret")
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(str(database), walPath=str(tmp_path / "none")).proveAbsent(b"secret")
+    (place,) = SlateStore.open(str(database), walPath=str(wal)).proveAbsent(b"secret").found
+    assert place.url.startswith(f"file://{wal}/wal/")
+
+
+def test_what_lies_beside_a_wal_that_is_kept_apart(apart: tuple[Path, Path]) -> None:
+    database, wal = apart
+    table = SlateStore.open(str(database), walPath=str(wal))
+    assert table.proveAbsent(b"x").gone
+    half = wal / "wal" / ".slatespark-1-2.tmp"
+    half.write_bytes(b"x")
+    assert table.proveAbsent(b"x").unread == (f"file://{half}",)
+    half.unlink()
+    (database / "wal").mkdir()
+    unseen = database / "wal" / "00000000000000000001.sst"
+    unseen.write_bytes(b"rows, perhaps")
+    assert table.proveAbsent(b"x").unread == (f"file://{unseen}",)
+
+
+def test_a_file_that_cannot_be_read_is_no_proof(table: SlateStore) -> None:
+    path = sst_path(make_ulid(1, 1))
+    table._stores.main.put(path, [b"no SST"])
+    with pytest.raises(CorruptDataError, match=path):
+        table.proveAbsent(b"b")
+
+
+@pytest.mark.parametrize("nth", range(1, 12))
+def test_a_row_that_moves_meanwhile_is_found(nth: int, table: SlateStore, clock: FakeClock) -> None:
+    """A compaction, and a vacuum behind it, at any call: the row is in another file then."""
+    inner = table._stores.main
+
+    def move() -> None:
+        other = store_on(inner, FakeClock(clock.now_ms() + HOUR_MS, seed=9))
+        other.compact(full=True)
+        other.vacuum(0)
+
+    table.write(table_of([(b"k2", b"y")]))
+    store = FailingStore(inner).run(move, "*", nth=nth)
+    report = store_on(store, clock).proveAbsent(b"k2")
+    there = {f"{inner.url}/{meta.path}" for meta in inner.list("compacted/")}
+    assert report.found
+    assert {place.url for place in report.found} <= there
+
+
+@pytest.mark.parametrize(
+    ("key", "options"), [((), {}), ((b"a",), {"startKey": b"b"}), ((), {"startKey": b"b", "where": "key > X'00'"})]
+)
+def test_what_is_to_be_proven_has_to_be_clear(key: tuple[bytes, ...], options: Any, table: SlateStore) -> None:
+    with pytest.raises(OptionError):
+        table.proveAbsent(*key, **options)
+    with pytest.raises(OptionError, match="startKey"):
+        table.proveAbsent(startkeys=b"a")

@@ -1,0 +1,126 @@
+"""Commit records in batches: few requests for thousands of commits, and nothing lost with a batch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+
+import slatespark.table.records.commit_batches as records
+from slatespark.errors import InvalidRequestError
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object, list_commit_objects
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
+from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
+from tests.support.failing_store import FailingStore
+from tests.unit.table.records.test_commits import record
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"batches/{next(_names)}"))
+
+
+def publish(store: FailingStore, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        publish_commit_record(store, record(number))
+
+
+def batch_paths(store: FailingStore) -> list[str]:
+    return [meta.path for meta in store.list(BATCHES_DIR)]
+
+
+def ids(store: FailingStore, limit: int | None = None) -> list[int]:
+    return [found.manifest_id for found in fetch_commit_records(store, limit)]
+
+
+def requests(store: FailingStore, operation: str) -> int:
+    return sum(call.operation == operation for call in store.calls)
+
+
+def test_every_hundred_commits_make_a_batch(store: FailingStore) -> None:
+    publish(store, range(1, 601, 2))
+    assert [path.removeprefix(BATCHES_DIR) for path in batch_paths(store)] == [f"{199:020d}.json", f"{399:020d}.json"]
+    store.calls.clear()
+    assert fetch_commit_records(store) == [record(number) for number in range(599, 0, -2)]
+    assert (requests(store, "list"), requests(store, "get")) == (2, 102)
+    store.calls.clear()
+    assert ids(store, 101) == list(range(599, 397, -2))
+    assert requests(store, "get") == 101
+    objects = list_commit_objects(store)
+    assert len(objects) == 102
+    read = [found.manifest_id for meta in objects for found in reversed(fetch_commit_object(store, meta))]
+    assert read == list(range(599, 0, -2))
+
+
+def test_commits_between_those_of_other_clients_are_put_together_too(store: FailingStore) -> None:
+    publish(store, range(3, 2000, 7))
+    assert len(batch_paths(store)) == 2
+    assert ids(store) == sorted(range(3, 2000, 7), reverse=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"commits": 5}', b'{"commits": [5, {}, null]}'])
+def test_nothing_is_lost_with_a_damaged_batch(store: FailingStore, content: bytes) -> None:
+    publish(store, range(1, 301, 2))
+    [path] = batch_paths(store)
+    store.put(path, [content])
+    assert ids(store) == list(range(299, 0, -2))
+    assert ids(store, 3) == [299, 297, 295]
+    assert [fetch_commit_object(store, meta) for meta in list_commit_objects(store)][-1] == []
+
+
+def test_a_batch_alone_is_enough(store: FailingStore) -> None:
+    publish(store, range(1, 301, 2))
+    for meta in store.list(COMMITS_DIR):
+        store.delete(meta.path)
+    assert ids(store) == list(range(199, 0, -2))
+
+
+def test_a_record_that_comes_late_is_found_among_all(store: FailingStore) -> None:
+    numbers = [number for number in range(1, 301, 2) if number != 101]
+    publish(store, numbers)
+    publish(store, [101])
+    assert ids(store) == list(range(299, 0, -2))
+
+
+def test_a_damaged_record_is_left_out_of_its_batch(store: FailingStore) -> None:
+    publish(store, range(1, 100, 2))
+    store.put(f"{COMMITS_DIR}{11:020d}.json", [b"{}"])
+    publish(store, range(101, 251, 2))
+    assert len(batch_paths(store)) == 1
+    assert ids(store, 60) == list(range(249, 130, -2))
+    assert 11 not in ids(store, 1000)
+
+
+def test_batches_of_two_writers_may_overlap(store: FailingStore) -> None:
+    publish(store, range(1, 251, 2))
+    batches = {path: bytes(store.get(path)) for path in batch_paths(store)}
+    for path in batches:
+        store.delete(path)
+    store.delete(f"{COMMITS_DIR}{51:020d}.json")
+    batch_commit_records(store)
+    for path, data in batches.items():
+        store.put(path, [data])
+    assert len(batch_paths(store)) == 2
+    assert ids(store) == list(range(249, 0, -2))
+
+
+def test_large_records_make_small_batches(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(store, [1, 3])
+    monkeypatch.setattr(records, "BATCH_BYTES", sum(meta.size for meta in store.list(COMMITS_DIR)))
+    publish(store, range(5, 30, 2))
+    assert len(batch_paths(store)) >= 5
+    assert ids(store) == list(range(29, 0, -2))
+
+
+@pytest.mark.parametrize("operation", ["list", "get", "create"])
+def test_a_batch_that_fails_does_not_matter(store: FailingStore, operation: str) -> None:
+    publish(store, range(1, 201, 2))
+    store.fail(operation, f"{COMMITS_DIR}*", nth=2, times=1000, error=InvalidRequestError("no permission"))  # type: ignore[arg-type]
+    publish(store, [201])
+    store.cues.clear()
+    assert ids(store) == list(range(201, 0, -2))
+    assert batch_paths(store) == []

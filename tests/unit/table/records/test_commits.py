@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnavailableError
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest, publish_claim
+from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
+from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord, merge_counts
+from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, lease_path, publish_lease
+from slatespark.units import MAX_MS
+from tests.support.failing_store import FailingStore
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"records/{next(_names)}"))
+
+
+def record(manifest_id: int) -> CommitRecord:
+    return CommitRecord(
+        manifest_id=manifest_id,
+        operation="write",
+        write_id="w",
+        engine="slatespark",
+        committed_ms=5,
+        write_time_ms=4,
+        first_seq=1,
+        last_seq=None,
+        rows={"put": 3},
+        files={"id": {"min_seq": 1}},
+        compactor_epoch=2,
+    )
+
+
+def test_commit_records_newest_first(store: FailingStore) -> None:
+    for number in (3, 20, 100):
+        publish_commit_record(store, record(number))
+    assert fetch_commit_records(store) == [record(100), record(20), record(3)]
+    assert fetch_commit_records(store, 1) == [record(100)]
+    assert fetch_commit_records(store, 0) == []
+
+
+def test_only_the_first_record_of_a_version_stays(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    publish_commit_record(store, CommitRecord(1, "other", "v", "e", 0, 0, None, None))
+    assert fetch_commit_records(store) == [record(1)]
+
+
+@pytest.mark.parametrize("error", [UnavailableError("down"), InvalidRequestError("no permission")])
+def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error: SlateError) -> None:
+    """The commit has landed by then: an error would say that it had not."""
+    store.fail("create", error=error).fail("delete", error=error)
+    publish_commit_record(store, record(1))
+    delete_lease(store, "w")
+    assert fetch_commit_records(store) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"manifest_id": None},
+        {"operation": 5},
+        {"files": []},
+        {"engine": None},
+        {"first_seq": "1"},
+        {"last_seq": 1.5},
+        {"removed": 5},
+        {"replaced": 5},
+        {"replaced": [5]},
+        {"compactor_epoch": None},
+        {"write_time_ms": "x"},
+    ],
+)
+def test_a_record_with_values_of_another_kind_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    content = json.loads(bytes(store.get(path)))
+    del content["checksum"]
+    store.put(path, [json.dumps({**content, **change}).encode()])
+    with pytest.raises(CorruptDataError, match="record"):
+        fetch_commit_records(store)
+    assert fetch_commit_records(store, sound_only=True) == []
+
+
+@pytest.mark.parametrize("change", [{"committed_ms": 6}, {"rows": {}}, {"checksum": None}, {"more": 1}])
+def test_a_record_that_does_not_match_its_checksum_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    store.put(path, [json.dumps({**json.loads(bytes(store.get(path))), **change}).encode()])
+    with pytest.raises(CorruptDataError, match="checksum"):
+        fetch_commit_records(store)
+    assert fetch_commit_records(store, sound_only=True) == []
+
+
+def test_a_record_of_any_depth_is_no_error_but_damage(store: FailingStore) -> None:
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    for depth in range(900, 1000):
+        store.put(path, [b'{"checksum":1,"rows":' + b"[" * depth + b"]" * depth + b"}"])
+        assert fetch_commit_records(store, sound_only=True) == []
+
+
+def test_a_record_is_the_same_in_another_order_and_with_spaces(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    content = json.loads(bytes(store.get(path)))
+    store.put(path, [json.dumps(dict(reversed(content.items())), indent=1).encode()])
+    assert fetch_commit_records(store) == [record(1)]
+
+
+def test_a_record_of_an_old_release_has_no_checksum(store: FailingStore) -> None:
+    publish_commit_record(store, record(1))
+    path = f"{COMMITS_DIR}{1:020d}.json"
+    content = json.loads(bytes(store.get(path)))
+    del content["checksum"]
+    store.put(path, [json.dumps(content).encode()])
+    assert fetch_commit_records(store) == [record(1)]
+    [meta] = list_commit_objects(store)
+    assert fetch_commit_object(store, meta) == [record(1)]
+    assert fetch_commit_object(store, meta, checked_only=True) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
+def test_a_damaged_record_is_named(store: FailingStore, content: bytes) -> None:
+    publish_commit_record(store, record(1))
+    store.put("slatespark/commits/00000000000000000001.json", [content])
+    with pytest.raises(CorruptDataError, match=r"slatespark/commits/0{19}1\.json"):
+        fetch_commit_records(store)
+
+
+def test_claims_of_one_version(store: FailingStore) -> None:
+    for number, write_id, attempt, data in (
+        (5, "a", 0, b"1"),
+        (5, "b", 1, b"2"),
+        (6, "a", 1, b"3"),
+        (50, "a", 2, b"4"),
+    ):
+        publish_claim(store, number, write_id, attempt, data)
+    assert fetch_claimed_digests(store, 5) == {manifest_digest(b"1"), manifest_digest(b"2")}
+    assert fetch_claimed_digests(store, 6) == {manifest_digest(b"3")}
+    assert fetch_claimed_digests(store, 4) == frozenset()
+
+
+def test_leases_expire(store: FailingStore) -> None:
+    publish_lease(store, "w", 1000)
+    lease = json.loads(bytes(store.get(lease_path("w"))))
+    assert lease["expires_ms"] == 1000 + LEASE_LIFETIME_MS
+    publish_lease(store, "late", MAX_MS)
+    assert json.loads(bytes(store.get(lease_path("late"))))["expires_ms"] == MAX_MS
+    for _ in range(2):
+        delete_lease(store, "w")
+    with pytest.raises(FileNotFoundError):
+        store.get(lease_path("w"))
+
+
+def test_counts() -> None:
+    assert merge_counts([]) == {}
+    assert merge_counts([{"put": 1, "delete": 2}, {"put": 3}]) == {"delete": 2, "put": 4}

@@ -1,0 +1,739 @@
+"""Reaping tables: what is read for it, what is left, and what is said of it."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+
+from slatespark import (
+    ClockRegressionError,
+    CommitConflictError,
+    InvalidRequestError,
+    OptionError,
+    SlateStore,
+    TableNotFoundError,
+)
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels.columns import Visibility
+from slatespark.options import WriteOptions
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.job import begin_write
+from slatespark.table.commit.tree_edit import ReplaceViews
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition, publish_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.files import distinct_files, plan_table_layers
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.operations import Operation
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import MAX_CONFLICTS, SKEW_MS, reap_table
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import upload_sorted
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_text
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+from tests.support.our_reads import our_rows
+from tests.unit.table.layers import new_stores, put_file
+from tests.unit.table.retention.expiry_model import publish_layers, strip_properties
+
+HOUR_MS = 3_600_000
+START_MS = 1_700_000_000_000
+_names = itertools.count(1)
+
+
+class Table:
+    """A table in a store that counts, with a clock of its own."""
+
+    def __init__(self, **properties: Any) -> None:
+        self.clock = FakeClock(START_MS)
+        store = FailingStore(MemoryStore(f"reap/{next(_names)}"))
+        self.store, self.stores = store, TableStores(main=store, wal=store)
+        given = {"clock": self.clock, **properties}
+        SlateStore.create(store.inner.url, **given)
+        self.table = SlateStore(self.stores, self.clock, {"path": self.stores.url})
+
+    def write(self, keys: Any, value: bytes = b"v", **options: Any) -> int:
+        keys = list(keys)
+        return self.table.write(pa.table({"key": keys, "value": [value] * len(keys)}), **options)
+
+    def reap(self, **given: Any) -> ReapReport:
+        self.store.clear()
+        return reap_table(self.stores, self.clock, **given)
+
+    def keys(self, **options: Any) -> list[bytes]:
+        found: list[bytes] = self.table.scan(mergeOperator="concat", **options).read_all()["key"].to_pylist()
+        return found
+
+    def data_reads(self) -> list[str]:
+        """Paths of SSTs that were read."""
+        calls = self.store.matching(path="compacted/*")
+        return [call.path for call in calls if call.operation.startswith(("get", "head"))]
+
+    def other(self) -> SlateStore:
+        """The same table for somebody else, whose calls are not counted."""
+        stores = TableStores(main=self.store.inner, wal=self.store.inner)
+        return SlateStore(stores, FakeClock(self.clock.now_ms(), seed=7), {"path": stores.url})
+
+    def settle(self, by_ms: int) -> None:
+        """Let time pass, and what others' clocks may lag behind ours."""
+        self.clock.advance(by_ms + SKEW_MS)
+
+
+def ignore(answer: object) -> None:
+    """What a cue does has no answer."""
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    return [b"%08d" % number for number in range(first, end)]
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+
+def test_of_200_files_150_go_without_being_read() -> None:
+    table = Table(retention="100h")
+    table.write(numbered(0, 1500), sstSize=200)
+    old = len(table.table.files())
+    table.clock.advance(HOUR_MS)
+    table.write(numbered(1500, 2000), sstSize=200)
+    assert old >= 150
+    assert len(table.table.files()) >= old + 50
+    table.settle(99 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_dropped, report.files_rewritten, report.tombstones, report.passes) == (old, 0, 0, 1)
+    assert report.rows == 1500
+    assert table.data_reads() == []
+    assert table.store.count() < 60, "of all kinds"
+    assert table.keys() == numbered(1500, 2000)
+    assert report.next_deadline_ms == START_MS + 101 * HOUR_MS
+
+
+def test_without_commit_records_the_files_say_it_themselves_and_no_row_is_read() -> None:
+    table = Table(retention="10h")
+    for number in range(4):
+        table.write(numbered(number * 1000, number * 1000 + 1000), value=b"x" * 100)
+        table.clock.advance(HOUR_MS)
+    for meta in table.store.list(COMMITS_DIR):
+        table.store.delete(meta.path)
+    table.settle(7 * HOUR_MS)
+    assert table.reap().files_dropped == 2
+    assert sum(call.size for call in table.store.matching(path="compacted/*")) < 4 * 20_000
+
+
+def test_reaping_one_percent_of_a_file_reads_about_one_percent_of_it() -> None:
+    table = Table(retention="10h", history="false")
+    # One file of rows of two times, as a compaction would leave it: written as two that do not overlap, then joined.
+    table.write(numbered(0, 1000), value=b"x" * 100)
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(1000, 100_000), value=b"x" * 100)
+    merged_file(table)
+    (file,) = table.table.files()
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.tombstones, report.files_rewritten, report.files_dropped) == (1000, 0, 0)
+    path = f"compacted/{file.id}.sst"
+    read = sum(call.size for call in table.store.matching("get_range", path))
+    outline = file.stored_bytes * 0.02  # index, statistics and properties
+    assert read < file.stored_bytes * 0.013 + outline, f"{read} of {file.stored_bytes} bytes"
+    assert len(table.keys()) == 99_000
+    assert report.next_deadline_ms == START_MS + 15 * HOUR_MS
+
+
+def merged_file(table: Table) -> None:
+    """Put all rows into one file, with their sequence numbers and times."""
+
+    found = fetch_latest_manifest(table.stores)
+    layers = plan_table_layers(table.stores, found[1])
+    cursors = [LayerCursor(layer_windows(table.stores, layer, 1 << 20)) for layer in layers]
+    everything = Visibility(max_seq=2**62, now_ms=0, all_versions=True)
+    pieces = (SortedRows(sources, chosen.rows) for sources, chosen in visible_windows(cursors, everything, None))
+    options = WriteOptions.parse({"path": table.stores.url})
+    job = begin_write(
+        table.stores, table.clock, operation=Operation.COMPACT, found=found, definition=table.table.definition
+    )
+    files = upload_sorted(table.stores.main, pieces, options, table.clock, job.planned_ms)
+    first, *others = found[1].views()
+    edit = ReplaceViews({first: files, **dict.fromkeys(others, ())})
+    commit_write(table.stores, table.clock, job, (), options, edit=edit)
+
+
+def test_a_file_that_is_mostly_due_is_rewritten_in_place() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 6000))
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(6000, 10_000))
+    merged_file(table)
+    before = {row.key: row for row in our_rows(table.table)}
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_rewritten, report.tombstones, report.rows) == (1, 0, 6000)
+    assert our_rows(table.table) == [before[key] for key in numbered(6000, 10_000)]
+    assert our_rows(table.table, readVersions="all") == [before[key] for key in numbered(6000, 10_000)]
+    (file,) = table.table.files(countRows=True)
+    assert (file.rows, file.min_create_ms) == (4000, START_MS + 5 * HOUR_MS)
+    assert table.reap().passes == 0
+
+
+# --- what is done ---------------------------------------------------------------------------------------------------
+
+
+def test_the_boundary_and_the_default_of_now() -> None:
+    table = Table(retention="1h")
+    table.write([b"a"])
+    table.clock.advance(1)
+    table.write([b"b"])
+    table.clock.advance(HOUR_MS - 1 + SKEW_MS - 1)
+    assert table.reap().rows == 0
+    table.clock.advance(1)
+    report = table.reap()
+    assert (report.rows, report.now_ms, report.reaped_through_ms) == (1, START_MS + HOUR_MS, START_MS)
+    assert table.keys(includeExpired=True) == [b"b"]
+    assert report.next_deadline_ms == START_MS + 1 + HOUR_MS
+    assert table.table.definition.reaped_through_ms == START_MS
+    assert table.reap(now_ms=START_MS + HOUR_MS).rows == 0
+    assert table.reap(now_ms=START_MS + HOUR_MS + 1).rows == 1
+    assert table.table.definition.reaped_through_ms == START_MS + 1
+
+
+def test_a_later_tick_is_a_later_now() -> None:
+    table = Table(retention="1h")
+    table.write([b"a"])
+    table.clock.advance(HOUR_MS)
+    table.write([b"b"])
+    assert table.reap().now_ms == START_MS + HOUR_MS
+    assert table.keys(includeExpired=True) == [b"b"]
+
+
+def test_a_tick_ahead_of_the_clock_is_no_conflict() -> None:
+    table = Table(retention="0ms")
+    table.write([b"a"])
+    table.clock.advance(-HOUR_MS)
+    slept = len(table.clock.slept_ms)
+    with pytest.raises(ClockRegressionError, match="clock"):
+        table.reap()
+    assert len(table.clock.slept_ms) == slept, "it is not tried again"
+    assert table.keys(includeExpired=True) == [b"a"]
+
+
+def test_a_tick_that_goes_on_meanwhile_is_one_on_a_table_with_its_own_time() -> None:
+    table = Table(retention="10ms", clock="custom")
+    table.write([b"a"], timestamp=5)
+    table.write([b"b"], timestamp=30, operation="merge")
+    other = table.other()
+    rows = pa.table({"key": [b"c"], "value": [b"1"]})
+    table.store.run(lambda: ignore(other.write(rows, timestamp=31)), "list", "wal/", nth=2)
+    assert reap_table(table.stores, table.clock).rows == 1
+    assert table.keys(includeExpired=True) == [b"b", b"c"]
+    assert len(table.clock.slept_ms) == 1, "before it was tried again"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_retention_raised_during_a_pass_counts(moment: Literal["before", "after"]) -> None:
+    table = Table(retention="1h")
+    table.write([b"a", b"b"])
+    table.settle(3 * HOUR_MS)
+    other = table.other()
+    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
+    table.store.run(lambda: other.setProperties(retention="30d"), "create", claim, moment=moment)
+    report = reap_table(table.stores, table.clock)
+    assert (report.rows, report.retention_ms) == (0, 720 * HOUR_MS)
+    assert table.keys() == [b"a", b"b"]
+
+
+def test_a_history_floor_set_during_a_pass_counts() -> None:
+    table = Table(history=True, versionRetention="none")
+    table.clock.advance(HOUR_MS)
+    times = [START_MS + at for at in (1, 50)]
+    table.table.write(pa.table({"key": [b"a", b"b"], "value": [b"1"] * 2, "at": times}), timestampColumn="at")
+    table.table.setProperties(retention=100)
+    table.table.setHistoryFloor(START_MS + 110)
+    other = table.other()
+    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
+    table.store.run(lambda: other.setHistoryFloor(START_MS + 200), "create", claim, moment="after")
+    report = reap_table(table.stores, table.clock)
+    assert (report.rows, report.reaped_through_ms) == (2, START_MS + 100)
+    assert len(table.clock.slept_ms) == 1, "the pass was planned anew"
+
+
+def test_now_may_not_be_of_the_future() -> None:
+    table = Table(retention="1h")
+    table.write([b"a"])
+    with pytest.raises(OptionError, match="future"):
+        table.reap(now_ms=START_MS + 1)
+    assert table.reap(now_ms=START_MS).rows == 0
+    assert table.keys() == [b"a"]
+
+
+def test_a_table_without_retention_is_left_alone() -> None:
+    table = Table()
+    table.write([b"a"])
+    version = table.table.detail().version
+    report = table.reap()
+    assert (report.retention_ms, report.reaped_through_ms, report.next_deadline_ms) == (None, None, None)
+    assert report.rows == 0
+    assert report.version == version == table.table.detail().version
+    assert table.store.count("create") == 0
+
+
+def test_nothing_is_committed_where_nothing_is_due() -> None:
+    table = Table(retention="1h")
+    table.write([b"a"])
+    table.reap()
+    version, definition = table.table.detail().version, fetch_definition(table.stores)
+    table.clock.advance(HOUR_MS // 2)
+    report = table.reap()
+    assert (report.version, report.passes) == (version, 0)
+    assert fetch_definition(table.stores) == definition, "no version of it for every look"
+    assert report.next_deadline_ms == START_MS + HOUR_MS
+
+
+def test_the_next_deadline_of_an_empty_table() -> None:
+    table = Table(retention="1h")
+    assert table.reap().next_deadline_ms == START_MS - SKEW_MS + HOUR_MS
+    table.write([b"a"])
+    table.settle(HOUR_MS)
+    report = table.reap()
+    assert report.next_deadline_ms == report.now_ms + HOUR_MS
+
+
+def test_a_young_operand_keeps_the_put_below_it() -> None:
+    table = Table(retention="10h")
+    table.write([b"a", b"b"], value=b"1")
+    table.clock.advance(5 * HOUR_MS)
+    table.write([b"a"], value=b"2", operation="merge")
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_dropped, report.tombstones) == (0, 1)
+    assert [(row.key, row.value) for row in our_rows(table.table)] == [(b"a", b"12")]
+    assert table.keys(includeExpired=True) == [b"a"]
+    table.settle(5 * HOUR_MS)
+    assert table.reap().files_dropped >= 2
+    assert table.keys(includeExpired=True) == []
+
+
+def test_an_operand_brings_a_retired_row_back_until_it_is_reaped() -> None:
+    shown = {}
+    for reaped in (False, True):
+        table = Table(retention="10h")
+        table.write([b"a", b"b"], value=b"1")
+        table.settle(10 * HOUR_MS)
+        assert table.keys() == []
+        if reaped:
+            table.reap()
+        table.write([b"a"], value=b"2", operation="merge")
+        shown[reaped] = table.table.scan(mergeOperator="concat").read_all().to_pylist()
+    assert shown[False] == [{"key": b"a", "value": b"12"}]
+    assert shown[True] == [{"key": b"a", "value": b"2"}]
+
+
+def test_a_base_without_creation_time_goes_with_an_old_operand() -> None:
+    stores, now_ms = new_stores(), 1000
+    rows = [
+        [Row(b"a", 4, RowKind.MERGE, b"2", 10, None), Row(b"b", 5, RowKind.MERGE, b"2", 900, None)],
+        [Row(key, seq, RowKind.PUT, b"1", None, None) for seq, key in enumerate([b"a", b"b", b"c"], 1)],
+    ]
+    layers = [Layer(f"run {number}", (put_file(stores, each),)) for number, each in enumerate(rows)]
+    publish_layers(stores, layers)
+    publish_definition(stores, Version(1, TableDefinition(properties={"retention": "500"})))
+    reap_table(stores, FakeClock(100_000), now_ms=now_ms)
+    table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    left = table.scan(includeExpired=True, mergeOperator="concat").read_all().to_pylist()
+    assert left == [{"key": b"b", "value": b"12"}, {"key": b"c", "value": b"1"}]
+
+
+def test_an_older_version_is_never_uncovered() -> None:
+    table = Table(retention="10h")
+    table.write([b"a", b"z"], timestamp=START_MS)
+    table.clock.advance(HOUR_MS)
+    table.write([b"a"], value=b"new")
+    table.table.setProperties(retention="none")
+    table.clock.advance(HOUR_MS)
+    table.write([b"z"])  # so that the oldest file does not go as a whole
+    table.table.setProperties(retention="10h")
+    table.settle(9 * HOUR_MS + HOUR_MS // 2)
+    table.reap()
+    assert table.keys(includeExpired=True) == [b"z"]
+
+
+@pytest.mark.parametrize("limit", [20, 1000])
+def test_passes_are_bounded(limit: int) -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 2000)[::10], value=b"x" * 200)
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 2000) if not key.endswith(b"0")], value=b"x" * 200)
+    merged_file(table)
+    table.settle(6 * HOUR_MS)
+    report = table.reap(max_batch_rows=limit, max_batch_bytes=20_000)
+    assert report.tombstones == 200
+    assert report.passes >= 10
+    assert len(table.keys(includeExpired=True)) == 1800
+    counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
+    assert sum(counts) == 200
+    assert max(counts) <= min(limit, 40)
+
+
+def test_a_file_that_a_range_delete_cut_counts_once() -> None:
+    table = Table(retention="1h")
+    table.write([b"a", b"b", b"c", b"d"], value=b"x" * 1000)
+    (file,) = table.table.files()
+    table.settle(2 * HOUR_MS)
+    table.write([b"e"])
+    table.table.deleteRange(startKey=b"b", endKey=b"c")
+    assert len(list(fetch_latest_manifest(table.stores)[1].views())) == 3
+    report = table.reap()
+    assert (report.files_dropped, report.rows) == (1, 4)
+    assert report.bytes <= file.stored_bytes
+    assert table.keys(includeExpired=True) == [b"e"]
+
+
+def test_a_cut_file_that_is_rewritten_counts_once() -> None:
+    table = Table(retention="10h")
+    table.write([key for key in numbered(0, 1000) if not key.endswith(b"9")], value=b"x" * 100)
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 1000) if key.endswith(b"9")], value=b"x" * 100)
+    merged_file(table)
+    (file,) = table.table.files()
+    table.table.deleteRange(startKey=b"%08d" % 400, endKey=b"%08d" % 500)
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_rewritten, report.rows) == (1, 810)
+    assert report.bytes < file.stored_bytes
+    assert len(table.keys(includeExpired=True)) == 90
+
+
+def test_keys_of_tombstones_count_as_bytes_of_a_pass_however_well_they_compress() -> None:
+    table = Table(retention="10h")
+    keys = [key + b"x" * 1000 for key in numbered(0, 200)]
+    table.write(keys, compression="zstd")
+    table.settle(10 * HOUR_MS)
+    table.write([keys[0], keys[-1]], operation="merge")  # lest the file goes as a whole
+    report = table.reap(max_batch_bytes=20_000)
+    assert (report.tombstones, report.files_dropped, report.files_rewritten) == (198, 0, 0)
+    counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
+    assert max(counts) == 20_000 // 1008
+    assert table.keys(includeExpired=True) == [keys[0], keys[-1]]
+    huge = [key + b"x" * 30_000 for key in numbered(0, 3)]
+    table.write(huge, compression="zstd")
+    table.settle(10 * HOUR_MS)
+    table.write([huge[0], huge[-1]], operation="merge")
+    assert table.reap(max_batch_bytes=20_000).tombstones >= 1, "a key that is larger than the bound goes alone"
+
+
+def test_a_record_says_what_a_pass_did_and_at_which_rate() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 1000), value=b"x" * 1000)
+    table.settle(10 * HOUR_MS)
+    table.store.run(lambda: table.clock.advance(2000), "create", "slatespark/leases/*")
+    report = reap_table(table.stores, table.clock)
+    (record,) = [each for each in fetch_commit_records(table.stores.main) if each.operation == "reap"]
+    assert record.delete_rate == report.bytes // 2
+    assert report.delete_rate_mb_per_s == pytest.approx(report.bytes / 2e6)
+    assert len(record.removed) == 1
+    assert report.bytes > 1_000_000
+
+
+def test_files_of_the_client_are_read_once_and_then_known() -> None:
+
+    table = Table(retention="10h")
+    table.write(numbered(0, 100))
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(100, 200))
+
+    for file in distinct_files(plan_table_layers(table.stores, fetch_latest_manifest(table.stores)[1])):
+        strip_properties(table.stores, FileSlice(file, file.info.key_range()))
+    for meta in table.store.list(COMMITS_DIR):
+        table.store.delete(meta.path)
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_dropped, report.tombstones) == (1, 0), "all of its rows were seen to be due"
+    assert table.keys(includeExpired=True) == numbered(100, 200)
+    assert report.next_deadline_ms == START_MS + 15 * HOUR_MS
+
+
+@pytest.mark.parametrize("window", [None, 1])
+@pytest.mark.parametrize(
+    "versions",
+    [
+        [Row(b"k", 9, create_ts_ms=300), Row(b"k", 5, create_ts_ms=10)],
+        [Row(b"k", 9, RowKind.MERGE, create_ts_ms=10), Row(b"k", 5, create_ts_ms=300)],
+        [Row(b"k", 9, create_ts_ms=300), Row(b"k", 5, create_ts_ms=10), Row(b"k", 4, create_ts_ms=10)],
+        [Row(b"k", 9, RowKind.MERGE, create_ts_ms=10), Row(b"k", 5, create_ts_ms=10), Row(b"k", 1, create_ts_ms=300)],
+    ],
+)
+def test_versions_in_other_blocks_of_a_file_count(versions: list[Row], window: int | None) -> None:
+    """One version a block, of which only those that are due are read."""
+    stores = new_stores()
+    young = [Row(b"a%d" % number, 2, create_ts_ms=300) for number in range(5)]
+    old = Row(b"j", 3, create_ts_ms=10)  # so that a window may begin before the key and end in it
+    part = put_file(stores, [*young, old, *versions, Row(b"z", 3, create_ts_ms=300)], block_size=1)
+    publish_layers(stores, [Layer("run 1", (part,))])
+    publish_definition(stores, Version(1, TableDefinition(properties={"retention": "300"})))
+    report = reap_table(stores, FakeClock(100_000), now_ms=400, max_batch_bytes=window)
+    is_retired = versions[0].kind is RowKind.MERGE and versions[1].create_ts_ms == 10
+    assert report.tombstones == 1 + is_retired
+    store = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    found = [row.key for row in our_rows(store, includeExpired=True)]
+    assert found == [row.key for row in young] + [b"k"] * (not is_retired) + [b"z"]
+
+
+# --- times of the table's own ---------------------------------------------------------------------------------------
+
+
+def test_a_clock_of_the_tables_own() -> None:
+    table = Table(retention="10ms", clock="custom")
+    assert table.reap().rows == 0
+    table.write([b"a", b"b"], timestamp=5)
+    table.write([b"b"], timestamp=9, operation="merge")
+    report = table.reap()
+    assert (report.now_ms, report.rows, report.next_deadline_ms, report.has_own_time) == (9, 0, 15, True)
+    table.write([b"c"], timestamp=15)
+    report = table.reap()
+    assert (report.now_ms, report.reaped_through_ms, report.next_deadline_ms) == (15, 5, 19)
+    assert table.keys(includeExpired=True) == [b"b", b"c"]
+    created = {row.key: row.create_ts for row in our_rows(table.table, readVersions="all")}
+    assert created == {b"a": 5, b"b": 5, b"c": 15}
+    (tombstone,) = [file for file in table.table.files() if file.start <= b"a" and file.rows == 1]
+    assert tombstone.max_create_ms == 15, "of the tick, not of a machine's clock"
+    with pytest.raises(OptionError, match=r"\(15\)"):
+        table.reap(now_ms=19)
+    table.write([b"d"], timestamp=19)
+    assert table.reap(now_ms=19).rows >= 1
+    assert table.keys(includeExpired=True) == [b"c", b"d"]
+
+
+def test_a_history_table_is_reaped_up_to_its_floor() -> None:
+    table = Table(retention="10h", history="true")
+    table.write([b"a"])
+    table.clock.advance(HOUR_MS)
+    table.write([b"b"])
+    table.settle(100 * HOUR_MS)
+    report = table.reap()
+    assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (0, None, None)
+    table.table.setHistoryFloor(START_MS + 10 * HOUR_MS)
+    report = table.reap()
+    assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (1, START_MS, None)
+    assert table.keys(includeExpired=True) == [b"b"]
+
+
+# --- others at work -------------------------------------------------------------------------------------------------
+
+
+def test_an_operand_that_comes_in_between_saves_the_row() -> None:
+    table = Table(retention="10h")
+    table.write([b"a", b"b"], value=b"1")
+    table.settle(10 * HOUR_MS)
+    other = table.other()
+    rows = pa.table({"key": [b"a"], "value": [b"2"]})
+    table.store.clear()
+    table.store.run(lambda: ignore(other.write(rows, operation="merge")), "create", "slatespark/leases/*")
+    report = reap_table(table.stores, table.clock)
+    assert [(row.key, row.value) for row in our_rows(table.table, includeExpired=True)] == [(b"a", b"12")]
+    assert (report.files_dropped, report.tombstones) == (0, 1)
+
+
+def test_uploads_of_an_attempt_that_lost_serve_the_next_one() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 6000))
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(6000, 10_000))
+    merged_file(table)
+    table.settle(6 * HOUR_MS)
+    other = table.other()
+    rows = pa.table({"key": [b"a"], "value": [b"2"]})
+    table.store.clear()
+    for nth in (1, 2, 3):
+        table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*", nth=nth)
+    report = reap_table(table.stores, table.clock)
+    assert report.files_rewritten == 1
+    assert table.store.count("put", "compacted/*") == 1
+    assert table.keys(includeExpired=True) == [*numbered(6000, 10_000), b"a"]
+
+
+def test_it_gives_up_when_others_never_stop() -> None:
+    table = Table(retention="10h")
+    table.write([b"a"])
+    table.settle(10 * HOUR_MS)
+    other = table.other()
+    rows = pa.table({"key": [b"b"], "value": [b"2"]})
+    for nth in range(1, MAX_CONFLICTS + 5):
+        table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*", nth=nth)
+    with pytest.raises(CommitConflictError):
+        reap_table(table.stores, table.clock)
+    assert table.keys(includeExpired=True) == [b"a", b"b"]
+    assert [call.path for call in table.store.matching("list", "slatespark/leases/")] == []
+    assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
+
+
+def test_two_reapers_at_once() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 100))
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(50, 60))
+    table.write(numbered(99, 101))
+    table.settle(6 * HOUR_MS)
+    inner = TableStores(main=table.store.inner, wal=table.store.inner)
+    table.store.clear()
+
+    def reap_too() -> None:
+        reap_table(inner, FakeClock(table.clock.now_ms(), seed=7))
+
+    table.store.run(reap_too, "create", "slatespark/leases/*")
+    report = reap_table(table.stores, table.clock)
+    assert (report.passes, report.rows) == (0, 0), "the other one has done it"
+    assert table.keys(includeExpired=True) == [*numbered(50, 60), *numbered(99, 101)]
+
+
+def test_a_longer_retention_set_meanwhile_is_heeded() -> None:
+    table = Table(retention="10h")
+    table.write([b"a"])
+    table.settle(10 * HOUR_MS)
+    number, definition = fetch_definition(table.stores)
+    longer = replace(definition, properties={**definition.properties, "retention": "11h"})
+    inner = TableStores(main=table.store.inner, wal=table.store.inner)
+    table.store.run(lambda: publish_definition(inner, Version(number + 1, longer)), "list", "manifest/")
+    assert reap_table(table.stores, table.clock).rows == 0
+    assert table.keys(includeExpired=True) == [b"a"]
+
+
+def test_a_shorter_retention_set_meanwhile_makes_it_begin_anew() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 200)[::10])
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 200) if not key.endswith(b"0")])
+    merged_file(table)
+    table.settle(6 * HOUR_MS)
+    other = table.other()
+    table.store.run(lambda: other.setProperties(retention="1h"), "create", "slatespark/commits/*")
+    report = reap_table(table.stores, table.clock, max_batch_rows=5)
+    assert report.retention_ms == HOUR_MS
+    assert table.keys(includeExpired=True) == []
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_that_keep_retired_rows_are_named() -> None:
+    table = Table(retention="10h", versionRetention="none")
+    table.write([b"a"])
+    kept = table.table.createCheckpoint("kept")
+    table.table.createCheckpoint("short", lifetime="1h")
+    table.clock.advance(5 * HOUR_MS)
+    table.write([b"b"])
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert [(point.name, point.version) for point in report.kept_by_checkpoints] == [("kept", kept.version)]
+    assert table.keys() == [b"b"]
+    assert table.keys(checkpoint="kept") == [b"a"]
+    table.table.createCheckpoint("later")
+    assert [point.name for point in table.reap().kept_by_checkpoints] == ["kept"], "still, with nothing to do"
+
+
+# --- the public method ----------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_shows_young_rows_alone_keeps_nothing() -> None:
+    table = Table(retention="10h", versionRetention="none")
+    first = table.write([b"a"])
+    table.clock.advance(5 * HOUR_MS)
+    table.write([b"b"], mode="overwrite")
+    table.table.createCheckpoint("young")
+    table.table.restoreToVersion(first)
+    table.settle(6 * HOUR_MS)
+    report = table.reap()
+    assert (report.files_dropped, report.kept_by_checkpoints) == (1, ())
+    assert table.keys(checkpoint="young") == [b"b"]
+
+
+def test_reap_of_a_store() -> None:
+    clock = FakeClock(START_MS)
+    store = SlateStore.create(f"memory://reap-{next(_names)}", clock=clock, retention="1h")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    clock.advance(2 * HOUR_MS)
+    for wrong in ({"maxBatchRows": 0}, {"maxBatchBytes": "none"}, {"now": "soon"}, {"maxBatchRow": 5}, {"nowadays": 1}):
+        with pytest.raises(OptionError):
+            store.reap(**wrong)
+    assert store.reap(now=ms_to_text(START_MS)).rows == 0
+    due = datetime.fromtimestamp(START_MS / 1000 + 3600, UTC)
+    assert store.reap(maxBatchRows=5, maxBatchBytes="1m", now=due).rows == 1
+    assert store.history(1)[0].operation == "reap"
+    assert store.scan(includeExpired=True).read_all().num_rows == 0
+
+
+def test_a_clone_is_not_reaped_by_the_retention_of_its_parent(tmp_path: Path) -> None:
+    clock = FakeClock(START_MS)
+    parent = SlateStore.create(str(tmp_path / "parent"), clock=clock)
+    parent.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+    parent.clone(str(tmp_path / "clone"))
+    shutil.rmtree(tmp_path / "clone" / "slatespark")  # a clone that the client makes has no records
+    clone = SlateStore.open(str(tmp_path / "clone"), clock=clock)
+    clock.advance(2 * HOUR_MS)
+    assert clone.reap().retention_ms is None
+    parent.setProperties(retention="1h")
+    with pytest.raises(InvalidRequestError, match="setProperties"):
+        clone.reap()
+    assert clone.scan(includeExpired=True).read_all().num_rows == 2
+    clone.setProperties(retention="1h")
+    parent.setProperties(retention="30d")
+    assert clone.reap().rows == 2
+    assert parent.scan().read_all().num_rows == 2
+
+
+def test_no_table() -> None:
+    store = MemoryStore("reap-nothing")
+    with pytest.raises(TableNotFoundError):
+        reap_table(TableStores(main=store, wal=store), FakeClock(START_MS))
+
+
+def test_a_read_of_the_past_finds_no_older_version_below_what_a_rewrite_took_away() -> None:
+    table = Table(history=True, versionRetention="none")
+    table.clock.advance(HOUR_MS)
+
+    def write(rows: list[tuple[bytes, bytes, int]]) -> None:
+        keys, values, times = zip(*rows, strict=True)
+        given = {"key": list(keys), "value": list(values), "at": [START_MS + at for at in times]}
+        table.table.write(pa.table(given), timestampColumn="at")
+
+    write([(b"k", b"first", 1), *((b"y%03d" % number, b"young", 9000) for number in range(50))])
+    due = [(b"k3%02d" % number, b"due", 20) for number in range(50)]
+    write([(b"k", b"second", 20), (b"k", b"late", 8000), *due])
+    table.table.setProperties(retention=100)
+    table.table.setHistoryFloor(START_MS + 4000)
+    assert table.keys(timestampAsOf=START_MS + 5000) == []
+    assert table.reap().files_rewritten == 1
+    table.table.setProperties(retention="none")
+    assert table.keys(timestampAsOf=START_MS + 5000) == [], "the first version does not come back"
+    assert table.keys(timestampAsOf=START_MS + 8000) == [b"k"]
+
+
+# --- rows of the WAL ------------------------------------------------------------------------------------------------
+
+
+def test_due_rows_of_the_wal_are_found_behind_those_that_newer_ones_hide() -> None:
+    stores, put = new_stores(), RowKind.PUT
+    base = Layer("run 0", (put_file(stores, [Row(b"base", 1, put, b"v", 900, None)]),))
+    wal = [
+        [Row(b"a", 1001, put, b"old", 10, None)],
+        [Row(b"a", 1002, put, b"young", 900, None)],
+        [Row(b"b", 1003, put, b"old", 10, None)],
+        [Row(b"c", 1004, put, b"old", 10, None)],
+    ]
+    publish_layers(stores, [base], wal)
+    publish_definition(stores, Version(1, TableDefinition(properties={"retention": "500"})))
+    report = reap_table(stores, FakeClock(100_000), now_ms=1000, max_batch_rows=1)
+    assert (report.reaped_through_ms, report.next_deadline_ms) == (500, 1400)
+    table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
+    assert [row.key for row in our_rows(table, includeExpired=True)] == [b"a", b"base"]

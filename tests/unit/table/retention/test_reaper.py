@@ -1,0 +1,209 @@
+"""One loop for many tables: who is due first, what happens to the others, and when it sleeps."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import (
+    InvalidRequestError,
+    OptionError,
+    Reaper,
+    SlateStore,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
+from slatespark.format.paths import manifest_path
+from slatespark.table.read.plan import SstFile
+from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.reap_run import SKEW_MS
+from slatespark.table.retention.reap_survey import survey_file
+from slatespark.table.retention.reaper import MAX_SLEEP_MS, ReapOutcome
+from slatespark.table.stores import TableStores, open_stores
+from tests.support.fake_clock import FakeClock
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+START_MS = 1_700_000_000_000
+_names = itertools.count(1)
+
+
+def new_table(clock: FakeClock, /, *hours: int, **properties: Any) -> SlateStore:
+    """A table with a row written at each of these hours."""
+    store = SlateStore.create(f"memory://reaper-{next(_names)}", **{"clock": clock, **properties})
+    began_ms = clock.now_ms()
+    for hour in hours:
+        clock.advance(began_ms + hour * HOUR_MS - clock.now_ms())
+        store.write(pa.table({"key": [b"%d" % hour], "value": [b"v"]}))
+    return store
+
+
+def looks(reaper: Reaper, until: int) -> list[tuple[int, ReapOutcome]]:
+    """What came of each look, and when."""
+    found: list[tuple[int, ReapOutcome]] = []
+    clock = reaper._clock
+    reaper.run(until=until, listener=lambda outcome: found.append((clock.now_ms(), outcome)))
+    return found
+
+
+def test_each_table_is_looked_at_when_its_next_row_is_due() -> None:
+    clock = FakeClock(START_MS)
+    one = new_table(clock, 0, 3, retention="10h")
+    two = new_table(clock, 2, retention="7h")
+    reaper = Reaper([one.url, two.url], clock=clock, maxInterval="100h")
+    found = looks(reaper, START_MS + 30 * HOUR_MS)
+    reaped = [(at, outcome.url, outcome.report.rows) for at, outcome in found if outcome.report and outcome.report.rows]
+    assert reaped == [
+        (START_MS + 10 * HOUR_MS + SKEW_MS, one.url, 1),
+        (START_MS + 12 * HOUR_MS + SKEW_MS, two.url, 1),
+        (START_MS + 13 * HOUR_MS + SKEW_MS, one.url, 1),
+    ]
+    assert len(found) < 12
+    assert clock.now_ms() == START_MS + 30 * HOUR_MS
+    assert max(clock.slept_ms) <= MAX_SLEEP_MS
+    assert one.scan(includeExpired=True).read_all().num_rows == two.scan(includeExpired=True).read_all().num_rows == 0
+
+
+def test_looks_lie_between_the_shortest_and_the_longest_interval() -> None:
+    clock = FakeClock(START_MS)
+    rows = new_table(clock, retention="1h")
+    for _ in range(10):  # one row a minute
+        rows.write(pa.table({"key": [b"%d" % clock.now_ms()], "value": [b"v"]}))
+        clock.advance(MINUTE_MS)
+    lasting = new_table(clock, 0)
+    reaper = Reaper([rows.url, lasting.url], clock=clock, minInterval="5m", maxInterval="30m")
+    found = looks(reaper, START_MS + 90 * MINUTE_MS)
+    for url, longest in ((rows.url, 30), (lasting.url, 30)):
+        times = [at for at, outcome in found if outcome.url == url]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        assert all(5 * MINUTE_MS <= gap <= longest * MINUTE_MS for gap in gaps)
+    assert [outcome.report.rows for _, outcome in found if outcome.report and outcome.report.rows] == [1, 5, 4]
+    assert len([None for _, outcome in found if outcome.url == lasting.url]) == 3
+
+
+def test_a_table_that_fails_stops_nobody_and_is_tried_again_later_from_time_to_time() -> None:
+    clock = FakeClock(START_MS)
+    broken, sound = new_table(clock, 0, retention="1h"), new_table(clock, 0, retention="1h")
+    store = open_stores(broken.url, storage={}).main
+    latest = manifest_path(broken.detail().version)
+    whole = bytes(store.get(latest))
+    store.put(latest, [b"damaged"])
+    reaper = Reaper([broken.url, sound.url], clock=clock, minInterval="1m", maxInterval="20m")
+    first = reaper.run_once()
+    assert isinstance(first[0].error, UnsupportedFormatError)
+    assert first[0].report is None
+    assert first[1].error is None
+    found = looks(reaper, START_MS + 61 * MINUTE_MS + 30_000)
+    tried = [(at - START_MS) // MINUTE_MS for at, outcome in found if outcome.url == broken.url]
+    assert tried == [1, 3, 7, 15, 31, 51]
+    assert [outcome.report.rows for _, outcome in found if outcome.url == sound.url and outcome.report][-1] == 1
+    store.put(latest, [whole])
+    clock.advance(20 * MINUTE_MS)
+    (outcome,) = [outcome for outcome in reaper.run_once() if outcome.url == broken.url]
+    assert outcome.report is not None
+    assert outcome.report.rows == 1
+
+
+def test_an_error_of_any_kind_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def burst(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by accident")
+
+    monkeypatch.setattr("slatespark.table.retention.reaper.reap_table", burst)
+    (outcome,) = Reaper(["memory://any"], clock=FakeClock(START_MS)).run_once()
+    assert "ZeroDivisionError: by accident" in str(outcome.error)
+    assert isinstance(outcome.error and outcome.error.__cause__, ZeroDivisionError)
+
+
+def test_what_is_known_of_files_is_kept_from_look_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(START_MS)
+    table = new_table(clock, 0, 5, retention="10h")
+    store = open_stores(table.url, storage={}).main
+    for meta in store.list(COMMITS_DIR):
+        store.delete(meta.path)
+    surveyed: list[str] = []
+
+    def survey(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
+        surveyed.append(str(file.id))
+        return survey_file(stores, file, window_bytes=window_bytes)
+
+    monkeypatch.setattr("slatespark.table.retention.reap_survey.survey_file", survey)
+    reaper = Reaper([table.url], clock=clock)
+    assert reaper.run_once()[0].error is None
+    assert len(surveyed) == 2
+    clock.advance(5 * HOUR_MS + SKEW_MS)
+    (outcome,) = reaper.run_once()
+    assert outcome.report is not None
+    assert outcome.report.files_dropped == 1
+    assert len(surveyed) == 2
+
+
+def test_tables_come_and_go() -> None:
+    clock = FakeClock(START_MS)
+    one, two = new_table(clock, 0, retention="1h"), new_table(clock, 0, retention="1h")
+    reaper = Reaper(clock=clock, maxInterval="2h")
+    assert reaper.run_once() == ()
+    reaper.run(until=START_MS + 1000)
+    reaper.add(one.url)
+    reaper.add(two.url)
+    reaper.add(one.url)
+    assert list(reaper.deadlines) == [two.url, one.url]
+    reaper.remove(one.url)
+    reaper.remove("memory://never-there")
+    assert [outcome.url for outcome in reaper.run_once()] == [two.url]
+    assert reaper.deadlines == {two.url: START_MS + HOUR_MS + SKEW_MS}
+
+
+def test_a_table_removed_while_it_is_looked_at_stays_away() -> None:
+    clock = FakeClock(START_MS)
+    one = new_table(clock, 0, retention="1h")
+    reaper = Reaper([one.url], clock=clock, progress=lambda *_: None)
+    reaper.run(until=START_MS + HOUR_MS, listener=lambda outcome: reaper.remove(outcome.url))
+    assert reaper.deadlines == {}
+
+
+def test_stop_ends_a_run() -> None:
+    clock = FakeClock(START_MS)
+    reaper = Reaper([new_table(clock, 0, retention="1h").url], clock=clock)
+    reaper.run(listener=lambda _: reaper.stop())
+    assert clock.now_ms() == START_MS
+
+
+def test_the_times_of_a_clock_of_its_own_are_not_waited_for() -> None:
+    clock = FakeClock(START_MS)
+    table = new_table(clock, clock="custom", retention="10ms")
+    for tick in (1, 8, 30):
+        table.write(pa.table({"key": [b"%d" % tick], "value": [b"v"]}), timestamp=tick)
+    reaper = Reaper([table.url], clock=clock, minInterval="5m")
+    (outcome,) = reaper.run_once()
+    assert outcome.report is not None
+    assert (outcome.report.rows, outcome.report.next_deadline_ms, outcome.next_ms) == (2, 40, START_MS + 5 * MINUTE_MS)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"minInterval": 0}, "minInterval"),
+        ({"minInterval": "2h"}, "maxInterval"),
+        ({"maxInterval": "soon"}, "maxInterval"),
+        ({"maxBatchRows": 0}, "maxBatchRows"),
+        ({"maxBatchBytes": "much"}, "maxBatchBytes"),
+        ({"options": {"compresion": "zstd"}}, "compression"),
+        ({"clock": "custom"}, "clock"),
+        ({"minIntervall": "5m"}, "minInterval"),
+    ],
+)
+def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Reaper(["memory://any"], **given)
+
+
+def test_what_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="path"):
+        Reaper([SlateStore])  # type: ignore[list-item]
+    (outcome,) = Reaper([tmp_path / "nothing"], clock=FakeClock(START_MS)).run_once()
+    assert isinstance(outcome.error, TableNotFoundError)

@@ -1,0 +1,198 @@
+"""The rows of a task come out sorted, one version per key, whatever is spilled on the way."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slatespark.encoding.row_codec import RAW_CODEC
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.format.paths import COMPACTED_DIR
+from slatespark.format.row import Row, RowKind
+from slatespark.options import WriteOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.fold import Fold, resolve_operator
+from slatespark.table.read.plan import Layer
+from slatespark.table.rows.encoder import RowEncoder, Stamp
+from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.sst_upload import upload_task
+from slatespark.table.stores import open_stores
+from tests.support.row_values import columns_to_rows
+
+_numbers = count()
+
+Change: TypeAlias = tuple[str, bytes, bytes]
+
+ENCODER = RowEncoder(RAW_CODEC, op_column="op")
+CONCAT = resolve_operator("concat")
+
+
+def changes() -> st.SearchStrategy[list[Change]]:
+    key = st.sampled_from([b"a", b"b", b"b\0", b"c", b"\xff", b"long" * 20])
+    return st.lists(st.tuples(st.sampled_from(["put", "delete", "merge"]), key, st.binary(max_size=30)), max_size=60)
+
+
+def batches(changed: list[Change], batch_rows: int) -> list[pa.RecordBatch]:
+    table = pa.table(
+        {
+            "op": pa.array([change[0] for change in changed], pa.string()),
+            "key": pa.array([change[1] for change in changed], pa.binary()),
+            "value": pa.array([change[2] for change in changed], pa.binary()),
+        }
+    )
+    made: list[pa.RecordBatch] = table.to_batches(max_chunksize=batch_rows)
+    return made
+
+
+def run(
+    changed: list[Change], *, buffer: int, batch_rows: int = 7, fold: Fold | None = CONCAT, ttl_ms: int | None = 10
+) -> list[Row]:
+    stores = open_stores(f"memory://sort-spill-{next(_numbers)}", storage={})
+    sorter = TaskSorter(batches(changed, batch_rows), ENCODER, Stamp(5, 1000, ttl_ms), fold, buffer_bytes=buffer)
+    options = WriteOptions.parse({"path": "p", "sstSize": 3000, "blockSize": 1024})
+    files = upload_task(stores, SystemClock(), sorter, options, 0)
+    assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
+    layer = Layer("new", tuple(file.whole() for file in files))
+    return [row for window in layer_windows(stores, layer, 1 << 20) for row in columns_to_rows(window.rows)]
+
+
+def model(changed: list[Change]) -> list[Row]:
+    """What a dictionary makes of the same changes, one after the other."""
+    state: dict[bytes, tuple[RowKind, bytes]] = {}
+    for op, key, value in changed:
+        kind, before = state.get(key, (None, b""))
+        match op, kind:
+            case "put", _:
+                state[key] = (RowKind.PUT, value)
+            case "delete", _:
+                state[key] = (RowKind.DELETE, b"")
+            case _, None:
+                state[key] = (RowKind.MERGE, value)
+            case _, RowKind.DELETE:
+                state[key] = (RowKind.PUT, value)
+            case _, RowKind():
+                state[key] = (kind, before + value)
+    return [
+        Row(key, 5, kind, value, create_ts_ms=1000, expire_ts_ms=None if kind is RowKind.DELETE else 1010)
+        for key, (kind, value) in sorted(state.items())
+    ]
+
+
+@settings(max_examples=150)
+@given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
+def test_the_last_row_of_a_key_wins_and_operands_fold(changed: list[Change], buffer: int, batch_rows: int) -> None:
+    assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)
+
+
+@settings(max_examples=40)
+@given(changes(), st.sampled_from([1, 500, 1 << 20]))
+def test_without_an_operator(changed: list[Change], buffer: int) -> None:
+    """Needed where an operand is the last of several rows of a key; a spill in between may need one earlier."""
+    if not _ends_with_repeated_operand(changed):
+        try:
+            assert run(changed, buffer=buffer, fold=None) == model(changed)
+        except InvalidRequestError:
+            assert buffer < 1 << 20
+    else:
+        with pytest.raises(InvalidRequestError, match="mergeOperator"):
+            run(changed, buffer=buffer, fold=None)
+
+
+def _ends_with_repeated_operand(changed: list[Change]) -> bool:
+    ops: dict[bytes, list[str]] = {}
+    for op, key, _ in changed:
+        ops.setdefault(key, []).append(op)
+    return any(len(found) > 1 and found[-1] == "merge" for found in ops.values())
+
+
+def test_no_rows() -> None:
+    assert run([], buffer=1) == []
+
+
+def test_a_batch_larger_than_the_buffer_is_cut() -> None:
+    changed = [("put", b"%05d" % (number * 7919 % 5000), b"v%d" % number) for number in range(5000)]
+    assert run(changed, buffer=10_000, batch_rows=5000) == model(changed)
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(taken=st.integers(0, 3))
+def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    changed = [("put", b"%05d" % (number * 7919 % 2000), b"v" * 200) for number in range(2000)]
+    sorter = TaskSorter(batches(changed, 100), ENCODER, Stamp(5, 1000, None), None, buffer_bytes=30_000)
+    assert list(sorter.ascending()) == []
+    pieces = sorter.merged(None)
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(taken):
+        next(pieces)
+        assert len(list(tmp_path.iterdir())) == 1
+    pieces.close()  # type: ignore[attr-defined]  # it is a generator
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spills_are_removed_when_a_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    changed: list[Change] = [*(("put", b"%05d" % number, b"v" * 200) for number in range(500)), ("put", b"", b"")]
+    with pytest.raises(SchemaError, match="empty"):
+        run(changed, buffer=10_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_is_bounded_by_the_buffer() -> None:
+    """Pieces of the merge are far smaller than all rows."""
+    changed: list[Change] = [("put", b"%06d" % (number * 7919 % 60000), b"v" * 100) for number in range(60000)]
+    sorter = TaskSorter(batches(changed, 1000), ENCODER, Stamp(5, 0, None), None, buffer_bytes=1 << 20)
+    assert list(sorter.ascending()) == []
+    sizes = [len(piece.rows) for piece in sorter.merged(None)]
+    assert sum(sizes) == 60000
+    assert max(sizes) < 15000
+
+
+def in_order(rows: int) -> list[Change]:
+    """A sorted load: keys ascend, and each comes up to three times."""
+    return [("put", b"%05d" % (number // 3 if number % 2 else number // 2), b"%d" % number) for number in range(rows)]
+
+
+@pytest.mark.parametrize("late", [None, 0, 1000, 2999])
+def test_a_sorted_load_does_not_spill_unless_a_row_comes_late(
+    late: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    temporary = tempfile.TemporaryDirectory
+
+    def noted(prefix: str) -> Any:
+        made.append(prefix)
+        return temporary(dir=tmp_path, prefix=prefix)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", noted)
+    changed = sorted(in_order(3000), key=lambda change: change[1])
+    if late is not None:
+        changed.insert(late, ("delete", b"00500", b""))
+        changed.append(("put", b"00000", b"late"))
+    assert run(changed, buffer=20_000, batch_rows=10) == model(changed)
+    assert len(made) == (late is not None)
+
+
+def test_operands_of_a_key_across_chunks_fold() -> None:
+    changed: list[Change] = [("merge", b"%05d" % (number // 10), b"%d," % number) for number in range(2000)]
+    assert run(changed, buffer=3000, batch_rows=3) == model(changed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes(), st.data(), st.sampled_from([1, 200, 500]), st.integers(1, 9))
+def test_rows_that_nearly_come_in_order(
+    changed: list[Change], data: st.DataObject, buffer: int, batch_rows: int
+) -> None:
+    changed.sort(key=lambda change: change[1])
+    for _ in range(data.draw(st.integers(0, 2)) if changed else 0):
+        moved = changed.pop(data.draw(st.integers(0, len(changed) - 1)))
+        changed.insert(data.draw(st.integers(0, len(changed))), moved)
+    assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)

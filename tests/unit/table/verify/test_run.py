@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore, TableNotFoundError
+from slatespark.format.compactions import Compactions, encode_compactions
+from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
+from slatespark.format.manifest import Checkpoint
+from slatespark.format.paths import boundary_path, compactions_path, wal_path
+from slatespark.format.sst import SstLayout, layout_of
+from slatespark.table.clock import SystemClock
+from slatespark.table.stores import open_stores
+from slatespark.table.verify.run import verify_table
+from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.unit.table.verify.conftest import Copy, CopyMaker, flip
+
+DATABASES = fixture_databases()
+by_name = pytest.mark.parametrize("database", DATABASES, ids=[database.name for database in DATABASES])
+
+
+def layout(path: Path) -> SstLayout:
+    data = path.read_bytes()
+    tail = footer_range(len(data))
+    footer = decode_footer(data[tail.start : tail.end])
+    span = info_range(footer, len(data))
+    return layout_of(decode_info_section(data[span.start : span.end]), footer, len(data))
+
+
+def own_table(folder: Path) -> Copy:
+    """A table of ours: two overlapping files with properties and filters."""
+    store = SlateStore.create(str(folder))
+    for start in (0, 500):
+        keys = [f"key{number:05d}".encode() for number in range(start, start + 1500)]
+        store.write(pa.table({"key": keys, "value": keys}), blockSize=1024, ttl="7d")
+    return Copy(folder)
+
+
+# --- sound tables ---------------------------------------------------------------------------------------------------
+
+
+@by_name
+@pytest.mark.parametrize("all_versions", [False, True])
+def test_what_the_client_wrote_is_sound(database: FixtureDatabase, all_versions: bool) -> None:
+    stores = open_stores(str(database.path), storage={"root": str(FIXTURES)})
+    report = verify_table(stores, SystemClock(), all_versions=all_versions)
+    assert report.findings == ()
+    assert report.incomplete_versions == ()
+    assert report.versions[-1] == database.expected["manifest_id"]
+    assert report.rows >= len(database.stored_rows())
+
+
+def test_what_we_wrote_is_sound(tmp_path: Path) -> None:
+    report = own_table(tmp_path / "t").verify(all_versions=True)
+    assert report.findings == ()
+    assert report.rows == 3000
+    assert not report.has_damage
+    assert report.is_complete
+
+
+def test_progress_reaches_the_end() -> None:
+    seen: list[tuple[str, int, int]] = []
+    stores = open_stores(str(FIXTURES / "codec_zstd"), storage={})
+    verify_table(stores, SystemClock(), progress=lambda *step: seen.append(step))
+    done = [done for step, done, _ in seen if step == "files"]
+    assert done == sorted(done)
+    assert 0.8 < done[-1] / seen[0][2] <= 1
+
+
+def test_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        Copy(tmp_path).verify()
+
+
+# --- flipped bytes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["codec_none", "codec_snappy", "codec_zlib", "codec_lz4", "codec_zstd"])
+@pytest.mark.parametrize("section", ["data", "filter", "index", "stats", "info"])
+def test_a_flipped_byte_is_found_in_its_section(copy_of: CopyMaker, case: str, section: str) -> None:
+    copy = copy_of(case)
+    path = copy.newest("compacted")
+    span = getattr(layout(path), section)
+    for offset in (span.start, (span.start + span.end) // 2, span.end - 1):
+        flip(path, offset)
+        found = [finding for finding in copy.findings() if finding.object.endswith(path.name)]
+        expected = "block " if section == "data" else section
+        assert any(finding.section.startswith(expected) and finding.is_damage for finding in found), offset
+        assert all(finding.offset is None or finding.offset <= offset for finding in found)
+        flip(path, offset)
+    assert copy.findings() == []
+
+
+@pytest.mark.parametrize("place", range(-10, 0))
+def test_a_flipped_byte_in_the_footer_is_found(copy_of: CopyMaker, place: int) -> None:
+    copy = copy_of("codec_none")
+    path = copy.newest("compacted")
+    flip(path, path.stat().st_size + place)
+    found = copy.findings()
+    assert {finding.section for finding in found} <= {"footer", "info", "properties"}
+    assert found
+    assert all(finding.object.endswith(path.name) for finding in found)
+
+
+def test_a_flipped_byte_in_our_properties_is_found(tmp_path: Path) -> None:
+    copy = own_table(tmp_path / "t")
+    path = copy.newest("compacted")
+    flip(path, layout(path).gap.start + 10)
+    [finding] = copy.findings()
+    assert (finding.section, finding.is_damage) == ("properties", True)
+
+
+def test_every_damaged_block_is_listed(tmp_path: Path) -> None:
+    copy = own_table(tmp_path / "t")
+    path = copy.newest("compacted")
+    edges = range(0, layout(path).data.end, 5000)
+    for offset in edges:
+        flip(path, offset)
+    found = [finding for finding in copy.findings() if finding.object.endswith(path.name)]
+    assert len(found) == len(edges)
+    assert len({finding.section for finding in found}) == len(found)
+    assert [finding.offset for finding in found] == sorted(finding.offset or 0 for finding in found)
+
+
+def test_every_byte_of_a_wal_file_counts(copy_of: CopyMaker) -> None:
+    copy = copy_of("wal_only")
+    path = copy.newest("wal")
+    for offset in range(path.stat().st_size):
+        flip(path, offset)
+        found = copy.findings()
+        assert found, offset
+        assert all(finding.object.endswith(f"wal/{path.name}") for finding in found), offset
+        flip(path, offset)
+
+
+def test_a_flipped_manifest_never_raises_and_is_never_misread(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    path = copy.newest("manifest")
+    noticed = 0
+    for offset in range(0, path.stat().st_size, 3):
+        flip(path, offset, 0x41)
+        noticed += bool(copy.findings())
+        flip(path, offset, 0x41)
+    assert noticed > path.stat().st_size / 10  # a manifest has no checksum: only what contradicts itself shows
+
+
+def test_a_flipped_byte_in_a_compactions_file_is_named(copy_of: CopyMaker) -> None:
+    copy = copy_of("compacted")
+    path = copy.newest("compactions")
+    flip(path, 2)
+    [finding] = copy.findings()
+    assert finding.object.endswith(f"compactions/{path.name}")
+    assert finding.section == "compactions"
+
+
+# --- objects of the wrong size, or missing --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [0, 5, 100])
+@pytest.mark.parametrize("folder", ["compacted", "manifest"])
+def test_truncated_objects_are_named(copy_of: CopyMaker, folder: str, left: int) -> None:
+    copy = copy_of("codec_none")
+    path = copy.newest(folder)
+    path.write_bytes(path.read_bytes()[:left])
+    report = copy.verify()
+    assert report.has_damage
+    assert all(finding.object.endswith(path.name) for finding in report.findings if finding.is_damage)
+
+
+def test_a_missing_sst_is_named(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    path = copy.newest("compacted")
+    path.unlink()
+    [finding] = copy.findings()
+    assert finding.object.endswith(f"compacted/{path.name}")
+    assert (finding.section, finding.is_damage) == ("object", True)
+
+
+def test_an_old_version_may_lack_files(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    manifest = copy.manifest()
+    copy.publish(replace(manifest, l0=(), ssts=manifest.ssts.keeping(())))
+    copy.newest("compacted").unlink()
+    report = copy.verify(all_versions=True)
+    assert report.findings == ()
+    assert report.incomplete_versions == (4, 5)
+
+
+def test_a_pinned_version_may_not_lack_files(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    manifest = copy.manifest()
+    pin = Checkpoint(uuid.UUID(int=1), copy.manifest_id, 0, 1)
+    copy.publish(replace(manifest, l0=(), ssts=manifest.ssts.keeping(()), checkpoints=(pin,)))
+    copy.newest("compacted").unlink()
+    assert [finding.section for finding in copy.findings(all_versions=True)] == ["object"]
+
+
+def test_missing_and_stray_wal_files(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    newest = copy.newest("wal")
+    number = int(newest.stem)
+    (copy.folder / wal_path(number + 5)).write_bytes(newest.read_bytes())
+    [finding] = copy.findings()
+    assert finding.object.endswith(wal_path(number + 5))
+    assert "gap" in finding.what
+    newest.unlink()
+    assert newest.name in {Path(finding.object).name for finding in copy.findings() if finding.is_damage}
+
+
+def test_a_wal_that_is_nowhere_is_not_called_damage(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    for path in (copy.folder / "wal").iterdir():
+        path.unlink()
+    report = copy.verify()
+    assert not report.has_damage
+    assert not report.is_complete
+
+
+def test_wal_files_in_the_wrong_order(copy_of: CopyMaker) -> None:
+    copy = copy_of("wal_only")
+    newest = copy.newest("wal")
+    (copy.folder / wal_path(int(newest.stem) + 1)).write_bytes(newest.read_bytes())
+    [finding] = copy.findings()
+    assert "earlier" in finding.what
+
+
+def test_a_parent_that_is_nowhere_is_not_called_damage(copy_of: CopyMaker) -> None:
+    copy = copy_of("clone/child")
+    stores = open_stores(str(copy.folder), storage={"root": str(copy.folder)})
+    report = verify_table(stores, SystemClock())
+    assert [(finding.section, finding.is_damage) for finding in report.findings] == [("external database", False)]
+
+
+# --- manifests that contradict what is there ------------------------------------------------------------------------
+
+
+def test_a_manifest_that_describes_a_file_wrongly(copy_of: CopyMaker) -> None:
+    copy = copy_of("codec_none")
+    manifest = copy.manifest()
+    handles = [replace(handle, info=replace(handle.info, last_entry=b"\xff" * 9)) for handle in manifest.ssts.values()]
+    copy.publish(replace(manifest, ssts=type(manifest.ssts)(handles)))
+    found = copy.findings()
+    assert [finding.section for finding in found] == ["info"] * len(handles)
+    assert all("last_entry" in finding.what for finding in found)
+    assert any("otherwise" in finding.what for finding in copy.findings(all_versions=True))
+
+
+def test_every_broken_rule_is_listed(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    manifest = copy.manifest()
+    broken = replace(
+        manifest,
+        last_compacted_l0_sst_view_id=manifest.l0[0].id,
+        recent_snapshot_min_seq=manifest.last_l0_seq + 1,
+    )
+    copy.publish(broken)
+    found = [finding.what for finding in copy.findings()]
+    assert len(found) == 2
+    assert "marker_is_not_in_l0" in found[0]
+    assert "snapshot_seq_is_not_above_last_seq" in found[1]
+
+
+def test_epochs_that_fall_are_found_among_all_versions(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    copy.publish(replace(copy.manifest(), writer_epoch=0))
+    assert copy.findings() == []
+    assert ["epochs_do_not_decrease" in finding.what for finding in copy.findings(all_versions=True)] == [True]
+
+
+def test_rows_above_the_last_seq(copy_of: CopyMaker) -> None:
+    copy = copy_of("no_wal")
+    copy.publish(replace(copy.manifest(), last_l0_seq=1, recent_snapshot_min_seq=0))
+    found = copy.findings()
+    assert found
+    assert all("invisible" in finding.what for finding in found)
+
+
+def test_layers_in_the_wrong_order(copy_of: CopyMaker) -> None:
+    copy = copy_of("many_runs")
+    manifest = copy.manifest()
+    newer, older, *others = manifest.compacted
+    swapped = (replace(newer, views=older.views), replace(older, views=newer.views), *others)
+    copy.publish(replace(manifest, compacted=swapped))
+    found = copy.findings()
+    assert [finding.section for finding in found] == ["layer order"]
+    assert "run 14" in found[0].what
+    assert "run 13" in found[0].what
+
+
+def test_a_dangling_checkpoint(copy_of: CopyMaker) -> None:
+    copy = copy_of("checkpoints")
+    (copy.folder / "manifest" / f"{4:020d}.manifest").unlink()
+    [finding] = copy.findings()
+    assert finding.section == "checkpoints"
+    assert "named" in finding.what
+
+
+def test_a_parent_without_the_checkpoint_that_protects_its_clone(copy_of: CopyMaker) -> None:
+    copy = copy_of("clone")
+    parent = Copy(copy.folder / "parent")
+    parent.publish(replace(parent.manifest(), checkpoints=()))
+    stores = open_stores(str(copy.folder / "child"), storage={"root": str(copy.folder.parent)})
+    (copy.folder.parent / "clone").symlink_to(copy.folder)
+    [finding] = verify_table(stores, SystemClock()).findings
+    assert "checkpoint" in finding.what
+
+
+def test_a_compactor_epoch_above_that_of_the_manifest(copy_of: CopyMaker) -> None:
+    copy = copy_of("compacted")
+    number = int(copy.newest("compactions").stem) + 1
+    (copy.folder / compactions_path(number)).write_bytes(encode_compactions(Compactions(99)))
+    [finding] = copy.findings()
+    assert finding.object.endswith(compactions_path(number))
+
+
+def test_boundaries(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    boundary = copy.folder / boundary_path("manifest")
+    boundary.parent.mkdir()
+    boundary.write_bytes(b"3")
+    assert copy.verify(all_versions=True).versions == (4, 5)
+    boundary.write_bytes(b"3x")
+    assert [finding.section for finding in copy.findings()] == ["boundary"]
+    boundary.write_bytes(b"5")
+    assert any("dead" in finding.what for finding in copy.findings())
+
+
+def test_a_database_that_is_being_deleted(copy_of: CopyMaker) -> None:
+    copy = copy_of("l0_basic")
+    (copy.folder / ".deleting").touch()
+    [finding] = copy.findings()
+    assert finding.section == "marker"
+
+
+def test_a_store_verifies_itself(tmp_path: Path) -> None:
+    copy = own_table(tmp_path / "t")
+    store = SlateStore.open(str(copy.folder))
+    assert not store.verify(all_versions=True).has_damage
+    flip(copy.newest("compacted"), 0)
+    assert [finding.section for finding in store.verify().findings] == ["block 0"]

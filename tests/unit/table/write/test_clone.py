@@ -1,0 +1,171 @@
+"""What a clone consists of, where it may lie, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slatespark import (
+    HistoryTrimmedError,
+    InvalidRequestError,
+    OptionError,
+    SlateStore,
+    TableExistsError,
+    UnsupportedFormatError,
+)
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.row import Row
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.clock import SystemClock
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.clone import clone_table
+from tests.faults.jobs import stores_of, table_of
+from tests.support.failing_store import FailingStore
+from tests.support.wal_files import encode_wal
+
+_names = itertools.count()
+
+
+class Family:
+    """A raw table `p` in memory, with a row that only the WAL has."""
+
+    def __init__(self) -> None:
+        self.folder = f"memory://clones/{next(_names)}"
+        self.parent = SlateStore.create(self.at("p"), versionRetention="1h")
+        self.first = self.parent.write(table_of([(b"a", b"1")]))
+        self.second = self.parent.write(table_of([(b"b", b"2")]))
+        self.stores = self.of("p")
+        manifest = fetch_latest_manifest(self.stores)[1]
+        row = Row(b"w", manifest.last_l0_seq + 1, value=b"3", create_ts_ms=manifest.last_l0_clock_tick)
+        self.wal_id = manifest.wal_id_last_seen + 1
+        self.stores.main.put(wal_path(self.wal_id), [encode_wal([row])])
+
+    def at(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def of(self, name: str) -> TableStores:
+        return open_stores(self.at(name), storage={})
+
+
+@pytest.fixture
+def family() -> Family:
+    return Family()
+
+
+def rows(store: SlateStore) -> dict[bytes, bytes]:
+    return {row["key"]: row["value"] for row in store.scan().read_all().to_pylist()}
+
+
+def test_the_two_manifests(family: Family) -> None:
+    clone = family.parent.clone(family.at("c"))
+    source = fetch_latest_manifest(family.stores)[1]
+    (kept,) = (point for point in source.checkpoints if point.name == "slatespark/clone/c")
+    pinned, unfinished = fetch_manifest(family.stores, kept.manifest_id), fetch_manifest(family.of("c"), 1)
+    number, made = fetch_latest_manifest(family.of("c"))
+    assert (number, unfinished.initialized, made.initialized) == (2, False, True)
+    for manifest in (unfinished, made):
+        assert (manifest.checkpoints, manifest.ssts, manifest.compacted) == ((), pinned.ssts, pinned.compacted)
+        assert (manifest.writer_epoch, manifest.compactor_epoch) == (pinned.writer_epoch, pinned.compactor_epoch)
+        (owner,) = manifest.external_dbs
+        assert (owner.path, owner.final_checkpoint_id, set(owner.sst_ids)) == ("p", kept.id, set(pinned.ssts))
+    assert clone.definition == family.parent.definition
+    assert clone.history()[0].operation == "clone"
+    assert rows(clone) == {b"a": b"1", b"b": b"2", b"w": b"3"}
+    assert [meta.path for meta in family.of("c").main.list("wal/")] == [wal_path(family.wal_id)]
+    assert family.of("c").main.list("compacted/") == []
+
+
+def test_versions_and_checkpoints(family: Family) -> None:
+    made = family.parent.createCheckpoint("x", version=family.first)
+    for name, clone in (
+        ("v", family.parent.clone(family.at("v"), version=family.first)),
+        ("n", family.parent.clone(family.at("n"), checkpoint="x")),
+        ("i", family.parent.clone(family.at("i"), checkpoint=made.id)),
+    ):
+        assert rows(clone) == {b"a": b"1"}, name
+
+
+def test_a_typed_table_of_a_clock_of_its_own(family: Family) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    table = SlateStore.create(family.at("typed"), schema, "id", clock="custom", defaultTtl="7")
+    one = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]})
+    table.write(one, timestamp=1 << 50)  # far in the future of any clock of a machine
+    clone = table.clone(family.at("copy"))
+    assert clone.get(1) == {"id": 1, "name": "x"}
+    clone.write(one, timestamp=(1 << 50) + 5)
+    assert clone.definition == table.definition
+
+
+def test_a_wal_that_is_kept_apart(tmp_path: Path) -> None:
+    parent = SlateStore.create(str(tmp_path / "p"), walPath=str(tmp_path / "logs"))
+    parent.write(table_of([(b"a", b"1")]))
+    parent.write(table_of([(b"a", b"2")]))
+    clone = parent.clone(str(tmp_path / "c"))
+    clone.write(table_of([(b"b", b"3")]))
+    assert rows(clone) == {b"a": b"2", b"b": b"3"}
+
+
+def test_places_that_are_taken(family: Family) -> None:
+    family.parent.clone(family.at("c"))
+    with pytest.raises(TableExistsError):
+        family.parent.clone(family.at("c"))
+    with pytest.raises(TableExistsError):
+        family.parent.clone(family.at("p"))
+    for number, path in enumerate(("wal/x", "compacted/x", "slatespark/table/x", "notes.txt")):
+        family.of(f"full{number}").main.put(path, [b"x"])
+        with pytest.raises(InvalidRequestError, match=path):
+            family.parent.clone(family.at(f"full{number}"))
+
+
+def test_who_makes_it_first_has_it(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+
+    def overtake() -> None:
+        inner.create(manifest_path(1), encode_manifest(Manifest()))
+
+    target = FailingStore(inner).run(overtake, "create", manifest_path(1))
+    monkeypatch.setattr("slatespark.table.write.clone.open_stores", lambda path, storage: stores_of(target))
+    with pytest.raises(TableExistsError, match="else"):
+        clone_table(family.stores, SystemClock(), family.at("c"))
+
+
+def test_places_that_have_no_root_in_common(family: Family, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="store"):
+        family.parent.clone(str(tmp_path / "c"))
+    with pytest.raises(InvalidRequestError, match="store"):
+        family.parent.clone("memory://elsewhere")
+    with pytest.raises(InvalidRequestError, match="below"):
+        family.parent.clone(family.at("p/inside"))
+    rooted = SlateStore.open(family.at("p"), root=f"{family.folder}")
+    with pytest.raises(InvalidRequestError, match="below"):
+        rooted.clone("memory://clones/outside")
+    assert rows(rooted.clone(family.at("deep/er"))) == rows(family.parent)
+    assert fetch_latest_manifest(family.of("deep/er"))[1].external_dbs[0].path == "p"
+
+
+def test_a_clone_of_a_clone_keeps_to_its_root(family: Family) -> None:
+    child = family.parent.clone(family.at("x/child"))
+    grandchild = child.clone(family.at("x/grandchild"))
+    paths = [owner.path for owner in fetch_latest_manifest(family.of("x/grandchild"))[1].external_dbs]
+    assert paths == ["x/child", "p"]
+    assert rows(grandchild) == rows(family.parent)
+    with pytest.raises(InvalidRequestError, match="below"):
+        child.clone("memory://clones/elsewhere")
+
+
+def test_what_there_is_not(family: Family) -> None:
+    with pytest.raises(HistoryTrimmedError, match="'x'"):
+        family.parent.clone(family.at("c"), checkpoint="x")
+    with pytest.raises(InvalidRequestError, match="99"):
+        family.parent.clone(family.at("c"), version=99)
+    with pytest.raises(OptionError, match="both"):
+        family.parent.clone(family.at("c"), version=1, checkpoint="x")
+    assert family.of("c").main.list("manifest/") == []
+    family.of("half").main.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
+    with pytest.raises(UnsupportedFormatError, match="clone"):
+        SlateStore.open(family.at("half")).clone(family.at("c"))
