@@ -156,7 +156,7 @@ def test_a_truncated_response_is_requested_again() -> None:
     driver = Short(b"0123456789")
     assert store_on(driver).get_range("x", ByteRange(2, 8)) == b"234567"
     driver.data = b"0123"
-    with pytest.raises(CorruptDataError, match=r"\b8\b.*\b4\b"):
+    with pytest.raises(CorruptDataError, match=r"up to 8 .* has 4"):
         store_on(driver).get_range("x", ByteRange(2, 8))
 
 
@@ -165,7 +165,7 @@ def test_a_server_that_ignores_ranges_is_refused() -> None:
         def read_span(self, path: str, span: ByteRange) -> bytes:
             return self.data
 
-    with pytest.raises(InvalidRequestError, match="part"):
+    with pytest.raises(InvalidRequestError, match="part of an object"):
         store_on(Whole(b"0123456789")).get_range("x", ByteRange(2, 8))
 
 
@@ -234,7 +234,7 @@ def test_arguments_of_conditional_creation() -> None:
     driver_on(google).create("x", b"")
     driver_on(azure).create("x", b"")
     assert (google.seen, azure.seen) == ({"mode": "create"}, {"overwrite": False})
-    with pytest.raises(InvalidRequestError, match="old"):
+    with pytest.raises(InvalidRequestError, match="too old"):
         driver_on(old).create("x", b"")
     assert not old.seen
 
