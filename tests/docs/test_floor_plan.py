@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 import re
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_the_picture_has_every_part_in_the_order_of_the_imports() -> None:
     assert sorted(name for row in drawn for name in row) == sorted(layers())
     order = {name: place for place, name in enumerate(layers())}
     places = [[order[name] for name in row] for row in drawn if row]
-    assert all(max(upper) < min(lower) for upper, lower in zip(places, places[1:], strict=False))
+    assert all(max(upper) < min(lower) for upper, lower in itertools.pairwise(places))
 
 
 def test_the_files_that_are_named_exist() -> None:

@@ -31,7 +31,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease

@@ -42,7 +42,7 @@ from slatespark.table.checkpoints.store import (
 )
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.foreign_clients import are_epochs_ours
-from slatespark.table.commit.idempotence import is_outcome, settle_outcomes
+from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
@@ -253,7 +253,7 @@ class _Collection:
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
             return over
-        noted = settle_outcomes(self.stores)
+        noted = record_outcomes(self.stores)
         return release_checkpoints(
             self.stores,
             self.clock,

@@ -20,7 +20,7 @@ from slatespark.table.checkpoints.store import (
     list_checkpoints,
     refresh_checkpoint,
 )
-from slatespark.table.commit.idempotence import settle_outcomes
+from slatespark.table.commit.idempotence import record_outcomes
 from slatespark.table.inspection.sequences import (
     SequenceMatch,
     SequencePoint,
@@ -133,12 +133,12 @@ class Versions(OpenTable):
             When there is no such checkpoint, or none any more.
         """
         lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
-        settle_outcomes(self._stores)
+        record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
     def deleteCheckpoint(self, idOrName: str) -> None:
         """Release a checkpoint: what it alone kept may be collected. Raises as `refreshCheckpoint`."""
-        settle_outcomes(self._stores)
+        record_outcomes(self._stores)
         delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
 
     def restoreToVersion(self, version: int, **options: Any) -> int:
