@@ -68,7 +68,7 @@ def reap(
             reaper.run(listener=lambda outcome: _show_passing(outcome, as_json=as_json))
         return
     with progress_bar() as progress:
-        outcomes = Reaper(tables, progress=progress, **common).run_once()
+        outcomes = Reaper(tables, progress=progress, **common).runOnce()
     _show_all(outcomes, as_json=as_json)
 
 

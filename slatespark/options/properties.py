@@ -64,7 +64,7 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
     return properties
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
+def require_consistent_properties(properties: Mapping[str, str]) -> None:
     """Raise `OptionError` if the properties of a table, as text, contradict each other."""
     chosen = {name: parse_property(name, properties.get(name, "false")) for name in ("holdHistory", "history")}
     if chosen["holdHistory"] and not chosen["history"]:

@@ -20,7 +20,7 @@ STORAGE_PREFIX: Final = "storage."
 METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
-MAX_APP_ID_BYTES: Final = 512  # it is in a checkpoint's name, which every manifest repeats
+MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
 MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
 _MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties

@@ -455,7 +455,7 @@ class SlateTable:
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""
-        return self._store.verify(all_versions=allVersions)
+        return self._store.verify(allVersions=allVersions)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 

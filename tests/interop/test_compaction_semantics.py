@@ -1,6 +1,6 @@
 """The same files merged by the client's compactor and by ours: the same versions stay, with the same times.
 
-Ours goes by the clock tick and the snapshots that the manifest states, as the client's does (spec 7.4). What is free to
+Ours goes by the clock tick and the snapshots that the manifest states, as the client's does. What is free to
 differ: how rows are spread over files and blocks, and the ids of files.
 """
 

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from slatespark.encoding.arrow_columns import flat_column, flat_kind
 from slatespark.encoding.predicates.intervals import Interval
 from slatespark.kernels.flat import FLOAT32, FLOAT64, ITEM_BYTES
-
-Ordinal: TypeAlias = int | bytes
 
 MAX_NARROW_DIGITS: Final = 18  # of a decimal whose ordinals fit 64 bits
 

@@ -16,11 +16,11 @@ from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
 from slatespark.table.stores import TableStores
 
-HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (spec 6.3)
+HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (docs/reference/format/compactions.md)
 
 
 def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
-    """Tell whether a worker reported lately; one from the far future is a hold, which is never stale (spec 12.7)."""
+    """Tell whether a worker reported lately; one from the far future is a hold, which is never stale."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
     return _is_fresh(job.worker.last_heartbeat_ms, now_ms)
@@ -72,7 +72,7 @@ def clear_active_jobs(
     runs: Collection[int],
     own: Compaction | None = None,
 ) -> None:
-    """Take active jobs off the list: one that stayed would later bring back what a commit removed (spec 12.1.2).
+    """Take active jobs off the list: one that stayed would later bring back what a commit removed.
 
     Compactions of ours that are under way stay, since they keep collectors off their files. They have stored nothing
     that a coordinator could commit: one that took them over would merge what stands by then. But their runs have to be
@@ -97,7 +97,7 @@ def clear_active_jobs(
     def stays(job: Compaction) -> bool:
         if job.status.is_active():
             return runs_here(stores, job, now_ms) and left.issuperset(job.spec.sorted_runs)
-        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps the last one alone (spec 6.1)
+        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps the last one alone
 
     kept = [job for job in compactions.jobs if (own is None or job.id != own.id) and stays(job)]
     added = [job for job in (hold, own) if job is not None]

@@ -1,4 +1,7 @@
-"""The one commit path: the files of a write are published in one manifest. Source: spec 10.1, 12.1, 12.4."""
+"""The one commit path: the files of a write are published in one manifest.
+
+See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manifest.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a commit depends on is still as it was read. Source: design section 10.
+"""Whether what a commit depends on is still as it was read. See docs/explanation/how-conflicts-are-found.md.
 
 Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
 changed if there is, or was, a row of it with a higher number: in a file that came with a later version, or in the WAL.

@@ -1,7 +1,7 @@
 """The hold: a job in `.compactions` that keeps a client's scheduler off the runs of a history table. Pure.
 
 It is a running job that nobody works on. Its worker's heartbeat lies so far in the future that coordinators never take
-the job back, and they schedule no other work on its runs (spec 12.7). It does not stop a compaction that somebody
+the job back, and they schedule no other work on its runs. It does not stop a compaction that somebody
 submits, and collectors take no SST that is younger than the job; so every commit puts a new one in its place.
 """
 

@@ -1,7 +1,7 @@
 """The order that a history table keeps: of a key, later versions have later times, across writes, files and layers.
 
 Most writes keep it without a look at any row: nothing that is stored of the keys of their files is younger than they
-are. Else keys are looked up, those only that may be out of order. Source: design section 7.
+are. Else keys are looked up, those only that may be out of order. See docs/explanation/history-and-the-floor.md.
 """
 
 from __future__ import annotations

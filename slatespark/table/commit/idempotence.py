@@ -5,7 +5,7 @@ visible at once, or neither does, and the name is the one place of ours in a man
 record beside the client's folders follows, and once that is there the next commit drops the checkpoint, which pins
 files. Whoever looks for a pair reads the manifest first and the record then: what is no longer in the one is in the
 other by then. A claim comes right after the manifest in which the pair was looked for; so nothing lies in between.
-Source: design 10; spec 12.9.
+See docs/explanation/how-conflicts-are-found.md, docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WriteJob: what is fixed of a write before any of its tasks starts. Source: design 6.1."""
+"""WriteJob: what is fixed of a write before any of its tasks starts. See docs/explanation/how-a-commit-works.md."""
 
 from __future__ import annotations
 

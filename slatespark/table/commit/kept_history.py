@@ -1,6 +1,6 @@
 """What commits to history tables do for the past: keep versions from a client's compaction, and note what was lost.
 
-Source: design sections 6.4 and 7, spec 12.7.
+See docs/explanation/how-a-commit-works.md, docs/explanation/history-and-the-floor.md, docs/reference/format/history.md.
 """
 
 from __future__ import annotations

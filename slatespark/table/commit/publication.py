@@ -1,4 +1,8 @@
-"""What the manifest of a commit says: pure. Source: spec sections 10.1, 12.1, 12.3, 12.4; design 6.4."""
+"""What the manifest of a commit says: pure.
+
+See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manifest.md, docs/explanation/how-a-commit-
+works.md.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +84,7 @@ def _least_kept(kept: KeptHistory, change: Change, shown: Collection[Ulid], last
 
 
 def without_l0(manifest: Manifest) -> Manifest:
-    """Return a manifest with each L0 view in a run of its own, above the others (spec 12.4)."""
+    """Return a manifest with each L0 view in a run of its own, above the others."""
     if not manifest.l0:
         return manifest
     moved = _number_runs(manifest.run_ids(), [[view] for view in reversed(manifest.l0)])

@@ -1,4 +1,7 @@
-"""ReadSet: what a commit depends on, as it was when it was read. Pure. Source: design section 10."""
+"""ReadSet: what a commit depends on, as it was when it was read. Pure.
+
+See docs/explanation/how-conflicts-are-found.md.
+"""
 
 from __future__ import annotations
 

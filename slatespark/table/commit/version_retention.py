@@ -2,7 +2,8 @@
 
 A version of ours keeps itself from its commit on, since a client that replaces it does not keep it; the commit that
 replaces it lets it last anew. That comes with the claim, not with the rows: from then on the version is no longer the
-newest one, and a collector may take whatever nothing pins. Source: design 6.4; spec 12.9.
+newest one, and a collector may take whatever nothing pins.
+See docs/explanation/how-a-commit-works.md, docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned where there are many
 UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
-READERS_LIFETIME_MS: Final = (
-    900_000  # of the version before a compaction, as the client keeps it for readers (spec 12.8)
-)
+READERS_LIFETIME_MS: Final = 900_000  # of the version before a compaction, as the client keeps it for readers
 
 _MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
 
@@ -93,7 +92,7 @@ def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
     """Return the version that brought what the newest one shows: not those that only changed checkpoints or epochs.
 
     It is the newest one itself where nothing keeps that one: a collector may take it at any moment, and a checkpoint
-    that points at nothing would stop all collection (spec 12.9).
+    that points at nothing would stop all collection (docs/reference/format/checkpoints.md).
     """
     pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
     if not pinned:

@@ -1,4 +1,7 @@
-"""Which times a commit may have, by the last clock tick of its table and by our clock. Source: design 6.1, spec 9.7."""
+"""Which times a commit may have, by the last clock tick of its table and by our clock.
+
+See docs/explanation/how-a-commit-works.md, docs/reference/format/pitfalls.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a write, or a change of the table itself, makes of a table's definition: pure. Source: design section 4."""
+"""What a write, or a change of the table itself, makes of a table's definition: pure.
+
+See docs/reference/table-metadata.md.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ import pyarrow.types as kinds
 
 from slatespark.encoding.column_types import all_nullable, canonical_schema
 from slatespark.encoding.schema import find_name, merge_schemas
-from slatespark.encoding.tuple_key import check_key_type
+from slatespark.encoding.tuple_key import require_key_type
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
-from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_property
+from slatespark.options.properties import (
+    FIXED_PROPERTIES,
+    parse_property,
+    require_consistent_properties,
+)
 from slatespark.table.definition.columns import check_distinct, resolve_op_column
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 
@@ -40,7 +47,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     OptionError, UnsupportedFormatError
         When options do not go together, or ask for what this release cannot do.
     """
-    check_properties(properties)
+    require_consistent_properties(properties)
     if options.key_columns is None:
         if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
             raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")
@@ -75,7 +82,7 @@ def _check_formats(definition: TableDefinition) -> None:
     codec = definition.codec()
     if definition.key_format == "tuple":
         for field in codec.key_fields:
-            check_key_type(field)
+            require_key_type(field)
     else:
         _check_single(codec.key_fields, "key", "keyFormat", definition.key_format)
     if definition.value_format in _SINGLE:

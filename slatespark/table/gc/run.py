@@ -7,7 +7,9 @@
 4. Manifests go first, so that no version is there without its files; then compactions files, behind a boundary of their
    own, SSTs, the WAL, and last what we noted about all these.
 
-Where the store cannot move the boundary, all manifests stay, and with them whatever they show. Source: spec 5, 8, 12.9.
+Where the store cannot move the boundary, all manifests stay, and with them whatever they show.
+See docs/reference/format/versioned-objects.md, docs/reference/format/garbage-collection.md,
+docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Reaping: rows past retention leave the table, in passes that are one commit each. Source: design section 8.
+"""Reaping: rows past retention leave the table, in passes that are one commit each.
+
+See docs/explanation/how-rows-are-reaped.md.
 
 A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
 make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for

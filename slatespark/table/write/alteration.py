@@ -11,7 +11,12 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
+from slatespark.options.properties import (
+    FIXED_PROPERTIES,
+    parse_properties,
+    parse_property,
+    require_consistent_properties,
+)
 from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
@@ -46,7 +51,7 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
             if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
                 raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
         joined = {**known.properties, **properties}
-        check_properties(joined)
+        require_consistent_properties(joined)
         return replace(known, properties=joined)
 
     return _evolve(stores, clock, change)

@@ -1,4 +1,4 @@
-"""A shallow clone: a table of its own that begins with the files of another one. Source: spec 4.6.
+"""A shallow clone: a table of its own that begins with the files of another one. See docs/reference/format/clones.md.
 
 The order of writes is the client's. Up to manifest 2 the clone is marked as unfinished, and nobody writes to it. What
 the parent keeps for it is held by a checkpoint that expires, until one that stays takes its place. A crash in between

@@ -1,4 +1,7 @@
-"""Trimming: what a history table learnt after an instant leaves it, in one commit. Source: design section 7, spec 12.6.
+"""Trimming: what a history table learnt after an instant leaves it, in one commit.
+
+See docs/explanation/history-and-the-floor.md,.
+docs/explanation/editing-a-manifest.md.
 
 Files that may hold later versions are written anew without them; the rows that stay keep their sequence numbers. What
 was there before stays readable for a while, as the version that the commit replaces.

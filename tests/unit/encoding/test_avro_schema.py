@@ -47,7 +47,7 @@ def test_flat_types(kind: Any) -> None:
     }
 
 
-def test_types_with_parts() -> None:
+def test_nested_types() -> None:
     point = pa.struct([pa.field("x", pa.float64(), nullable=False), pa.field("y", pa.float64())])
     record = {
         "type": "record",
@@ -164,12 +164,12 @@ def test_what_cannot_be_written() -> None:
     ],
     ids=str,
 )
-def test_schemas_that_are_none_of_ours(described: Any) -> None:
+def test_foreign_types_are_refused(described: Any) -> None:
     with pytest.raises(UnsupportedFormatError):
         avro_node(described)
 
 
-def test_depth_has_a_bound() -> None:
+def test_depth_is_limited() -> None:
     described: Any = "int"
     for _ in range(MAX_DEPTH - 1):
         described = {"type": "array", "items": described}

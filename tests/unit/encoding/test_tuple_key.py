@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from slatespark.encoding.column_types import VARIANT
-from slatespark.encoding.tuple_key import check_key_type, decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
+from slatespark.encoding.tuple_key import (
+    decode_tuple_keys,
+    encode_tuple,
+    encode_tuple_keys,
+    key_damage,
+    require_key_type,
+)
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.tuple_program import KeyStatus
 from tests.unit.kernels.rows import all_rows, columns, put
@@ -58,7 +64,7 @@ def test_structs() -> None:
     assert found == [[*places.to_pylist(), None, None], [1, 2, 3, None, None]]
 
 
-def test_only_what_is_wanted() -> None:
+def test_only_wanted_columns_are_decoded() -> None:
     types = [PLACE, pa.string(), pa.int8()]
     source = columns(put(encode_tuple([(1, "n"), "text", 5], types), 1), put(b"\x14", 1))
     for wanted in ([True, False, False], [False, True, True], [False, False, False]):
@@ -180,21 +186,21 @@ def test_prefixes() -> None:
 )
 def test_types_that_a_key_cannot_hold(kind: pa.DataType, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        check_key_type(pa.field("k", kind))
+        require_key_type(pa.field("k", kind))
 
 
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.float32(), PRICE, pa.binary(), pa.date32(), NTZ, PLACE])
 def test_types_that_a_key_can_hold(kind: pa.DataType) -> None:
-    check_key_type(pa.field("k", kind))
+    require_key_type(pa.field("k", kind))
     assert encode_tuple([None], [kind]) == b"\0"
 
 
-def test_text_that_is_none_is_refused() -> None:
+def test_invalid_utf8_is_refused() -> None:
     broken = pa.array([b"\xff"]).view(pa.string())
     with pytest.raises(SchemaError, match="UTF-8"):
         encode_tuple_keys([broken])
 
 
-def test_every_damage_has_words() -> None:
+def test_every_status_has_a_reason() -> None:
     for status in list(KeyStatus)[1:]:
         assert key_damage(int(status))

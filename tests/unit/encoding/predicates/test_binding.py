@@ -1,4 +1,4 @@
-"""Comparisons on the columns of a schema, where Spark is not needed to say what is right."""
+"""Comparisons on the columns of a schema that need no Spark for the expected result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_comparisons_of_one_column_become_one_condition() -> None:
     assert condition.conditions[1].intervals == ((b"a", b"a\0"),)
 
 
-def test_filters_are_values_that_travel() -> None:
+def test_filters_can_be_pickled() -> None:
     condition = bound("price IN (1, 2.5) AND at > '2026' AND tags IS NULL")
     assert pickle.loads(pickle.dumps(condition)) == condition
     assert not Filter()
@@ -81,7 +81,7 @@ def test_filters_are_values_that_travel() -> None:
         "tags = NULL",
     ],
 )
-def test_what_nothing_passes(text: str) -> None:
+def test_unsatisfiable_filters(text: str) -> None:
     assert bound(text).is_unsatisfiable
 
 
@@ -115,7 +115,7 @@ def test_what_nothing_passes(text: str) -> None:
         ("price BETWEEN 0.015 AND 1e1", [Decimal("0.01"), Decimal("0.02"), Decimal(11)], [Decimal("0.02")]),
     ],
 )
-def test_what_passes(text: str, values: list[Any], expected: list[Any]) -> None:
+def test_passing_values(text: str, values: list[Any], expected: list[Any]) -> None:
     assert passing(text, values) == expected
 
 
@@ -125,7 +125,7 @@ def test_many_wide_decimals() -> None:
     assert passing(text, [*values, Decimal(10**35 + 1), Decimal(-(10**35)), None]) == values
 
 
-def test_conditions_on_several_columns_all_hold() -> None:
+def test_conditions_on_several_columns_are_joined() -> None:
     condition = bound("id > 1 AND Tenant IS NULL")
     arrays = {"id": pa.array([1, 2, 3, None], pa.int32()), "Tenant": pa.array([None, None, "a", None])}
     assert condition.mask(arrays).tolist() == [False, True, False, False]
@@ -153,7 +153,7 @@ def test_conditions_on_several_columns_all_hold() -> None:
         ("id IN (1, '2')", "character 11"),
     ],
 )
-def test_errors_name_column_and_place(text: str, message: str) -> None:
+def test_errors_show_column_and_position(text: str, message: str) -> None:
     with pytest.raises(OptionError) as error:
         bound(text)
     found = str(error.value)

@@ -1,4 +1,4 @@
-"""The text of filters: what it means, and errors that show the place."""
+"""The grammar of filters, and errors that show the position."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_forms(text: str, column: str, operator: str) -> None:
     assert (found.column, found.operator) == (column, operator)
 
 
-def test_brackets_group_what_and_joins() -> None:
+def test_parentheses_group_comparisons() -> None:
     found = parse_filter("(a = 1 AND (b = 2)) AND ((c = 3 AND d = 4))")
     assert [item.column for item in found] == ["a", "b", "c", "d"]
     assert len(parse_filter("(" * 5000 + "a = 1" + ")" * 5000)) == 1
@@ -81,7 +81,7 @@ def test_brackets_group_what_and_joins() -> None:
         ("1D", "double", 1.0),
         ("-1.5d", "double", -1.5),
         ("0.1F", "double", 0.10000000149011612),
-        # halfway between two floats, a little above: a detour over double would round down to even
+        # slightly above the midpoint of two floats: rounding to double first would round down to even
         ("1.00000017881393432617187501F", "double", 1.000000238418579),
         ("true", "boolean", True),
         ("NULL", "null", None),
@@ -186,22 +186,22 @@ def test_patterns(pattern: str, operator: str, text: str) -> None:
         ("x = r'\ud83d'", "surrogate"),
         ("x = '\ud83d'", "surrogate"),
         (r"x = '\ud83d'", "surrogate"),
-        (r"x = '\UFFFFFFFF'", "number"),
+        (r"x = '\UFFFFFFFF'", "code"),
         ("x = INTERVAL '1' DAY", "character 5"),
         ("x LIKE 'a%' ESCAPE '/'", "character 13"),
     ],
 )
-def test_errors_show_the_place(text: str, message: str) -> None:
+def test_errors_show_the_position(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=_escaped(message)):
         parse_filter(text)
 
 
 def _escaped(message: str) -> str:
-    """A message as a pattern, in which only `.*` and `|` mean something."""
+    """A message as a pattern in which only `.*` and `|` are special."""
     return re.escape(message).replace(r"\.\*", ".*").replace(r"\|", "|")
 
 
-def test_only_the_part_around_the_place_is_shown() -> None:
+def test_errors_show_only_the_text_around_the_position() -> None:
     with pytest.raises(OptionError) as error:
         parse_filter("x = 1 AND " * 1000 + "? = 1" + " AND x = 1" * 1000)
     assert "`...x = 1 AND" in str(error.value)
@@ -214,7 +214,7 @@ def test_the_argument_is_named() -> None:
         parse_filter("x =", name="condition")
 
 
-def test_literals_know_their_place() -> None:
+def test_literals_have_spans() -> None:
     literal = only("x = DATE '1970-01-01'").literals[0]
     assert literal == Literal("date", 0)  # the span does not count
     assert (literal.span.start, literal.span.end) == (4, 21)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The algebra of sets, against sets of numbers."""
+"""The algebra of intervals, compared with sets of numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_joined(some: Intervals) -> None:
     assert all(before[1] < after[0] for before, after in itertools.pairwise(joined))
 
 
-def test_a_list_stays_a_list() -> None:
+def test_values_of_a_list_stay_apart() -> None:
     assert union([(3, 4), (1, 2), (2, 3), (2, 3)]) == ((1, 2), (2, 3), (3, 4))
     assert is_single((1, 2))
     assert not is_single((1, 3))

@@ -1,4 +1,4 @@
-"""Ordinals order as the values do, for one value and for arrays."""
+"""Ordinals have the order of the values, for single values and for arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TYPES = [
 
 
 @given(st.sampled_from(TYPES), st.data())
-def test_values_of_ordinals_have_these_ordinals(kind: pa.DataType, data: st.DataObject) -> None:
+def test_ordinals_round_trip(kind: pa.DataType, data: st.DataObject) -> None:
     low, high = universe(kind)
     values = data.draw(st.lists(st.one_of(st.none(), st.integers(low, high - 1)), max_size=8))
     array = ordinals_to_array(values, kind)
@@ -60,7 +60,7 @@ def test_floats_order_with_nan_above_all(values: list[float]) -> None:
     assert [repr(value + 0.0) for value in ordered] == [repr(value + 0.0) for value in expected]
 
 
-def test_every_nan_is_one() -> None:
+def test_all_nans_are_equal() -> None:
     bits = [0x7FF0000000000001, 0x7FF8000000000000, 0xFFF8000000000000, 0xFFFFFFFFFFFFFFFF]
     array = pa.Array.from_buffers(pa.float64(), 4, [None, pa.py_buffer(struct.pack("<4Q", *bits))])
     assert set(ordinals(array).tolist()) == {float_ordinal(math.nan, pa.float64())}
@@ -92,7 +92,7 @@ def test_comparisons_as_double(bound: float, kind: pa.DataType, first: int, firs
 
 
 @given(st.floats(width=32))
-def test_floats_in_between(value: float) -> None:
+def test_bounds_of_floats(value: float) -> None:
     kind = pa.float32()
     exact = first_double_at_least(value, kind), first_double_at_least(value, kind, above=True)
     assert exact == (float_ordinal(value, kind), float_ordinal(value, kind) + 1)
