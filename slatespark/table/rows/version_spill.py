@@ -17,11 +17,12 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
-from slatespark.kernels import gather_fields, lower_bound, merge_all, new_key_mask, take_rows
+from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.storage import open_scratch
 from slatespark.table.read.cursor import LayerCursor, Window, layer_windows
 from slatespark.table.read.fold import Fold
+from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sequence import Ranks, order_repeats
@@ -116,8 +117,9 @@ def distinct_versions(cursors: Sequence[LayerCursor], fold: Fold | None, decide:
     fold : joins operands of one key and time, None if not given
     decide : arranges rows of one key and time; None for those of the first cursor to win
     """
-    for sources, rows in merged_steps(cursors):
-        backward = rows[::-1]
+    for window in version_windows(cursors):
+        sources = window.sources
+        backward = merge_all(sources, window.lows, window.highs)[::-1]
         first = new_key_mask(sources, backward)
         seqs = gather_fields(sources, backward).seqs
         first[1:] |= seqs[1:] != seqs[:-1]
@@ -136,35 +138,6 @@ def _decide_by_rank(
 ) -> NDArray[np.int64] | None:
     fields = gather_fields(sources, rows)
     return order_repeats(first, Ranks(fields.create_ts, (fields.flags & HAS_CREATE) != 0))
-
-
-def merged_steps(cursors: Sequence[LayerCursor]) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
-    """Yield rows of all cursors by (key ascending, seq descending); those equal in both in one step, newest in front.
-
-    Unlike a read this takes versions of a key from all layers by turns, and cuts between them where windows end.
-    """
-    while live := [cursor for cursor in cursors if cursor.load()]:
-        sources = [cursor.rows for cursor in live if cursor.rows is not None]
-        ends = [_position(rows, cursor.high - 1) for rows, cursor in zip(sources, live, strict=True)]
-        key, backward_seq = min(ends)
-        lows = np.array([cursor.low for cursor in live], np.int64)
-        highs = np.array(
-            [_reach(rows, cursor, key, -backward_seq) for rows, cursor in zip(sources, live, strict=True)], np.int64
-        )
-        yield sources, merge_all(sources, lows, highs)
-        for cursor, high in zip(live, highs.tolist(), strict=True):
-            cursor.low = high
-
-
-def _position(rows: RowColumns, row: int) -> tuple[bytes, int]:
-    return rows.key(row), -int(rows.seqs[row])
-
-
-def _reach(rows: RowColumns, cursor: LayerCursor, key: bytes, seq: int) -> int:
-    """Return up to where rows of a window are of lower keys, or of this one and not older."""
-    start = lower_bound(rows, key, cursor.low, cursor.high)
-    end = lower_bound(rows, key + b"\0", start, cursor.high)
-    return end - int(np.searchsorted(rows.seqs[start:end][::-1], np.uint64(seq)))
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------

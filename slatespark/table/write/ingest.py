@@ -16,7 +16,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
-from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import plain_name
@@ -32,6 +32,7 @@ from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import window_size
 from slatespark.table.records.commit_record import CommitRecord
@@ -42,7 +43,7 @@ from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import sole_pace
-from slatespark.table.rows.version_spill import VersionSpill, merged_steps, numbered
+from slatespark.table.rows.version_spill import VersionSpill, numbered
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
@@ -286,7 +287,8 @@ def _refuse_shared_keys(
     layers = [Layer("new", tuple(file.whole() for file in group)) for group in shared if group]
     window_bytes = window_size(options.write_buffer_bytes, max(1, len(layers)))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
-    for sources, rows in merged_steps(cursors):
+    for window in version_windows(cursors):
+        sources, rows = window.sources, merge_all(window.sources, window.lows, window.highs)
         repeated = np.flatnonzero(~new_key_mask(sources, rows))
         if len(repeated):
             key = take_rows(sources, rows[repeated[:1]]).key(0)
