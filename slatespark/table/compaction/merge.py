@@ -21,12 +21,11 @@ from slatespark.options.values import MergeOperator
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Layer, cut_layers
-from slatespark.table.read.scan import window_size
 from slatespark.table.retention.retained_rows import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.cursor import LayerCursor
-
-RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
+from slatespark.table.read.cursor import LayerCursor, RowSpan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,14 +24,14 @@ from slatespark.kernels.columns import (
 from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.cursor import LayerCursor, open_cursors
+from slatespark.table.read.cursor import LayerCursor, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold import Fold, row_at
 from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
 from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.snapshot import WalTail
@@ -39,9 +39,6 @@ from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
-
-MAX_WINDOW_BYTES = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
-MIN_WINDOW_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +125,12 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
     rows = None
     if settings.wal.last_seq:  # also where the trees have all of its last file: only then is its order checked
         rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
-    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     if split.points is not None:
-        yield from point_cursors(stores, split, rows, buffer_bytes=settings.buffer_bytes, window_bytes=window_bytes)
+        yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
         return
     if rows is not None and split.ranges:
         rows = _cut_rows(rows, split.ranges)
+    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
 
 
@@ -146,11 +143,6 @@ def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None
         spans.append(np.arange(low, high, dtype=np.int64))
     positions = np.concatenate(spans)
     return take_rows([rows], positions) if len(positions) else None
-
-
-def window_size(buffer_bytes: int, layers: int) -> int:
-    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
-    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
 
 
 def visible_windows(

@@ -20,9 +20,9 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
+from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fold import Fold
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels.columns import RowColumns, Visibility
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import visible_windows, window_size
+from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 

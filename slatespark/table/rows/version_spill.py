@@ -20,11 +20,10 @@ from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.storage import open_scratch
-from slatespark.table.read.cursor import LayerCursor, Window, layer_windows
+from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.fold import Fold
 from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sort_spill import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key

@@ -12,10 +12,9 @@ import numpy as np
 from slatespark.errors import CorruptDataError
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.versions import joined
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings, key_text
