@@ -39,10 +39,10 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.file_label import FileLabel
 from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import sole_pace
-from slatespark.table.rows.version_spill import VersionSpill, numbered
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
@@ -215,7 +215,7 @@ def _upload_all(
     for file in files:
         pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
-            rows = numbered(pieces, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+            rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
             outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
     if has_history:
         encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
