@@ -22,8 +22,8 @@ from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder_plan import plan_encoder
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import TableStores
 
 Pair: TypeAlias = tuple[bytes, bytes]

@@ -29,7 +29,10 @@ from slatespark.table.stores import TableStores, object_context
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
 # they compare as positions in key order.
 Bound: TypeAlias = tuple[bytes, int]
+RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
 
+MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
+MIN_WINDOW_BYTES: Final = 64 << 10
 MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
 
 
@@ -59,6 +62,12 @@ class LayerCursor:
             self.rows, self.low, self.high, self.bound = window.rows, window.low, window.high, window.bound
         return True
 
+    def spans(self) -> Iterator[RowSpan]:
+        """Consume all rows that are left, window by window."""
+        while self.load() and self.rows is not None:
+            yield self.rows, self.low, self.high
+            self.low = self.high
+
     def position_of(self, cut: Bound | None) -> int:
         """Return the row of the window up to which keys lie within `cut`."""
         if self.rows is None or cut is None:
@@ -77,6 +86,11 @@ class Window:
     low: int
     high: int
     bound: Bound | None
+
+
+def window_size(buffer_bytes: int, layers: int) -> int:
+    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
+    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
 
 
 def memory_windows(rows: RowColumns) -> Iterator[Window]:

@@ -22,46 +22,62 @@ from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
-from slatespark.table.read.cursor import LayerCursor, memory_windows, open_cursors
+from slatespark.table.read.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_filter, fetch_index
-from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
+from slatespark.table.read.plan import FileSlice, Layer, SstFile, cut_layers
 from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # looked up together, if what they need fits the buffer
 
 
-def point_cursors(
-    stores: TableStores, split: Split, wal_rows: RowColumns | None, *, buffer_bytes: int, window_bytes: int
+def key_cursors(
+    stores: TableStores,
+    layers: Sequence[Layer],
+    keys: Sequence[bytes],
+    wal_rows: RowColumns | None,
+    *,
+    buffer_bytes: int,
+    window_bytes: int | None = None,
 ) -> Iterator[list[LayerCursor]]:
-    """Yield cursors over the layers of a split, newest first, that have rows of its points alone; a chunk at a time.
+    """Yield cursors over layers, newest first, that have rows of some keys alone; a chunk of the keys at a time.
 
     Parameters
     ----------
-    split : has points
+    layers : newest first
+    keys : ascending and distinct
     wal_rows : the newest layer, rows in memory
     buffer_bytes : bound of the stored bytes that a chunk reads; a key whose versions exceed it is read in windows
-    window_bytes : bytes that are decoded at a time
+    window_bytes : bytes that are decoded at a time, by default what the buffer has room for
 
     Raises
     ------
     CorruptDataError, SnapshotExpiredError, UnavailableError
     """
-    wanted = _Wanted.of(split.points or ())
+    wanted = _Wanted.of(keys)
+    window_bytes = window_size(buffer_bytes, len(layers)) if window_bytes is None else window_bytes
     start = 0
     while start < len(wanted):
         end = min(start + CHUNK_KEYS, len(wanted))
-        layers = _find_blocks(stores, split.layers, wanted, start, end)
-        end, needed_bytes = _fitting(layers, start, end, buffer_bytes)
-        chunk = wal_rows, wanted.between(start, end)
-        tail = _matching(*chunk)
+        blocks = _find_blocks(stores, layers, wanted, start, end)
+        end, needed_bytes = _fitting(blocks, start, end, buffer_bytes)
+        tail = _matching(wal_rows, wanted.between(start, end))
         if needed_bytes > buffer_bytes:  # a single key
-            cut = cut_layers(split.layers, point_range(wanted.keys[start]))
+            cut = cut_layers(layers, point_range(wanted.keys[start]))
             cursors = open_cursors(stores, cut, tail, window_bytes)
         else:
-            found = _fetch_layers(stores, layers, wanted, end, window_bytes)
+            found = _fetch_layers(stores, blocks, wanted, end, window_bytes)
             cursors = [LayerCursor(memory_windows(rows)) for rows in (*tail, *found)]
         yield cursors
         start = end
+
+
+def key_rows(
+    stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes], *, buffer_bytes: int
+) -> Iterator[RowSpan]:
+    """Yield all versions of some keys that layers show, in no order; parameters and errors as for `key_cursors`."""
+    for cursors in key_cursors(stores, layers, keys, None, buffer_bytes=buffer_bytes):
+        for cursor in cursors:
+            yield from cursor.spans()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,10 +22,9 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.read.fold import row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
-from slatespark.table.rows.version_sort import VersionSorter
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
@@ -113,7 +112,7 @@ def upload_sorted(
 def upload_task(
     stores: TableStores,
     clock: Clock,
-    sorter: TaskSorter | VersionSorter,
+    sorter: TaskSorter,
     options: WriteOptions,
     planned_ms: int,
     *,

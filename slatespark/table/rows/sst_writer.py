@@ -26,9 +26,8 @@ from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.file_label import FileLabel
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import upload_task
-from slatespark.table.rows.version_sort import VersionSorter
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
@@ -141,9 +140,8 @@ def _build(
         ttl_ms=None if options.ttl_ms == DEFAULT_TTL_MS else options.ttl_ms,
         ttl_from_ms=now_ms if options.ttl_from == "write" else None,
     )
-    make_sorter = VersionSorter if encoder.has_times else TaskSorter
     fold = resolve_operator(options.merge_operator)
-    sorter = make_sorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
+    sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
     with tempfile.TemporaryDirectory(prefix="slatespark-sst-") as folder:
         scratch = open_scratch(folder)
         stores = TableStores(main=scratch, wal=scratch)

@@ -15,8 +15,8 @@ from slatespark.table.read.floor import find_later_beginning, history_floor
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 

@@ -22,8 +22,8 @@ from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fold import Fold, resolve_operator
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder, Stamp
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
 from tests.support.row_values import columns_to_rows
 
