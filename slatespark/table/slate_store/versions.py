@@ -9,7 +9,7 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_count,
-    parse_duration_or_none,
+    parse_lasting_duration,
     parse_rounding,
     parse_text,
 )
@@ -120,7 +120,7 @@ class Versions(OpenTable):
             self._stores,
             self._clock,
             name=None if name is None else parse_text(name, "name"),
-            lifetime_ms=parse_duration_or_none(lifetime, "lifetime"),
+            lifetime_ms=parse_lasting_duration(lifetime, "lifetime"),
             manifest_id=None if version is None else _VERSION(version, "version"),
         )
 
@@ -132,7 +132,7 @@ class Versions(OpenTable):
         HistoryTrimmedError
             When there is no such checkpoint, or none any more.
         """
-        lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
+        lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
         record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 

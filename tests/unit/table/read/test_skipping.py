@@ -285,7 +285,8 @@ def test_a_filter_never_shows_what_a_newer_row_hides() -> None:
 def test_instants_that_microseconds_cannot_hold_are_compared_as_they_are_shown() -> None:
     clock = FakeClock(START_MS)
     store = new_store(clock)
-    put(store, b"abc", ttl=(1 << 63) - 1 - START_MS)
+    lasting = [(1 << 63) - 1 - START_MS] * 3
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"v"] * 3, "t": lasting}), ttlColumn="t")
     assert keys_of(store, filter="_expire_ts > '2200-01-01'") == b"abc"
     assert read_files(store, clock, filter="_expire_ts < '2200-01-01'") == 0
 
