@@ -97,12 +97,12 @@ class SstInfo:
 
     @property
     def filter_range(self) -> ByteRange | None:
-        """The filter section, None where there is none."""
+        """The filter section, None if absent."""
         return ByteRange(self.filter_offset, self.filter_offset + self.filter_len) if self.filter_len else None
 
     @property
     def stats_range(self) -> ByteRange | None:
-        """The stats section, None where there is none."""
+        """The stats section, None if absent."""
         return ByteRange(self.stats_offset, self.stats_offset + self.stats_len) if self.stats_len else None
 
     def key_range(self) -> KeyRange:

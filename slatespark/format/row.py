@@ -61,23 +61,3 @@ def rows_to_columns(rows: Sequence[Row]) -> RowColumns:
         value_starts=np.cumsum(lengths) - lengths,
         value_lengths=lengths,
     )
-
-
-def columns_to_rows(columns: RowColumns) -> list[Row]:
-    """Return the same rows as values, in the same order."""
-    rows = []
-    for at in range(len(columns)):
-        flags = int(columns.flags[at])
-        kind = RowKind.of_flags(flags)
-        gone = kind is RowKind.DELETE
-        rows.append(
-            Row(
-                key=columns.key(at),
-                seq=int(columns.seqs[at]),
-                kind=kind,
-                value=b"" if gone else columns.value(at),
-                create_ts_ms=int(columns.create_ts[at]) if flags & HAS_CREATE else None,
-                expire_ts_ms=int(columns.expire_ts[at]) if flags & HAS_EXPIRE and not gone else None,
-            )
-        )
-    return rows

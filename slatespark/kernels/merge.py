@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels._compile import Kernel, called, inlined
+from slatespark.kernels._lifetimes import has_reached
 from slatespark.kernels._native import (
     common_prefix,
     compare,
@@ -232,10 +233,8 @@ def _merge(  # noqa: C901
                     decided, operands = False, 0
                 if not decided:
                     flags = load8(load64(line + FLAGS) + row)
-                    expired = (
-                        flags & HAS_EXPIRE != 0
-                        and options & _INCLUDE_EXPIRED == 0
-                        and load64(load64(line + EXPIRE_TS) + 8 * row) <= now_ms
+                    expired = options & _INCLUDE_EXPIRED == 0 and has_reached(
+                        flags, HAS_EXPIRE, line + EXPIRE_TS, row, now_ms
                     )
                     if flags & MERGE:
                         if not expired:

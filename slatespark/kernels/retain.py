@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels._compile import Kernel, called, inlined
+from slatespark.kernels._lifetimes import has_reached
 from slatespark.kernels._native import load8, load64, load_word, store8, store64
 from slatespark.kernels._sources import address_of, checked_address
 from slatespark.kernels.columns import (
@@ -101,8 +102,7 @@ def _is_protected(call: int, row: int) -> bool:
 def _is_expired(call: int, row: int) -> bool:
     return (
         load64(call + _OPTIONS) & _HAS_NOW != 0
-        and _flags_of(call, row) & HAS_EXPIRE != 0
-        and load64(load64(call + _EXPIRE_TS) + 8 * row) <= load64(call + _NOW)
+        and has_reached(_flags_of(call, row), HAS_EXPIRE, call + _EXPIRE_TS, row, load64(call + _NOW))
         and not _is_above_floor(call, row)
     )
 
@@ -110,8 +110,7 @@ def _is_expired(call: int, row: int) -> bool:
 @inlined
 def _is_past_retention(call: int, row: int) -> bool:
     """Tell whether a version is past retention."""
-    created = load64(load64(call + _CREATE_TS) + 8 * row)
-    return _flags_of(call, row) & HAS_CREATE != 0 and created <= load64(call + _RETIRED)
+    return has_reached(_flags_of(call, row), HAS_CREATE, call + _CREATE_TS, row, load64(call + _RETIRED))
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Arguments of `SlateTable` and what they become: paths as text, table properties and storage options told apart."""
+"""Arguments of `SlateTable`: their types, paths as text, and storage options apart from table properties."""
 
 from __future__ import annotations
 

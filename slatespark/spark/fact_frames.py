@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from slatespark.table.checkpoints.store import CheckpointFacts
-from slatespark.table.read.describe import TableFacts
-from slatespark.table.read.files import FileFacts, LayerFacts
-from slatespark.table.read.history.sequences import SequencePoint
-from slatespark.table.read.history.timeline import VersionFacts
+from slatespark.table.inspection.describe import TableFacts
+from slatespark.table.inspection.files import FileFacts, LayerFacts
+from slatespark.table.inspection.sequences import SequencePoint
+from slatespark.table.inspection.versions import VersionFacts
 from slatespark.table.retention.expiry_tally import ExpiryReport
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from slatespark import errors
-from slatespark.errors import SlateError
+from slatespark.errors import InvalidRequestError, SlateError
 
 _CLASSES: Final = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SlateError)
 }
 # spark_errors raises RuntimeError; the other prefix is how Spark marks the text of raise_error.
 _OUR_LINE: Final = re.compile(rf"(?:RuntimeError: |\[USER_RAISED_EXCEPTION\] )({'|'.join(_CLASSES)}): ([^\n]*)")
+_NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*\bslate\b")
 _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 
 
@@ -46,8 +47,16 @@ def own_errors() -> Iterator[None]:
 
 
 def find_own_error(text: str) -> SlateError | None:
-    """Return the error of ours that Spark's error text contains; None if there is none."""
+    """Return the error of ours that Spark's error text contains or stands for; None if there is none."""
     found = _OUR_LINE.search(text)
     if found is None:
-        return None
+        return _not_registered() if _NOT_FOUND.search(text) else None
     return _CLASSES[found[1]](_SQL_STATE.sub("", found[2]).strip())
+
+
+def _not_registered() -> SlateError:
+    return InvalidRequestError(
+        'Spark does not find format("slate").',
+        why="It only finds data sources of installed packages, not those of --py-files or of failed imports.",
+        todo="Call slatespark.register(spark) first.",
+    )

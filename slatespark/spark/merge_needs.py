@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STAR: Final = re.compile(r"(?:^|[\s.(,])\*")
-_CONSTANTS: Final = ("TRUE", "FALSE", "NULL")  # a filter takes them for constants, whatever columns there are
+_CONSTANTS: Final = ("TRUE", "FALSE", "NULL")  # constants in a filter, even if columns have these names
 
 
 def needed_columns(sides: MergeSides, condition: Expression, clauses: Clauses) -> list[str]:

@@ -25,8 +25,8 @@ from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
-from slatespark.table.read.history.resolution import Resolution
-from slatespark.table.read.history.sequences import SequenceMatch
+from slatespark.table.inspection.resolution import Resolution
+from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.slate_store import SlateStore
@@ -288,7 +288,7 @@ class SlateTable:
         return fact_frames.history_frame(self._frames.spark, self._store.history(limit))
 
     def resolve(self, **readOptions: Any) -> Resolution:
-        """Return what a read with these options would see: version, sequence number, time, and how they are found.
+        """Return the state that a read with these options sees: version, sequence number, time, and their origin.
 
         Raises
         ------
@@ -455,7 +455,7 @@ class SlateTable:
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""
-        return self._store.verify(all_versions=allVersions)
+        return self._store.verify(allVersions=allVersions)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 

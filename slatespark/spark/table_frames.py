@@ -82,7 +82,7 @@ class TableFrames:
         return self._aliased(rows)
 
     def read(self, options: Mapping[str, Any]) -> DataFrame:
-        """Return what the data source reads with these options."""
+        """Return the rows that the data source reads with these options."""
         with own_errors():
             return self.spark.read.format("slate").options(**self._texts(options)).load(self.path)
 
@@ -100,7 +100,7 @@ class TableFrames:
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def begin_change(self, narrowed: Mapping[str, Any] | None = None) -> Change:
-        """Return what a change depends on; the state is resolved first, so that every later commit is noticed.
+        """Return the state that a change depends on. It is resolved before the read, so later commits are conflicts.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class TableFrames:
         """Delete the rows for which a condition is true; see `SlateTable.delete`."""
         if self.is_committed(options):
             return
-        # The filter only narrows the read. Spark still decides, so text means what it means everywhere in Spark.
+        # The filter only narrows the read. Spark still decides, so text keeps its meaning in Spark SQL.
         change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
         rows = change.rows if condition is None else change.rows.where(expression(condition))
         keys = rows.select(*[quoted(name) for name in change.key_columns])

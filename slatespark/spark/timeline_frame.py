@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.spark.type_mapping import spark_schema
-from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.inspection.timeline import KeyTimeline
+from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
 from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
 
 if TYPE_CHECKING:

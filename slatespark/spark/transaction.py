@@ -110,8 +110,8 @@ class SlateTransaction:
         if where is None or isinstance(where, str):
             limits = {"columns": named, "filter": where}
             given = {name: value for name, value in limits.items() if value is not None}
-            return self._frame(self._core.plan_scan(**{**readOptions, **given}))
-        rows = self._frame(self._core.plan_scan(**readOptions)).where(where)
+            return self._frame(self._core.planScan(**{**readOptions, **given}))
+        rows = self._frame(self._core.planScan(**readOptions)).where(where)
         return rows if named is None else rows.select(*[quoted(name) for name in named])
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
@@ -148,10 +148,10 @@ class SlateTransaction:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
             given = readOptions if named is None else {**readOptions, "columns": named}
-            return self._frame(self._core.plan_for_update(keys, None, **given))
+            return self._frame(self._core.planForUpdate(keys, None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        plan = self._core.plan_scan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
+        plan = self._core.planScan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
         return rows if named is None else rows.select(*[quoted(name) for name in named])
@@ -173,9 +173,9 @@ class SlateTransaction:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit; the transaction is unchanged.
         """
-        load = self._core.plan_load(arrow_schema(df.schema, ()), **writeOptions)
+        load = self._core.planLoad(arrow_schema(df.schema, ()), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
-        return self._core.take_up(load, upload_frame(rows, self._place, load))
+        return self._core.takeUp(load, upload_frame(rows, self._place, load))
 
     def delete(
         self, condition: Expression | None = None, keys: Iterable[Any] | None = None, **writeOptions: Any
@@ -200,7 +200,7 @@ class SlateTransaction:
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
         narrowed = narrowing(condition, self._codec.schema, self._spark)
-        plan = self._core.plan_scan(**{**operator_of(writeOptions), **narrowed})
+        plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
         names = resolve_columns(self._codec.key_columns, rows.columns)
         deleted = self.write(rows.select(*[quoted(name) for name in names]), **{**writeOptions, "operation": "delete"})

@@ -17,7 +17,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.job import abandon_write
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 
 
 class SlateWriter(DataSourceArrowWriter):
@@ -26,7 +26,7 @@ class SlateWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
         with spark_errors():
             self._options = options
-            self._load = plan_load(self._stores(), SystemClock(), schema, options, overwrite=overwrite)
+            self._load = begin_load(self._stores(), SystemClock(), schema, options, overwrite=overwrite)
 
     def _stores(self) -> TableStores:
         options = self._options

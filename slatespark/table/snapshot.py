@@ -1,6 +1,7 @@
 """Snapshot: one manifest, frozen, with the part of the WAL that it makes visible and the instant that judges expiry.
 
-Source: spec sections 4.1, 4.5; design sections 3 and 7.
+See docs/reference/format/manifest.md, docs/reference/format/checkpoints.md, docs/explanation/why-reads-are-
+consistent.md, docs/explanation/history-and-the-floor.md.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
 
 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
-    """Return highest seq and create_ts of a WAL file; both grow with the commit order (spec 2.13, 4.1)."""
+    """Return highest seq and create_ts of a WAL file; both grow with the commit order."""
     path = wal_path(number)
     with object_context(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))

@@ -28,7 +28,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import DEFINITION_DIR, definition_path, fetch_definition
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
-from slatespark.table.write.load import Load, commit_load, plan_load, run_task
+from slatespark.table.write.load import Load, begin_load, commit_load, run_task
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -40,7 +40,7 @@ class TypedJob:
     def __init__(self, store: ObjectStore, rows: pa.Table, clock: Clock, **options: Any) -> None:
         self.stores, self.clock = stores_of(store), clock
         parsed = WriteOptions.parse({"path": store.url, **options})
-        load = plan_load(self.stores, clock, rows.schema, parsed)
+        load = begin_load(self.stores, clock, rows.schema, parsed)
         assert load is not None
         self.load: Load = load
         self.files = run_task(self.stores, clock, load, 0, rows.to_batches())

@@ -13,7 +13,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import Clock
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 from tests.faults.busy_database import check_serves_on
 from tests.faults.jobs import stores_of
 from tests.support.client import Client, ClientOptions, Location, read_rows
@@ -32,7 +32,7 @@ class Load:
         if "timestampColumn" not in options:
             table = table.drop(["at"])
         parsed = WriteOptions.parse({"path": str(folder), **options})
-        load = plan_load(self.stores, clock, table.schema, parsed)
+        load = begin_load(self.stores, clock, table.schema, parsed)
         assert load is not None
         self.load = load
         self.outputs = [run_task(self.stores, clock, load, 0, table.to_batches())]

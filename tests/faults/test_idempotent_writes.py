@@ -21,7 +21,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.idempotence import TXN_NAMES
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.idempotent_writes import TXN_DIR, fetch_txn_record, txn_path
-from slatespark.table.write.load import Load, commit_load, load_batches, plan_load, run_task
+from slatespark.table.write.load import Load, begin_load, commit_load, load_batches, run_task
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment
 
@@ -212,7 +212,7 @@ class Run:
     def __init__(self, folder: Path, letters: bytes = b"x") -> None:
         self.stores, rows = stores_of(LocalStore(folder)), table_of([(b"k", letters)])
         options = WriteOptions.parse({"path": str(folder), "operation": "merge", **PAIR})
-        load = plan_load(self.stores, SystemClock(), rows.schema, options)
+        load = begin_load(self.stores, SystemClock(), rows.schema, options)
         assert load is not None
         self.load: Load = load
         self.files = run_task(self.stores, SystemClock(), load, 0, rows.to_batches())

@@ -11,7 +11,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import Load, commit_load, plan_load, run_task
+from slatespark.table.write.load import Load, begin_load, commit_load, run_task
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, ScanRow, read_rows
 
@@ -25,7 +25,7 @@ class Write:
         self.stores = open_stores(str(folder), storage={})
         options = WriteOptions.parse({"path": str(folder), "timestamp": timestamp_ms, "ttl": 10})
         table = table_of(rows)
-        load = plan_load(self.stores, SystemClock(), table.schema, options)
+        load = begin_load(self.stores, SystemClock(), table.schema, options)
         assert load is not None
         self.load: Load = load
         self.files = run_task(self.stores, SystemClock(), load, 0, table.to_batches())

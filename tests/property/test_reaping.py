@@ -143,7 +143,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
         assert our_rows(store, now=instant) == expected(model, gone, now_ms=instant)
     assert our_rows(store, includeExpired=True) == expected(model, gone, now_ms=None, include_expired=True)
     assert report.reaped_through_ms == retired_ms
-    assert store.verify(all_versions=True).has_damage is False
+    assert store.verify(allVersions=True).has_damage is False
     store.setProperties(retention=now_ms - retired_ms)
     again = reap(stores, now_ms=now_ms)
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)

@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two task slots."""
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run it; any other Python may lack our dependencies
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack our dependencies
     from pyspark.sql import SparkSession
 
     home = tmp_path_factory.mktemp("spark")

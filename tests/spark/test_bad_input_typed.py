@@ -1,4 +1,4 @@
-"""Input that a typed table cannot take, through Spark: our error in one line, and a table as it was, or none."""
+"""Bad input for typed tables through Spark: our error in one line, and the table is unchanged or not created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def table(spark: SparkSession, path: str) -> Iterator[SlateTable]:
-    """A table with a row; after the test it is as before."""
+    """A table with one row; the test must leave it unchanged."""
     made = SlateTable.create(spark, path, "k INT NOT NULL, v INT NOT NULL, w STRING, at TIMESTAMP", "k")
     made.write(spark.sql("SELECT 7 AS k, 7 AS v, 'x' AS w, TIMESTAMP '2020-01-01 00:00:00' AS at"))
     before = facts(path)
@@ -150,7 +150,7 @@ def test_rows_that_do_not_decode(spark: SparkSession, path: str) -> None:
 
 
 def test_nan_and_signed_zero_in_keys(spark: SparkSession, path: str) -> None:
-    """Spark and the table agree which keys are one, so writes, merges and deletes do what they say."""
+    """Spark and the table agree on equality of keys, so writes, merges and deletes hit the same rows."""
     table = SlateTable.create(spark, path, "x DOUBLE, y FLOAT, v INT", ["x", "y"])
     nan = math.nan
     keys = [0.0, -0.0, nan, math.inf, -math.inf, None, -nan, 0.0]
@@ -173,7 +173,7 @@ def test_nan_and_signed_zero_in_keys(spark: SparkSession, path: str) -> None:
 
 
 def test_times_beyond_the_years_of_python(spark: SparkSession, path: str) -> None:
-    """What Spark can hold and Python cannot: stored, ordered, found and deleted all the same."""
+    """Values that Spark can hold and Python cannot are stored, ordered, found and deleted too."""
     us = [-(2**63), -62_135_596_800_000_001, 0, 253_402_300_800_000_000, 2**63 - 1]
     table = SlateTable.create(spark, path, "at TIMESTAMP, d DATE, n TIMESTAMP_NTZ, v BIGINT", ["at", "d"])
     frame = spark.createDataFrame([(one,) for one in us], "v BIGINT").selectExpr(

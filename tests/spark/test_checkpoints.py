@@ -1,4 +1,4 @@
-"""Versions kept, restored and cloned through SlateTable, and a Spark read that outlives its files' collection."""
+"""Versions kept, restored and cloned through SlateTable, and a Spark read beyond a garbage collection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_pinned_read_outlives_a_collection(spark: SparkSession, tmp_path: Path
     store.write(pa.table({"id": [1], "name": ["second"]}), mode="overwrite")
     with Client.open(Location.local(path), ClientOptions(compactor=True)) as client:
         (row,) = client.scan()
-        for _ in range(2):  # what the collector goes by: a job, and an L0 younger than the files
+        for _ in range(2):  # the collector's conditions: a job, and an L0 younger than the files
             compact_full(client)
             client.put(row.key, row.value)
             client.flush_memtable()

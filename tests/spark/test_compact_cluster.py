@@ -67,7 +67,7 @@ def test_ranges_are_merged_by_several_executors_with_filters_of_the_script(tmp_p
             {"id": range(number * 400, 1200), "note": [f"note {number} {'x' * 90}"] * (1200 - number * 400)}
         )
         store.write(rows, sstSize="8k", blockSize="1k")
-    once = {"spark.task.maxFailures": "1"}  # the filter fails as often as it is asked
+    once = {"spark.task.maxFailures": "1"}  # the filter fails every time
     found = run_in_cluster(SCRIPT, settings=once, path=str(path), folder=str(folder))
     assert "id=7: ZeroDivisionError: seven" in found["error"]
     assert found["unchanged"]

@@ -1,4 +1,4 @@
-"""The scene of the demo that is about upkeep, on a few rows."""
+"""The demo's scene about upkeep, on a few rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History tables read, trimmed and cut through SlateTable."""
+"""History tables read and trimmed, and ranges deleted, through SlateTable."""
 
 from __future__ import annotations
 

@@ -105,12 +105,12 @@ def test_an_insert_never_replaces_a_row(spark: SparkSession, table: SlateTable) 
         merge(table, source, "t.tenant = s.tenant AND t.n = s.n").whenNotMatchedInsertAll().execute()
     assert stored(table) == START
     replacing = merge(table, source, "t.n = s.n").whenNotMatchedInsertAll()
-    replacing.whenNotMatchedBySourceDelete("t.id = 1").execute()  # the row gives way
+    replacing.whenNotMatchedBySourceDelete("t.id = 1").execute()  # the existing row is deleted
     assert stored(table) == [("a", 1, 99, "x"), START[1], START[3]]
 
 
 def test_a_part_of_a_struct_is_no_column_of_its_name(spark: SparkSession, table: SlateTable) -> None:
-    """All rows match by a key that is not the one that is inserted."""
+    """The key that the condition compares is not the key that is inserted."""
     source = spark.sql(
         "SELECT named_struct('tenant', 'z', 'id', 9L) AS s, 'a' AS tenant, 1L AS id, 99 AS n, 'x' AS note"
     )
@@ -152,7 +152,7 @@ def test_expressions_see_what_their_clause_may_use(spark: SparkSession, table: S
         merge(table, source).whenNotMatchedBySourceDelete("s.n = 1").execute()
     with pytest.raises(AnalysisException, match=r"(?i)ambiguous"):
         merge(table, source).whenMatchedDelete("n = 1").execute()
-    # Evaluated for the rows of the clause alone: elsewhere it would divide by zero.
+    # Evaluated only for the rows of the clause: elsewhere it would divide by zero.
     values = {"tenant": "tenant", "id": "id", "n": "2 div n"}
     merge(table, source).whenNotMatchedInsert("n > 0", values).execute()
     assert stored(table) == [*START, ("c", 2, 1, None)]
@@ -202,7 +202,7 @@ def test_a_merge_depends_on_what_it_read(spark: SparkSession, table: SlateTable,
         merge(table, rows_of(spark, ("a", 1, 11, "x"))).whenMatchedUpdateAll().execute()
     assert stored(table) == [*START, ("z", 1, 1, "late")]
     source = rows_of(spark, ("a", 1, 11, "x"), ("b", 1, 11, "x"))
-    merge(table, source, f"t.tenant = 'a' AND {ON}").whenMatchedUpdateAll().execute()  # looks at nothing of tenant z
+    merge(table, source, f"t.tenant = 'a' AND {ON}").whenMatchedUpdateAll().execute()  # reads nothing of tenant z
     assert stored(table)[:3] == [("a", 1, 11, "x"), *START[1:3]]
 
 
@@ -245,7 +245,7 @@ def test_merges_that_write_something_for_every_row_of_the_source() -> None:
 
 
 def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
-    """Never more than the condition says: what is left out of the read would be left as it is."""
+    """The filter never excludes a row that matches: the merge would leave that row unchanged."""
     matched, inserted = MergeClause("matched", "delete"), MergeClause("notMatched", "insert")
     schema = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("true", pa.bool_())])
     source = spark.range(1).select(F.lit("a").alias("tenant"), "id")
@@ -287,7 +287,7 @@ def test_what_a_condition_says_of_the_target_alone(spark: SparkSession) -> None:
 
 
 def test_no_condition_matches_more_than_what_is_read_for_it(spark: SparkSession) -> None:
-    """Random conditions, each with what is read for it, in one query of Spark."""
+    """Random conditions, each with the filter that narrows its read, in one query of Spark."""
     dice = Dice(20)
     atoms = """
         t.tenant = 'a'|t.id = s.id|t.tenant = s.tenant|t.id > 1|t.tenant LIKE 'a%'|s.id = 1|s.note <> ')'|s.note = '('

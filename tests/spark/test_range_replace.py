@@ -1,4 +1,4 @@
-"""Intervals of keys replaced and deleted from Spark, and the timeline as a DataFrame."""
+"""Key intervals replaced and deleted from Spark, and the timeline as a DataFrame."""
 
 from __future__ import annotations
 

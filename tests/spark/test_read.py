@@ -1,4 +1,4 @@
-"""Spark reads raw tables: the fixtures, options, splits, SQL, and errors that say what to do."""
+"""Spark reads raw tables: the fixtures, options, splits, SQL, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_fixtures_read_as_the_client_read_them(spark: SparkSession, database: Fi
 
 
 def to_utc_ms(moment: Any) -> int | None:
-    """Spark hands timestamps out in local time, without an offset."""
+    """Spark returns timestamps in local time, without an offset."""
     return None if moment is None else to_ms(moment.astimezone())
 
 

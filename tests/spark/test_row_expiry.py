@@ -1,4 +1,4 @@
-"""Spark writes rows with an expiry each, whatever the type of the column and the time zone."""
+"""Spark writes rows with their own expiry, for every type of the column and every time zone."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_a_delete_depends_on_what_it_read(spark: SparkSession, table: SlateTable
     with pytest.raises(TransactionConflictError, match=f"tenant='{CID[0]}', id={CID[1]}"):
         table.delete("id = 1")
     assert stored(table) == [ADA, BOB, CID]
-    table.delete(f"tenant = '{BOB[0]}' AND id = {BOB[1]}")  # what comes in between is of another key
+    table.delete(f"tenant = '{BOB[0]}' AND id = {BOB[1]}")  # the commit in between is of another key
     assert stored(table) == [ADA, CID]
 
 
@@ -312,7 +312,7 @@ def test_a_condition_is_a_filter_where_both_mean_the_same(spark: SparkSession) -
 
 
 def test_a_filter_never_selects_fewer_rows_than_spark(spark: SparkSession) -> None:
-    """Spark rounds numbers of many digits, and compares null with what no value of the column can be."""
+    """Spark rounds numbers of many digits, and null is comparable with numbers outside the column's range."""
     kinds: list[pa.DataType] = [pa.int8(), pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(38, 10)]
     schema = pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)])
     rows = pa.table([pa.array([None, 0, 1, -1], pa.int8()).cast(kind) for kind in kinds], schema=schema)

@@ -1,4 +1,4 @@
-"""The past through Spark: options of a read, `SlateTable.toDF`, and the sequence tracker as a DataFrame."""
+"""Time travel through Spark: read options, `SlateTable.toDF`, and the sequence tracker as a DataFrame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions with DataFrames: tasks upload and read what nobody else sees, and one commit publishes it."""
+"""Transactions with DataFrames: tasks upload and read rows that nobody else sees, and one commit publishes them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession,
 def test_what_was_locked_is_validated(spark: SparkSession, table: SlateTable) -> None:
     for locked, conflicts in (
         ({"where": "tenant = 'b'"}, False),
-        ({"where": F.col("amount") > 95}, True),  # Spark's own: the whole table
+        ({"where": F.col("amount") > 95}, True),  # a Column: the whole table
     ):
         txn = table.begin()
         given: dict[str, Any] = locked

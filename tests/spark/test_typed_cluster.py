@@ -1,4 +1,4 @@
-"""A typed table in S3, worked on by several executors and the real client in turns."""
+"""A typed table in S3, used by several executors and the real client in turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vacuum and the proof of absence through `SlateTable`: no Spark job is needed for either."""
+"""Vacuum and the proof of absence through `SlateTable`, without Spark jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark writes raw tables; the real client serves and continues them."""
+"""Spark writes raw tables; the real client reads and continues them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
 
 
 def test_an_active_client_is_not_shut_out_unasked(spark: SparkSession, location: Location) -> None:
-    """The client writes while the job runs: a row that waits for a file which the client makes first."""
+    """The client writes while the job runs: a row waits for a file that the client creates first."""
     path = str(location.folder)
     numbers(spark, 10, 1).write.format("slate").mode("append").save(path)
     flag = location.folder.parent / "client-has-written"

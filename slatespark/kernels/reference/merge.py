@@ -23,6 +23,7 @@ from slatespark.kernels.columns import (
     Selection,
     Visibility,
 )
+from slatespark.kernels.lifetimes import reached
 from slatespark.kernels.row_ranges import check_row_ranges
 
 
@@ -82,7 +83,7 @@ def _is_later(rows: RowColumns, row: int, max_create_ts_ms: int | None) -> bool:
 
 
 def _is_expired(flags: int, expire_ts: int, visibility: Visibility) -> bool:
-    return bool(flags & HAS_EXPIRE) and expire_ts <= visibility.now_ms and not visibility.include_expired
+    return reached(flags, HAS_EXPIRE, expire_ts, visibility.now_ms) and not visibility.include_expired
 
 
 def _merged(

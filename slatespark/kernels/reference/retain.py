@@ -21,6 +21,7 @@ from slatespark.kernels.columns import (
     TOMBSTONE,
     Retention,
 )
+from slatespark.kernels.lifetimes import reached
 from slatespark.kernels.results import Fields, Retained
 
 
@@ -134,12 +135,16 @@ class _Key:
         return int(self.fields.seqs[row]) > self.retention.min_seq or self._is_above_floor(row)
 
     def _is_expired(self, row: int) -> bool:
-        expiry, now_ms = self._expiry(row), self.retention.now_ms
-        return expiry is not None and now_ms is not None and expiry <= now_ms and not self._is_above_floor(row)
+        flags, expire_ts, now_ms = int(self.fields.flags[row]), int(self.fields.expire_ts[row]), self.retention.now_ms
+        return now_ms is not None and reached(flags, HAS_EXPIRE, expire_ts, now_ms) and not self._is_above_floor(row)
 
     def _is_past_retention(self, row: int) -> bool:
-        created, retired_ms = self._create_ts(row), self.retention.retired_ms
-        return created is not None and retired_ms is not None and created <= retired_ms
+        flags, create_ts, limit_ms = (
+            int(self.fields.flags[row]),
+            int(self.fields.create_ts[row]),
+            self.retention.retired_ms,
+        )
+        return limit_ms is not None and reached(flags, HAS_CREATE, create_ts, limit_ms)
 
 
 def _drop_retired(outcomes: list[_Outcome], retention: Retention) -> int:

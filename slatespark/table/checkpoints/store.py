@@ -1,7 +1,7 @@
 """Checkpoints: entries of the newest manifest that keep a version, with its files, from being collected.
 
 Each change is one more manifest, by compare-and-set, and claims no epoch: a writer that is open takes it over, as it
-does from the client's own administration. Source: spec 4.5, 12.9.
+does from the client's own administration. See docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The one commit path: the files of a write are published in one manifest. Source: spec 10.1, 12.1, 12.4."""
+"""The one commit path: the files of a write are published in one manifest.
+
+See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manifest.md.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
-from slatespark.table.commit.history_hold import plan_hold
-from slatespark.table.commit.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
+from slatespark.table.commit.hold import plan_hold
+from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
 from slatespark.table.commit.publication import Change, next_manifest, without_l0
@@ -145,7 +148,7 @@ def commit_write(
     record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
     if record.write_id == job.write_id:
         publish_commit_record(stores.main, record)
-        note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
+        record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
     delete_lease(stores.main, job.write_id)
     return record
 

@@ -18,7 +18,7 @@ from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE, RowColumns
 from slatespark.ranges import ALL_KEYS
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.drain import Drained
@@ -175,7 +175,7 @@ class FilesExist(Requirement):
         """Look for each file."""
         looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.files]
         try:
-            run_together(looks, is_remote=self.stores.main.is_remote)
+            run_concurrently(looks, is_remote=self.stores.main.is_remote)
         except FileNotFoundError as exc:
             raise CommitConflictError(
                 f"{self.stores.url}: files of the compaction were collected before it was committed.",

@@ -1,6 +1,6 @@
 """TreeEdit: what a commit does to the trees that it finds, before it puts files of its own above them. Pure.
 
-A commit moves L0 views into runs first (spec 12.4), so an edit only ever sees sorted runs. It is applied anew whenever
+A commit moves L0 views into runs first, so an edit only ever sees sorted runs. It is applied anew whenever
 another commit comes in between, and refuses if what it was planned on is no longer there.
 """
 
@@ -126,7 +126,9 @@ class ReplaceViews:
 
 @dataclass(frozen=True, slots=True)
 class CutViews:
-    """What stands shows only keys outside of some intervals, without a file being rewritten. Source: spec 12.2.
+    """What stands shows only keys outside of some intervals, without a file being rewritten.
+
+    See docs/explanation/editing-a-manifest.md.
 
     A view with an interval inside it becomes two views of one file; one that lies in an interval goes. Rows that only
     the WAL has stay as far as their keys lie outside.
@@ -267,7 +269,7 @@ def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int
 
 
 def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
-    """Return an id with the time of the SST, which the client's watermarks go by (spec 12.1.4)."""
+    """Return an id with the time of the SST, which the client's watermarks go by."""
     drawn = hashlib.sha256(f"{seed} {view.id} {number}".encode()).digest()
     return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
 

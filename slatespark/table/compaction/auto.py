@@ -27,7 +27,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord

@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slatespark.errors import OptionError
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
+from slatespark.kernels.lifetimes import reached, retired_groups
 from slatespark.table.read.retention import retired_until_ms
-from slatespark.units import MAX_MS, parse_duration_ms, parse_time_ms
+from slatespark.units import parse_duration_ms, parse_time_ms
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
 TOMBSTONE: Final = "tombstone"
 REPLACE: Final = "replace"
 ACTIONS: Final = (KEEP, DROP, TOMBSTONE, REPLACE)
-
-_ABSENT: Final = MAX_MS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +94,7 @@ class ExpireFilter:
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
         """Return `tombstone` for expired puts, `drop` for expired operands."""
         now_ms = _given(self.now_ms, "ExpireFilter")
-        expires_ms = _column_ms(versions, "_expire_ts")
-        expired = (expires_ms != _ABSENT) & (expires_ms <= now_ms)
+        expired = reached(*_times(versions, "_expire_ts", HAS_EXPIRE), now_ms)
         return _actions(np.where(expired, np.where(_is_op(versions, "merge"), DROP, TOMBSTONE), KEEP))
 
 
@@ -133,12 +132,11 @@ class RetentionFilter:
         if retired_ms is None or not len(first):
             return _actions(np.full(len(first), KEEP))
         starts, sizes = np.flatnonzero(first), key_sizes(first)
-        created_ms, is_delete = _column_ms(versions, "_create_ts"), _is_op(versions, "delete")
+        (flags, _, created_ms), is_delete = _times(versions, "_create_ts", HAS_CREATE), _is_op(versions, "delete")
         in_group = ~below_group(first, _is_op(versions, "merge")) & ~is_delete
-        created = in_group & (created_ms != _ABSENT)
-        due = created & (created_ms <= retired_ms)
-        goes = np.logical_or.reduceat(due, starts) & ~np.logical_or.reduceat(created & ~due, starts)
-        gone = np.repeat(goes, sizes) & ~is_delete
+        created = in_group & (flags != 0)
+        due = created & reached(flags, HAS_CREATE, created_ms, retired_ms)
+        gone = np.repeat(retired_groups(created, due, starts), sizes) & ~is_delete
         return _actions(np.where(gone, np.where(first, TOMBSTONE, DROP), KEEP))
 
 
@@ -166,8 +164,8 @@ class HistoryFloorFilter:
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
         """Return `drop` for what no read at or after the floor needs."""
-        created_ms = _column_ms(versions, "_create_ts")
-        later = (created_ms != _ABSENT) & (created_ms > self.floor_ms)
+        flags, _, created_ms = _times(versions, "_create_ts", HAS_CREATE)
+        later = (flags != 0) & ~reached(flags, HAS_CREATE, created_ms, self.floor_ms)
         hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
         return _actions(np.where(hidden & ~later, DROP, KEEP))
 
@@ -204,11 +202,12 @@ def _is_op(versions: pa.RecordBatch, op: str) -> NDArray[np.bool_]:
     return found
 
 
-def _column_ms(versions: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """Return a column of timestamps as ms, `_ABSENT` where it is null."""
+def _times(versions: pa.RecordBatch, name: str, flag: int) -> tuple[NDArray[np.uint8], int, NDArray[np.int64]]:
+    """Return a column of timestamps as the first parameters of `reached`: flags, which lack `flag` at nulls, and ms."""
     stored_ms = versions.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
-    numbers: NDArray[np.int64] = pc.fill_null(stored_ms, _ABSENT).to_numpy(zero_copy_only=False)
-    return numbers
+    times_ms: NDArray[np.int64] = pc.fill_null(stored_ms, 0).to_numpy(zero_copy_only=False)
+    there: NDArray[np.bool_] = stored_ms.is_valid().to_numpy(zero_copy_only=False)
+    return there * np.uint8(flag), flag, times_ms
 
 
 def _given(now_ms: int | None, name: str) -> int:

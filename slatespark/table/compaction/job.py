@@ -1,9 +1,9 @@
 """The entry of a running compaction in `.compactions`: what the client's tools list, and collectors go by.
 
 It is there from before the first output is uploaded until the commit has landed: no SST that is younger than it is
-collected (spec 8). Nobody is fenced for it: the epochs are claimed by the commit. The worker reports by heartbeats, and
+collected. Nobody is fenced for it: the epochs are claimed by the commit. The worker reports by heartbeats, and
 its id is noted beside the claims, so that other jobs of ours know it. Partial outputs are never listed: a coordinator
-that takes the job over after our end merges what its sources show by then (spec 6.2, 12.1.2).
+that takes the job over after our end merges what its sources show by then.
 
 A job that is listed as running names runs alone, and only those that are there. Commits of ours give L0 views other
 places, and a client whose worker misses a source takes the job up again and again; meanwhile it merges no L0 view, and
@@ -31,7 +31,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
@@ -39,7 +39,7 @@ from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
-HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one (spec 6.3)
+HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
     def listing(listed: Compactions) -> Compactions | None:
         nonlocal job_id
         now_ms = clock.now_ms()
-        newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend (spec 1.2)
+        newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend
         if newest_ms > now_ms + MAX_AHEAD_MS:
             raise ClockRegressionError(
                 f"{stores.url}: the newest compaction is of {ms_to_text(newest_ms)} ({newest_ms}), our clock says "
@@ -212,7 +212,7 @@ def _find_runs(stores: TableStores, spec: CompactionSpec) -> tuple[int, bool]:
 def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) -> Compactions | None:
     """Return the list with a job at its end; None if it is right as it is.
 
-    Of those before that have ended, the client keeps none (spec 6.1).
+    Of those before that have ended, the client keeps none (docs/reference/format/compactions.md).
     """
     assert ended.worker is not None  # all of ours have one
     now_ms = ended.worker.last_heartbeat_ms

@@ -12,6 +12,7 @@ from typing import Final
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_EXPIRE
+from slatespark.kernels.lifetimes import reached
 from slatespark.table.read.plan import SstFile
 
 MAX_FILES: Final = 16  # a round
@@ -67,9 +68,8 @@ def due_ms(sst_id: Ulid, created_ms: int, interval_ms: int) -> int:
 def _may_have_expired(properties: SstProperties | None, expired_ms: int) -> bool:
     if properties is None:
         return True
-    if not properties.any_flags & HAS_EXPIRE:
-        return False
-    return properties.min_expire_ts is None or properties.min_expire_ts <= expired_ms
+    is_unknown = properties.any_flags & HAS_EXPIRE != 0 and properties.min_expire_ts is None
+    return is_unknown or reached(properties.any_flags, HAS_EXPIRE, properties.min_expire_ts, expired_ms)
 
 
 def _created_ms(sst_id: Ulid, properties: SstProperties | None) -> int:

@@ -1,7 +1,7 @@
 """Compaction: sources are merged range by range, here or elsewhere, and their files committed in one manifest.
 
 A compaction plans on a snapshot and takes long; whatever else is committed meanwhile stays above it. It fails only if
-what it merged was changed. Source: design section 11, spec 6.2 and 12.8.
+what it merged was changed. See docs/explanation/how-a-compaction-works.md, docs/reference/format/compactions.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a write, or a change of the table itself, makes of a table's definition: pure. Source: design section 4."""
+"""What a write, or a change of the table itself, makes of a table's definition: pure.
+
+See docs/reference/table-metadata.md.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
 def list_manifests(stores: TableStores) -> list[int]:
     """Return the ids of the versions that exist, ascending; none where there is no table.
 
-    The collector's boundary passes versions that a checkpoint keeps (spec 8): they count too.
+    The collector's boundary passes versions that a checkpoint keeps: they count too.
     """
     passed, alive = manifest_log(stores).split_numbers()
     if not passed:

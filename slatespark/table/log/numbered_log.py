@@ -1,6 +1,6 @@
 """Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and their likes.
 
-Knows numbers, not contents. Source: spec section 5; definitions of tables (design section 4) follow it too.
+Knows numbers, not contents. See docs/reference/format/versioned-objects.md; definitions of tables follow it too.
 """
 
 from __future__ import annotations

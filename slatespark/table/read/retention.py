@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.format.row import Row, RowKind
 from slatespark.kernels import gather_fields
-from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, TOMBSTONE, RowColumns, Selection
+from slatespark.kernels.columns import GROUP_REST, HAS_CREATE, RowColumns, Selection
+from slatespark.kernels.lifetimes import is_live, retired, retired_groups
 from slatespark.units import MAX_MS, MIN_MS
 
 
@@ -52,25 +52,16 @@ def hide_retired(sources: Sequence[RowColumns], selection: Selection, retired_ms
     retired_ms : rows created at or before it are retired; tombstones, and rows without create_ts, never are
     """
     fields = gather_fields(sources, selection.rows)
-    created = (fields.flags & (HAS_CREATE | TOMBSTONE)) == HAS_CREATE
-    due = created & (fields.create_ts <= retired_ms)
+    live = is_live(fields)
+    due = live & retired(fields, retired_ms)
     if not due.any():
         return selection
     if selection.marks.any():
-        due = _whole_groups(due, created, selection.marks)
+        due = _whole_groups(due, live & ((fields.flags & HAS_CREATE) != 0), selection.marks)
     return Selection(selection.rows[~due], selection.marks[~due])
 
 
 def _whole_groups(due: NDArray[np.bool_], created: NDArray[np.bool_], marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Return which rows go, where a group goes if it has a create_ts and all it has are due."""
     starts = np.flatnonzero(marks != GROUP_REST)
-    retired = np.logical_or.reduceat(due, starts) & ~np.logical_or.reduceat(created & ~due, starts)
-    return np.repeat(retired, np.diff(starts, append=len(marks)))
-
-
-def is_retired(group: Sequence[Row], retired_ms: int | None) -> bool:
-    """Tell the same of the versions of one key that fold to a row; a plain row is a group of one."""
-    if retired_ms is None or group[0].kind is RowKind.DELETE:
-        return False
-    newest = max((row.create_ts_ms for row in group if row.create_ts_ms is not None), default=None)
-    return newest is not None and newest <= retired_ms
+    return np.repeat(retired_groups(created, due, starts), np.diff(starts, append=len(marks)))

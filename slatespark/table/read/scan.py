@@ -13,17 +13,26 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import lower_bound, merge_visible, take_rows
-from slatespark.kernels.columns import RowColumns, Selection, Visibility
+from slatespark.kernels.columns import (
+    GROUP_HEAD,
+    GROUP_REST,
+    HAS_EXPIRE,
+    PLAIN,
+    RowColumns,
+    Selection,
+    Visibility,
+)
+from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.cursor import Bound, LayerCursor, open_cursors
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.fold import Fold, fold_rows, row_at
+from slatespark.table.read.fold import Fold, row_at
 from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.materialise import Materialiser, Tally, join_small
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import point_cursors
-from slatespark.table.read.retention import hide_retired, is_retired, may_be_due
+from slatespark.table.read.retention import hide_retired, may_be_due
 from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
@@ -193,9 +202,15 @@ def _drain_key(
                 yield [rows], merge_visible([rows], *span, visibility)
             elif not settled:
                 settled = _take_versions(group, rows, int(span[0][0]), high, visibility)
-    if group and not is_retired(group, retired_ms):
-        row = group[0] if group[0].kind is not RowKind.MERGE else fold_rows(group, fold)
-        yield [rows_to_columns([row])], Selection(np.zeros(1, np.int64), np.zeros(1, np.uint8))
+    if not group:
+        return
+    sources, marks = [rows_to_columns(group)], np.full(len(group), GROUP_REST, np.uint8)
+    marks[0] = GROUP_HEAD if group[0].kind is RowKind.MERGE else PLAIN
+    selection = Selection(np.arange(len(group), dtype=np.int64), marks)
+    if retired_ms is not None:
+        selection = hide_retired(sources, selection, retired_ms)
+    if len(selection.rows):
+        yield fold_selection(sources, selection, fold)
 
 
 def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visibility: Visibility) -> bool:
@@ -204,8 +219,8 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
         row = row_at([rows], at)
         if row.seq > visibility.max_seq or _is_later(row, visibility.max_create_ts_ms):
             continue
-        expired = (
-            not visibility.include_expired and row.expire_ts_ms is not None and row.expire_ts_ms <= visibility.now_ms
+        expired = not visibility.include_expired and reached(
+            int(rows.flags[at]), HAS_EXPIRE, int(rows.expire_ts[at]), visibility.now_ms
         )
         if row.kind is RowKind.MERGE:
             if not expired:

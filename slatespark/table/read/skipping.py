@@ -25,6 +25,7 @@ from enum import Enum
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, Visibility
+from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, Layer
@@ -117,12 +118,13 @@ def judge_file(properties: SstProperties, rule: SkipRule) -> Effect:
     fails = rule.may_pass is not None and not rule.may_pass(properties)
     if shown.all_versions:  # each is shown by itself; nothing hides another one
         return Effect.ABSENT if fails else Effect.LOUD
-    if not shown.include_expired and _has_expired(properties, shown.now_ms):
+    flags = properties.all_flags
+    if not shown.include_expired and reached(flags, HAS_EXPIRE, properties.max_expire_ts, shown.now_ms):
         return Effect.ABSENT if properties.merges == properties.num_rows else Effect.SILENT
     if not shown.include_deleted and properties.deletes == properties.num_rows:
         return Effect.SILENT
-    hides_deletes = not (shown.include_deleted and properties.deletes)
-    if rule.retired_ms is not None and hides_deletes and _was_created_by(properties, rule.retired_ms):
+    retired_ms = None if shown.include_deleted and properties.deletes else rule.retired_ms
+    if retired_ms is not None and reached(flags, HAS_CREATE, properties.max_create_ts, retired_ms):
         return Effect.SILENT_ALONE
     # What operands of the file fold to has the metadata of several rows, so not those of any.
     return Effect.SILENT_ALONE if fails and not properties.merges else Effect.LOUD
@@ -133,18 +135,5 @@ def _is_later(properties: SstProperties, shown: Visibility) -> bool:
     if properties.min_seq > shown.max_seq:
         return True
     bound_ms, first_ms = shown.max_create_ts_ms, properties.min_create_ts
-    return bound_ms is not None and first_ms is not None and _all_have(properties, HAS_CREATE) and first_ms > bound_ms
-
-
-def _has_expired(properties: SstProperties, now_ms: int) -> bool:
-    last_ms = properties.max_expire_ts
-    return last_ms is not None and _all_have(properties, HAS_EXPIRE) and last_ms <= now_ms
-
-
-def _was_created_by(properties: SstProperties, limit_ms: int) -> bool:
-    last_ms = properties.max_create_ts
-    return last_ms is not None and _all_have(properties, HAS_CREATE) and last_ms <= limit_ms
-
-
-def _all_have(properties: SstProperties, flag: int) -> bool:
-    return properties.all_flags & flag != 0
+    have_times = properties.all_flags & HAS_CREATE != 0
+    return bound_ms is not None and first_ms is not None and have_times and first_ms > bound_ms

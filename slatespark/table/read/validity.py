@@ -21,6 +21,7 @@ from slatespark.errors import UnsupportedFormatError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.lifetimes import ends_after
 from slatespark.table.read.arrow import IS_CURRENT, VALID_FROM, VALID_TO, instants
 from slatespark.table.read.fold import Fold, fold_rows, row_at
 from slatespark.units import MAX_MS, MIN_MS
@@ -112,8 +113,8 @@ class _Tracker:
             ends, are_open = np.minimum(ends, np.where(expires, fields.expire_ts, _OPEN)), are_open & ~expires
             retention_ms = self._settings.retention_ms
             if retention_ms is not None:
-                retires = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts <= _OPEN - retention_ms)
-                retired = np.where(retires, fields.create_ts, -retention_ms) + np.int64(retention_ms)
+                retired, retires = ends_after(fields.create_ts, retention_ms)
+                retires &= (fields.flags & HAS_CREATE) != 0
                 ends, are_open = np.where(retires, np.minimum(ends, retired), ends), are_open & ~retires
         shown = ((fields.flags & TOMBSTONE) == 0) & self._is_shown(starts, ends, are_open)
         if shown.any():

@@ -20,6 +20,7 @@ from slatespark.format.index import SstIndex
 from slatespark.format.info import SstInfo
 from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.lifetimes import ends_after
 from slatespark.ranges import KeyRange
 from slatespark.table.read.plan import FileSlice
 from slatespark.units import MAX_MS
@@ -87,9 +88,8 @@ class ExpirySlots:
         expires = (rows.flags & (TOMBSTONE | HAS_EXPIRE)) == HAS_EXPIRE
         ends_ms = np.where(expires, rows.expire_ts, MAX_MS)
         if self.retention_ms is not None:
-            latest_ms = MAX_MS - self.retention_ms  # what was created later never retires
-            retires = ((rows.flags & (TOMBSTONE | HAS_CREATE)) == HAS_CREATE) & (rows.create_ts <= latest_ms)
-            deadlines = np.minimum(rows.create_ts, latest_ms) + self.retention_ms
+            deadlines, retires = ends_after(rows.create_ts, self.retention_ms)
+            retires &= (rows.flags & (TOMBSTONE | HAS_CREATE)) == HAS_CREATE
             ends_ms = np.where(retires, np.minimum(ends_ms, deadlines), ends_ms)
             expires = expires | retires
         return np.where(expires, self.of_times(ends_ms), self.never)
@@ -158,11 +158,10 @@ def settle_blocks(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:
     low_ms = np.where(some_end, bounds.min_expire_ts, MAX_MS)
     high_ms = np.where(all_end, bounds.max_expire_ts, MAX_MS)
     if slots.retention_ms is not None:
-        latest_ms = MAX_MS - slots.retention_ms
-        retires = ((any_flags & HAS_CREATE) != 0) & ((all_flags & TOMBSTONE) == 0) & (bounds.min_create_ts <= latest_ms)
-        all_retire = retires & ((all_flags & HAS_CREATE) != 0) & ((any_flags & TOMBSTONE) == 0)
-        all_retire &= bounds.max_create_ts <= latest_ms
-        first_ms, last_ms = (np.minimum(times, latest_ms) + slots.retention_ms for times in bounds.times()[:2])
+        first_ms, first_ends = ends_after(bounds.min_create_ts, slots.retention_ms)
+        last_ms, last_ends = ends_after(bounds.max_create_ts, slots.retention_ms)
+        retires = ((any_flags & HAS_CREATE) != 0) & ((all_flags & TOMBSTONE) == 0) & first_ends
+        all_retire = retires & ((all_flags & HAS_CREATE) != 0) & ((any_flags & TOMBSTONE) == 0) & last_ends
         low_ms = np.where(retires, np.minimum(low_ms, first_ms), low_ms)
         high_ms = np.where(all_retire, np.minimum(high_ms, last_ms), high_ms)
         all_end, some_end = all_end | all_retire, some_end | retires

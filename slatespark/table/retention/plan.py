@@ -9,7 +9,7 @@ it comes later. What keeps the order right, whatever happens to a view:
   can hold its key; elsewhere a tombstone with its sequence number and its create_ts takes its place.
 - Everything else that is due and visible gets a tombstone above all layers.
 
-Source: design section 8.
+See docs/explanation/how-rows-are-reaped.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from slatespark.format.manifest import SstView
 from slatespark.format.properties import SstProperties
 from slatespark.kernels.columns import HAS_CREATE
+from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice
@@ -140,18 +141,17 @@ def _find_drops(views: Sequence[StoredView], wal_operands: Sequence[KeyRange], r
 
 def is_past(properties: SstProperties | None, retired_ms: int) -> bool:
     """Tell whether every row of a file, of whatever kind, is certainly due."""
-    if properties is None or not is_plausible(properties) or not properties.all_flags & HAS_CREATE:
+    if properties is None or not is_plausible(properties):
         return False
-    return properties.max_create_ts is not None and properties.max_create_ts <= retired_ms
+    return reached(properties.all_flags, HAS_CREATE, properties.max_create_ts, retired_ms)
 
 
 def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool:
     """Tell whether a file may hold a due row that is no tombstone."""
     if properties is None or not is_plausible(properties):
         return True
-    if properties.min_create_ts is None or properties.min_create_ts > retired_ms:
-        return False
-    return properties.puts + properties.merges > 0
+    may_be_due = reached(properties.any_flags, HAS_CREATE, properties.min_create_ts, retired_ms)
+    return may_be_due and properties.puts + properties.merges > 0
 
 
 def next_deadline(
@@ -217,10 +217,11 @@ def plan_due_blocks(part: FileSlice, outline: FileOutline, retired_ms: int) -> D
         raise ValueError("nothing is known of the blocks")
     span = slice(*outline.index.blocks_for(part.keys))
     live = block_rows[span] - deletes[span]
-    low, high = bounds.min_create_ts[span], bounds.max_create_ts[span]
-    is_due = (low <= retired_ms) & (live > 0)
-    is_whole = is_due & (high <= retired_ms) & ((bounds.all_flags[span] & HAS_CREATE) != 0)
-    young = low[(low > retired_ms) & ((bounds.any_flags[span] & HAS_CREATE) != 0)]
+    low, high, any_flags = bounds.min_create_ts[span], bounds.max_create_ts[span], bounds.any_flags[span]
+    may_be_due = reached(any_flags, HAS_CREATE, low, retired_ms)
+    is_due = may_be_due & (live > 0)
+    is_whole = is_due & reached(bounds.all_flags[span], HAS_CREATE, high, retired_ms)
+    young = low[~may_be_due & ((any_flags & HAS_CREATE) != 0)]
     return DueBlocks(
         reads=tuple(stretches(span.start + np.flatnonzero(is_due))),
         certain=int(live[is_whole].sum()),

@@ -1,4 +1,6 @@
-"""Reaping: rows past retention leave the table, in passes that are one commit each. Source: design section 8.
+"""Reaping: rows past retention leave the table, in passes that are one commit each.
+
+See docs/explanation/how-rows-are-reaped.md.
 
 A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
 make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for
@@ -34,7 +36,7 @@ from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms

@@ -1,4 +1,4 @@
-"""RowKeeper: decoded rows -> what a compaction keeps of them. Which versions stay is spec 7.4 and design 7, 8."""
+"""RowKeeper: decoded rows -> what a compaction keeps of them. See docs/explanation/what-a-compaction-keeps.md."""
 
 from __future__ import annotations
 

@@ -23,22 +23,23 @@ from slatespark.kernels import (
     take_rows,
     value_lengths,
 )
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns, Selection
+from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns, Selection
+from slatespark.kernels.lifetimes import expired, is_live, reached, retired, retired_groups
 from slatespark.kernels.results import Fields
 from slatespark.ranges import KeyRange
 
 
 def live_and_due(rows: RowColumns, retired_ms: int) -> NDArray[np.bool_]:
     """Return which rows are due and no tombstones."""
-    due: NDArray[np.bool_] = (rows.flags & (HAS_CREATE | TOMBSTONE)) == HAS_CREATE
-    return due & (rows.create_ts <= retired_ms)
+    return is_live(rows) & retired(rows, retired_ms)
 
 
 def earliest_young(rows: RowColumns, low: int, high: int, retired_ms: int) -> int | None:
     """Return the smallest create_ts above `retired_ms` of the rows [low, high) that are no tombstones; None if none."""
     span = slice(low, high)
     created = (rows.flags[span] & (HAS_CREATE | TOMBSTONE)) == HAS_CREATE
-    later = rows.create_ts[span][created & (rows.create_ts[span] > retired_ms)]
+    is_retired = reached(rows.flags[span], HAS_CREATE, rows.create_ts[span], retired_ms)
+    later = rows.create_ts[span][created & ~is_retired]
     return int(later.min()) if len(later) else None
 
 
@@ -124,15 +125,11 @@ def _key(sources: Sequence[RowColumns], row: NDArray[np.int64]) -> bytes:
 def _retired_groups(fields: Fields, first: NDArray[np.bool_], now_ms: int, retired_ms: int) -> NDArray[np.bool_]:
     """Return for each key whether it shows nothing but what is due."""
     starts = np.flatnonzero(first)
-    dead = (fields.flags & TOMBSTONE) != 0
-    expired = ((fields.flags & HAS_EXPIRE) != 0) & (fields.expire_ts <= now_ms)
-    grouped = ~_settled(fields, first) & ~dead
-    shown = grouped & ~expired
+    grouped = ~_settled(fields, first) & is_live(fields)
+    shown = grouped & ~expired(fields, now_ms)
     counts = np.where(np.repeat(np.logical_or.reduceat(shown, starts), _sizes(first)), shown, grouped)
     created = counts & ((fields.flags & HAS_CREATE) != 0)
-    due = created & (fields.create_ts <= retired_ms)
-    retired: NDArray[np.bool_] = np.logical_or.reduceat(due, starts) & ~np.logical_or.reduceat(created & ~due, starts)
-    return retired
+    return retired_groups(created, counts & retired(fields, retired_ms), starts)
 
 
 def _settled(fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -198,7 +195,7 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
     positions = np.arange(low, high, dtype=np.int64)
     fields, first = gather_fields([rows], positions), new_key_mask([rows], positions)
     starts, sizes = np.flatnonzero(first), _sizes(first)
-    due = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts <= retired_ms)
+    due = retired(fields, retired_ms)
     settled = _settled(fields, first)
     group_goes = np.repeat(np.logical_and.reduceat(settled | due, starts), sizes)
     rest_goes = np.repeat(np.logical_and.reduceat(~settled | due, starts), sizes)
@@ -207,8 +204,7 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
     newest_gone = np.where(group_goes, first, opens_rest & rest_goes)
     buried = newest_gone & is_covered(rows, low, high, older)
     kept = buried | ~(group_goes | (settled & rest_goes))
-    live = (fields.flags & TOMBSTONE) == 0
-    return Survivors(positions[kept], buried[kept], int((live & (~kept | buried)).sum()))
+    return Survivors(positions[kept], buried[kept], int((is_live(fields) & (~kept | buried)).sum()))
 
 
 def is_covered(rows: RowColumns, low: int, high: int, ranges: Sequence[KeyRange]) -> NDArray[np.bool_]:

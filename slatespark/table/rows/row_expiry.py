@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
+from slatespark.kernels.lifetimes import ends_after
 from slatespark.units import MAX_MS
 
 _PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
@@ -62,8 +63,8 @@ def expire_each(times: NDArray[np.int64], ttl_ms: int | None) -> Expiries:
     """Return when rows with a time each expire by one TTL; a sum beyond 64 bits never comes."""
     if ttl_ms is None:
         return same_expiry(len(times), None)
-    expires = times <= MAX_MS - ttl_ms
-    return Expiries(np.where(expires, times, -ttl_ms) + np.int64(ttl_ms), expires)
+    ends_ms, expires = ends_after(times, ttl_ms)
+    return Expiries(np.where(expires, ends_ms, 0), expires)
 
 
 def expire_after(

@@ -1,4 +1,4 @@
-"""A shallow clone: a table of its own that begins with the files of another one. Source: spec 4.6.
+"""A shallow clone: a table of its own that begins with the files of another one. See docs/reference/format/clones.md.
 
 The order of writes is the client's. Up to manifest 2 the clone is marked as unfinished, and nobody writes to it. What
 the parent keeps for it is held by a checkpoint that expires, until one that stays takes its place. A crash in between
@@ -28,7 +28,7 @@ from slatespark.table.definition.versions import (
 )
 from slatespark.table.log.manifests import NONCE_BITS, fetch_latest_manifest, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation

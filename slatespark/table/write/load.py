@@ -72,7 +72,7 @@ class Load:
         return self.job.definition.merge_operator
 
 
-def plan_load(
+def begin_load(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
 ) -> Load | None:
     """Check a write against its table and fix what its tasks need; None when there is nothing to do.
@@ -231,7 +231,7 @@ def load_batches(
     ----------
     depends_on : what has to be as it was read; None for a write that depends on nothing
     """
-    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
+    load = begin_load(stores, clock, schema, options, overwrite=overwrite)
     if load is None:
         return None
     with abandoned_on_error(stores, load.job):

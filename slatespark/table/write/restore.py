@@ -1,4 +1,6 @@
-"""Restoring an earlier version: its trees become those of the newest version, by one commit. Source: spec 12.5.
+"""Restoring an earlier version: its trees become those of the newest version, by one commit.
+
+See docs/explanation/editing-a-manifest.md.
 
 Nothing is copied. What was written since is hidden, not removed, and the version before the restore stays readable for
 a while; so a restore is undone by another one.
@@ -104,7 +106,7 @@ def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callabl
     ----------
     source : the version
     flushed : files of the rows that only its WAL had
-    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id (spec 12.1.4)
+    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id
     """
     seen: set[Ulid] = set()
 

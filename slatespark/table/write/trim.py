@@ -1,4 +1,7 @@
-"""Trimming: what a history table learnt after an instant leaves it, in one commit. Source: design section 7, spec 12.6.
+"""Trimming: what a history table learnt after an instant leaves it, in one commit.
+
+See docs/explanation/history-and-the-floor.md,.
+docs/explanation/editing-a-manifest.md.
 
 Files that may hold later versions are written anew without them; the rows that stay keep their sequence numbers. What
 was there before stays readable for a while, as the version that the commit replaces.
@@ -27,7 +30,7 @@ from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.floor import history_floor
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot

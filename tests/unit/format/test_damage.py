@@ -12,11 +12,13 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.manifest import decode_manifest, encode_manifest
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
 from tests.support.fixture_databases import FIXTURES
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 from tests.unit.format.reading import read_sst
 
 ROWS = [

@@ -36,13 +36,15 @@ from slatespark.format.manifest import (
     encode_manifest,
 )
 from slatespark.format.paths import numbered, sst_id
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder
 from slatespark.format.ulid import Ulid
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
 from slatespark.ranges import ALL_KEYS
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 from tests.unit.format.reading import fixture_files, label, manifest_folders, read_sst, sst_files
 
 DATABASES = fixture_databases()

@@ -12,10 +12,11 @@ from slatespark.errors import CorruptDataError, InternalError
 from slatespark.format.codecs import Compression
 from slatespark.format.info import Footer
 from slatespark.format.properties import decode_properties
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import BuiltSst, SstBuilder, layout_of
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE
 from slatespark.kernels.siphash import hash_key
+from tests.support.row_values import columns_to_rows
 from tests.unit.format.reading import read_sst
 
 times = st.none() | st.integers(-(1 << 62), 1 << 62)

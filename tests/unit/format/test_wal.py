@@ -10,9 +10,11 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
 from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 
 ROWS = [
     Row(b"b", 5, RowKind.PUT, b"one", 100),

@@ -15,7 +15,7 @@ from slatespark.spark.java import ensure_java, find_java_home
 def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("SLATESPARK_JAVA", raising=False)
-    monkeypatch.setenv("JAVA_HOME", "")  # set first, so that what ensure_java writes is undone too
+    monkeypatch.setenv("JAVA_HOME", "")  # set first, so that the change of ensure_java is undone too
 
 
 def _fake_java(home: Path, version: str = "21", said_home: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""SQL text as tokens: conditions cut at AND, and the names in expressions, whatever quotes and comments hold."""
+"""SQL text as tokens: conditions split at AND, and names in expressions, despite quotes and comments."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from slatespark.errors import (
 from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest, encode_manifest
 from slatespark.format.paths import boundary_path, manifest_path, wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.memory_store import MemoryStore
@@ -31,6 +30,7 @@ from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
 
 _names = itertools.count()
 

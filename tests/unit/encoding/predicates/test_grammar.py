@@ -186,7 +186,7 @@ def test_patterns(pattern: str, operator: str, text: str) -> None:
         ("x = r'\ud83d'", "surrogate"),
         ("x = '\ud83d'", "surrogate"),
         (r"x = '\ud83d'", "surrogate"),
-        (r"x = '\UFFFFFFFF'", "number"),
+        (r"x = '\UFFFFFFFF'", "code"),
         ("x = INTERVAL '1' DAY", "character 5"),
         ("x LIKE 'a%' ESCAPE '/'", "character 13"),
     ],

@@ -12,12 +12,12 @@ from slatespark import InvalidRequestError, OptionError
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
 
 NOW_MS = 1_700_000_000_000
 _names = itertools.count()

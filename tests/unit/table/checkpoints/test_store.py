@@ -20,7 +20,6 @@ from slatespark import (
 from slatespark.format.manifest import Checkpoint, Manifest, encode_manifest
 from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.checkpoints.store import (
     create_checkpoint,
@@ -35,6 +34,7 @@ from slatespark.table.stores import TableStores
 from tests.faults.jobs import Job, table_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
 
 NOW_MS = 1_700_000_000_500
 _names = itertools.count()

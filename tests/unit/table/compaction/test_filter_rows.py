@@ -15,11 +15,12 @@ from slatespark import FilterDecisions
 from slatespark.encoding.avro_schema import avro_schema, fingerprint
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InvalidRequestError
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.table.compaction import filter_rows
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.rows.sorted_rows import SortedRows
+from tests.support.row_values import columns_to_rows
 
 PUT, DELETE, MERGE = RowKind.PUT, RowKind.DELETE, RowKind.MERGE
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
@@ -24,6 +24,7 @@ from slatespark.table.retention.retained_rows import RowKeeper
 from slatespark.table.stores import TableStores
 from tests.support.compaction_model import compacted
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
 PLAIN = MergeRules(now_ms=100, min_seq=2**64 - 1, drops_tombstones=True, merge_operator="concat")

@@ -34,7 +34,7 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.definition_run import publish_creation
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc.report import VacuumReport

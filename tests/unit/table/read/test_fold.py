@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import OptionError, SchemaError
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, PLAIN, Selection
 from slatespark.table.read.fold import Fold, fold_rows, resolve_operator
 from slatespark.table.read.fold_groups import fold_groups, fold_selection
+from tests.support.row_values import columns_to_rows
 
 
 def i64(*numbers: int) -> list[bytes]:

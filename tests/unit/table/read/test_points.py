@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Compression
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import RowColumns, Visibility
 from slatespark.options import ReadOptions
@@ -29,6 +29,7 @@ from slatespark.table.read.reader import look_up, plan_read, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 from tests.unit.table.read.test_scan import CONCAT, everything, visibilities, windowed
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange
@@ -19,6 +19,7 @@ from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.plan import Layer, cut_layers, plan_splits
 from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES, visible_windows, window_size
 from slatespark.table.stores import TableStores
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
 CONCAT = resolve_operator("concat")

@@ -32,7 +32,7 @@ from slatespark.table.definition.versions import fetch_definition, publish_defin
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.files import distinct_files, plan_table_layers
+from slatespark.table.read.layers import distinct_files, plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import SchemaError
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import HAS_EXPIRE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.table.rows.encoder import MAX_KEY_BYTES, Stamp
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.units import MAX_MS
+from tests.support.row_values import columns_to_rows
 
 STAMP = Stamp(seq=7, create_ts_ms=1000, ttl_ms=None)
 

@@ -11,15 +11,15 @@ import pytest
 from slatespark import OptionError, SchemaError, SlateStore
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
-from slatespark.format.row import columns_to_rows
 from slatespark.options import WriteOptions
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms
+from tests.support.row_values import columns_to_rows
 
 NOW_MS = 1_700_000_000_000
 
@@ -226,7 +226,7 @@ def test_of_rows_in_several_tasks_the_winner_brings_its_ttl() -> None:
         for ids, ttls in (([1, 2, 3], [10, 20, 30]), ([3, 2, 1], [33, None, 11]))
     ]
     parts[0] = parts[0].set_column(1, "n", pa.array([9, 5, 0]))
-    load = plan_load(stores, clock, parts[0].schema, options)
+    load = begin_load(stores, clock, parts[0].schema, options)
     assert load is not None
     outputs = [run_task(stores, clock, load, task, part.to_batches()) for task, part in enumerate(parts)]
     commit_load(stores, clock, load, outputs)

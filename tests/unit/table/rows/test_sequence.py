@@ -20,7 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.rows.sequence import check_sequence_type, order_repeats, rank_values
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 
 _numbers = count()
 
@@ -125,7 +125,7 @@ def test_the_highest_wins_across_chunks_and_spills(rows: Rows, buffer: int, batc
 def write_tasks(url: str, tasks: list[Rows], **options: Any) -> None:
     stores = open_stores(url, storage={})
     given_options = WriteOptions.parse({"path": url, "sequenceColumn": "at", **options})
-    load = plan_load(stores, SystemClock(), SCHEMA, given_options)
+    load = begin_load(stores, SystemClock(), SCHEMA, given_options)
     assert load is not None
     outputs = [run_task(stores, SystemClock(), load, n, table_of(rows).to_batches()) for n, rows in enumerate(tasks)]
     commit_load(stores, SystemClock(), load, outputs)
@@ -156,7 +156,7 @@ def test_deletes_among_overlapping_tasks_are_refused() -> None:
     SlateStore.create(url, SCHEMA, "k")
     changes = table_of([(1, 5, "a")]).append_column("op", pa.array(["delete"]))
     options = WriteOptions.parse({"path": url, "sequenceColumn": "at", "opColumn": "op"})
-    load = plan_load(stores, clock, changes.schema, options)
+    load = begin_load(stores, clock, changes.schema, options)
     assert load is not None
     outputs = [run_task(stores, clock, load, task, changes.to_batches()) for task in range(2)]
     with pytest.raises(InvalidRequestError, match="delet"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.format.paths import COMPACTED_DIR
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.cursor import layer_windows
@@ -25,6 +25,7 @@ from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.stores import open_stores
+from tests.support.row_values import columns_to_rows
 
 _numbers = count()
 

@@ -727,7 +727,7 @@ def test_many_small_writes_are_merged_on_the_way() -> None:
             letter = bytes([97 + number % 26])
             txn.write(pairs((b"a", letter)), operation="merge" if number % 7 else "upsert")
             txn.write(pairs((b"b", letter), (b"c", letter)))
-        layers = txn.plan_scan().splits[0].layers
+        layers = txn.planScan().splits[0].layers
         assert sum(layer.is_above_wal for layer in layers) <= MAX_LAYERS
         seen = shown(txn)
     assert seen == shown(store) == [(b"a", b"qrstuv"), (b"b", b"v"), (b"c", b"v")]

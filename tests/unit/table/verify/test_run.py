@@ -339,6 +339,6 @@ def test_a_database_that_is_being_deleted(copy_of: CopyMaker) -> None:
 def test_a_store_verifies_itself(tmp_path: Path) -> None:
     copy = own_table(tmp_path / "t")
     store = SlateStore.open(str(copy.folder))
-    assert not store.verify(all_versions=True).has_damage
+    assert not store.verify(allVersions=True).has_damage
     flip(copy.newest("compacted"), 0)
     assert [finding.section for finding in store.verify().findings] == ["block 0"]

@@ -19,7 +19,6 @@ from slatespark import (
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
@@ -27,6 +26,7 @@ from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.failing_store import FailingStore
+from tests.support.wal_files import encode_wal
 
 _names = itertools.count()
 

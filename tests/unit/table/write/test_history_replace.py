@@ -14,7 +14,7 @@ from slatespark import CommitConflictError, InvalidRequestError, OptionError, Sl
 from slatespark.options import WriteOptions
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import commit_load, load_batches, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, load_batches, run_task
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
@@ -151,7 +151,7 @@ def test_another_creator_that_was_first_is_a_conflict(clock: FakeClock) -> None:
     url, table = next(NAMES), rows({("a", 1): 1})
     given = {"path": url, "keyColumns": ["tenant", "id"], "history": "true"}
     stores = open_stores(url, storage={})
-    late = plan_load(
+    late = begin_load(
         stores, clock, SCHEMA, WriteOptions.parse({**given, "replaceWhere": "tenant = 'a'"}), overwrite=True
     )
     assert late is not None
@@ -237,7 +237,7 @@ def test_rows_that_expire_while_an_interval_is_replaced(store: SlateStore, clock
     clock.advance(20_000)
     given = WriteOptions(path=store.url, replace_where="tenant = 'a'")
     stores, new = open_stores(store.url, storage={}), rows({("a", 9): 9})
-    load = plan_load(stores, clock, new.schema, given, overwrite=True)
+    load = begin_load(stores, clock, new.schema, given, overwrite=True)
     assert load is not None
     replaced_ms = clock.now_ms()
     clock.advance(20_000)
