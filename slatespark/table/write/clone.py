@@ -77,9 +77,9 @@ def clone_table(
     Raises
     ------
     TableExistsError, InvalidRequestError
-        When the target is not empty, or not below the same root.
+        When the target is not empty or not below the same root, or when there is no such checkpoint.
     HistoryTrimmedError
-        When the version, or the checkpoint, is not there any more.
+        When the version was collected, or its checkpoint deleted while it was cloned.
     """
     fetch_latest_manifest(stores)
     made = open_stores(target, storage=stores.storage)
