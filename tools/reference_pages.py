@@ -9,7 +9,6 @@ script would write.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -71,7 +70,6 @@ what happened, why, and what to do. The class says what the caller should do nex
 |---|---|
 | `InvalidRequestError` | fix the call; nothing was changed |
 | `ConflictError` | retry |
-| `FencedError` | stop: a newer writer owns the table |
 | `UnavailableError` | retry later; after a commit, check first whether it succeeded |
 | `HistoryTrimmedError` | read a later point in time |
 | `CorruptDataError` | restore the named object |
@@ -83,9 +81,7 @@ command line prints the same line. Errors never contain credentials.
 
 ## All classes
 
-{classes}
-This release does not yet raise {unused}.
-"""
+{classes}"""
 
 
 def reference_pages() -> dict[Path, str]:
@@ -100,8 +96,7 @@ def reference_pages() -> dict[Path, str]:
     )
     return {
         folder / "options.md": _HEAD + options,
-        folder / "errors.md": _HEAD
-        + _ERRORS.format(classes=_table(("Class", "Is a", "Meaning"), _error_cells()), unused=_unused()),
+        folder / "errors.md": _HEAD + _ERRORS.format(classes=_table(("Class", "Is a", "Meaning"), _error_cells())),
     }
 
 
@@ -120,14 +115,6 @@ def _error_classes() -> list[type[errors.SlateError]]:
 
 def _error_cells() -> list[tuple[str, ...]]:
     return [(f"`{item.__name__}`", f"`{item.__mro__[1].__name__}`", _first_line(item)) for item in _error_classes()]
-
-
-def _unused() -> str:
-    """Return the classes that no source file raises, neither directly nor by a subclass."""
-    source = "".join(path.read_text() for path in sorted((REPOSITORY / "slatespark").rglob("*.py")))
-    raised = [item for item in _error_classes() if re.search(rf"(?<!class )\b{item.__name__}\(", source)]
-    idle = [item for item in _error_classes() if not any(issubclass(other, item) for other in raised)]
-    return ", ".join(f"`{item.__name__}`" for item in idle) or "none"
 
 
 def _first_line(item: type) -> str:

@@ -125,12 +125,12 @@ class Versions(OpenTable):
         )
 
     def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
-        """Let a checkpoint last for so long from now, for ever by default.
+        """Let a checkpoint last for `lifetime` from now, for ever by default.
 
         Raises
         ------
-        HistoryTrimmedError
-            When there is no such checkpoint, or none any more.
+        InvalidRequestError
+            When no checkpoint has this id or name; it may have expired.
         """
         lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
         record_outcomes(self._stores)
@@ -229,9 +229,9 @@ class Versions(OpenTable):
         Raises
         ------
         TableExistsError, InvalidRequestError
-            When the place is not empty, or has no root in common with this table.
+            When the target is not empty or has no root in common with this table, or there is no such checkpoint.
         HistoryTrimmedError
-            When the version, or the checkpoint, is not there any more.
+            When the version was collected.
         """
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
