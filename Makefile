@@ -5,16 +5,20 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+MATRIX_ARGS ?=
 
 # Workers must run the Python that has our dependencies; Java is looked up as slatespark does it.
 WITH_SPARK = PYSPARK_PYTHON="$(BIN)/python" JAVA_HOME="$$("$(BIN)/python" -m slatespark.spark.java)"
 
-.PHONY: help venv lint test demo bench clean
+.PHONY: help venv lint test wheel test-wheel test-matrix demo bench clean
 
 help:
 	@echo "make test    lint, type-check, check imports, run every test"
 	@echo "make demo    load a year of flights into a SlateDB database with Spark, step by step"
 	@echo "make lint    the checks of make test without its tests"
+	@echo "make wheel   build the wheel in dist/"
+	@echo "make test-wheel    install the wheel alone into a fresh environment, and run the main paths there"
+	@echo "make test-matrix   the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
 	@echo "make bench   compare with other formats and with the SlateDB client; BENCH_ARGS=..."
 	@echo "make venv    only build the environment, in $(VENV)"
 
@@ -31,6 +35,19 @@ lint: venv
 test: lint
 	$(WITH_SPARK) "$(BIN)/python" -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+# setuptools would put whatever an earlier build left in build/ into the wheel as well.
+wheel: venv
+	rm -rf build dist
+	"$(BIN)/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	rm -rf build
+	@ls dist/*.whl
+
+test-wheel: wheel
+	sh tools/test_wheel.sh "$(BIN)/python" .matrix/wheel dist/*.whl
+
+test-matrix: venv
+	"$(BIN)/python" tools/spark_matrix.py $(MATRIX_ARGS)
+
 demo: venv
 	$(WITH_SPARK) "$(BIN)/slatespark" demo
 
@@ -38,4 +55,4 @@ bench: venv
 	$(WITH_SPARK) "$(BIN)/python" -m benchmarks $(BENCH_ARGS)
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .matrix .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info

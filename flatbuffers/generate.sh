@@ -6,7 +6,7 @@ target="$here/../slatespark/format/_generated"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Into a scratch folder: flatc writes an empty __init__.py into every parent package, which would wipe ours.
+# Use a scratch folder: flatc writes an empty __init__.py into every parent package, which would overwrite ours.
 flatc --python -o "$scratch" "$here"/shared.fbs "$here"/sst.fbs "$here"/manifest.fbs "$here"/compactions.fbs
 
 made="$scratch/slatespark/format/_generated"

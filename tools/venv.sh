@@ -1,11 +1,14 @@
 #!/bin/sh
-# Build the development environment in the folder $1, or leave it alone when it is current: when it was built from the
-# setup.cfg that is here now. $PYTHON names the interpreter to use; otherwise the first on the path that is new enough.
+# Build an environment in the folder $1, or leave it alone when it is current: when it was built from the setup.cfg that
+# is here now. It gets what the other arguments say, as pip takes them; without any it is the development environment.
+# $PYTHON names the interpreter to use; otherwise the first on the path that is new enough.
 set -eu
 
 folder=$1
+shift
+[ $# -gt 0 ] || set -- -e ".[dev,demo]"
 stamp=$folder/.slatespark-stamp
-wanted=$(cat setup.cfg pyproject.toml | cksum)
+wanted="$(cat setup.cfg pyproject.toml | cksum) $*"
 
 if [ -x "$folder/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     exit 0
@@ -42,7 +45,7 @@ if ! { [ -x "$folder/bin/python" ] && is_new_enough "$folder/bin/python" && "$fo
     }
 fi
 
-echo "Installing slatespark and what it needs into $folder; the first time this takes a few minutes."
+echo "Installing $* and what it needs into $folder; the first time this takes a few minutes."
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=23.1"
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev,demo]"
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
 echo "$wanted" >"$stamp"

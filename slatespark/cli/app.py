@@ -1,4 +1,4 @@
-"""The application that commands register with, and the options that stand before any of them."""
+"""The application with which commands register, and the options before the command name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from slatespark import __version__
 
 app = typer.Typer(
-    help="SlateDB databases as tables: look into them, read them, write them, check them.",
+    help="Inspect, read, write, maintain and check SlateDB databases as tables.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -25,7 +25,7 @@ def _show_version(is_wanted: bool) -> None:
 @app.callback()
 def _every_command(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before the command name."""

@@ -1,39 +1,39 @@
-"""The `slatespark` command: one function a command, which parses, calls `slatespark.table`, and displays."""
+"""The entry point of the `slatespark` command; importing this module registers every command."""
 
 from __future__ import annotations
 
 from slatespark.cli import (
-    changing,
-    checking,
-    checkpoints,
-    compacting,
-    looking,
-    moving,
-    reading,
-    reaping,
-    sequences,
-    showing,
-    vacuuming,
+    compact_command,
+    demo_command,
+    inspect_commands,
+    read_commands,
+    reap_command,
+    sequence_commands,
+    transfer_commands,
+    vacuum_command,
+    verify_command,
+    version_commands,
+    write_commands,
 )
 from slatespark.cli.app import app
 
 __all__ = [
     "app",
-    "changing",
-    "checking",
-    "checkpoints",
-    "compacting",
-    "looking",
+    "compact_command",
+    "demo_command",
+    "inspect_commands",
     "main",
-    "moving",
-    "reading",
-    "reaping",
-    "sequences",
-    "showing",
-    "vacuuming",
+    "read_commands",
+    "reap_command",
+    "sequence_commands",
+    "transfer_commands",
+    "vacuum_command",
+    "verify_command",
+    "version_commands",
+    "write_commands",
 ]
 
-ORDER = (  # in which --help lists the commands
+ORDER = (  # of the commands in --help
     "describe",
     "history",
     "files",
@@ -58,7 +58,7 @@ ORDER = (  # in which --help lists the commands
 )
 app.registered_commands.sort(
     key=lambda command: (
-        command.hidden,  # other names of a command
+        command.hidden,  # aliases
         0 if command.hidden else ORDER.index(command.name or getattr(command.callback, "__name__", "")),
     )
 )

@@ -1,4 +1,4 @@
-"""File formats of `import` and `export`, and which one a file has."""
+"""File formats of `import` and `export`, and how the name of a file determines its format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 
 class FileFormat(StrEnum):
-    """A format of rows in files."""
+    """A file format for rows."""
 
     PARQUET = "parquet"
     CSV = "csv"
-    JSON = "json"  # one object a line
+    JSON = "json"  # one object per line
 
 
 _SUFFIXES: Final = {
@@ -32,12 +32,12 @@ _SUFFIXES: Final = {
 
 
 def format_of(file: str, given: FileFormat | None) -> FileFormat:
-    """Return the format of a file: the one given, or the one its suffix names.
+    """Return the format of a file: the given one, or that of its suffix.
 
     Raises
     ------
     OptionError
-        When neither says it.
+        When none is given and the suffix is unknown.
     """
     if given is not None:
         return given
@@ -46,12 +46,12 @@ def format_of(file: str, given: FileFormat | None) -> FileFormat:
     found = _SUFFIXES.get(suffix.lower())
     if found is None:
         raise OptionError(
-            f"{file}: its name does not say the format.",
+            f"{file}: the format cannot be inferred from the name.",
             todo=f"Use --format with one of {', '.join(FileFormat)}, or a suffix like .parquet, .csv or .jsonl.",
         )
     return found
 
 
 def compression_of(file: str) -> str | None:
-    """Return the codec that the last suffix of a text file names; None for none."""
+    """Return the codec that the last suffix of a text file names; None if it is not compressed."""
     return _COMPRESSED.get(Path(file).suffix)

@@ -1,4 +1,4 @@
-"""ISO-8601 text -> dates, instants, durations and times of day as numbers. `ValueError`s say how to write them."""
+"""ISO-8601 text -> dates, instants, durations and times of day as numbers; errors are `ValueError`s with a hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # only differences of times without a zone are taken
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # only subtracted from times that have no zone either
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
 _DAY_US: Final = 86_400_000_000
@@ -55,11 +55,11 @@ def parse_timestamp_us(value: Any, kind: pa.DataType) -> int:
 
 
 def _since_epoch_us(text: str) -> int:
-    """Return a moment without offset as microseconds, also in years that Python's calendar does not have."""
+    """Return a time without offset as microseconds since the epoch, also in years that `datetime` does not support."""
     match = _FAR.fullmatch(text)
     if match is None:
         raise ValueError("Write it like 2026-01-31 or 2026-01-31T12:00:00.")
-    # The calendar repeats every 400 years: look at the same moment in another cycle, and count the cycles between.
+    # The calendar repeats every 400 years: compute the same time in a supported cycle, and add the cycles in between.
     cycles, near = divmod(int(match[1]) - 2000, _CYCLE_YEARS)
     moment = datetime.fromisoformat(f"{near + 2000:04d}{match[2]}")
     return (moment - _EPOCH) // timedelta(microseconds=1) + cycles * _CYCLE_DAYS * _DAY_US

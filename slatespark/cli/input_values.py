@@ -1,4 +1,4 @@
-"""JSON values and text -> Arrow arrays of a table's types, exactly: the way back from `display.values`."""
+"""JSON values and text -> Arrow arrays of a table's types, without loss: the inverse of `display.values`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _AT_ONCE: Final = (
     (pa.types.is_date, {str}),
     (pa.types.is_timestamp, {str}),
 )
-_NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
-_MOST_DIGITS: Final = 80  # before or behind the point; more than any decimal holds, and little enough to work with
+_NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+_MAX_DIGITS: Final = 80  # before or after the point; more than any decimal holds, yet cheap to compute with
 
 
 def array_of_json(values: Sequence[Any], field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
-    """Return what `json.loads` gave as an array of a field's type.
+    """Return values from `json.loads` as an array of a field's type.
 
     Parameters
     ----------
@@ -45,20 +45,20 @@ def array_of_json(values: Sequence[Any], field: pa.Field, *, as_text: bool, firs
     Raises
     ------
     SchemaError
-        Naming row, column and the first value that is not of the type.
+        Naming row, column and the first value that does not fit the type.
     """
     found = _at_once(values, field)
     if found is not None:
         return found
     plain = [
-        None if value is None else _converted(value, field, f"Row {row}, column {field.name}", as_text=as_text)
+        None if value is None else _convert(value, field, f"Row {row}, column {field.name}", as_text=as_text)
         for row, value in enumerate(values, first_row)
     ]
     return _as_array(plain, field, first_row)
 
 
 def _at_once(values: Sequence[Any], field: pa.Field) -> pa.Array | None:
-    """Return values as an array if all are of the Python type that fits, which is ten times faster than one by one."""
+    """Return values as an array if all have the matching Python type; ten times faster than one by one."""
     found = {type(value) for value in values} - {type(None)}
     for fits, accepted in _AT_ONCE:
         if fits(field.type) and found <= accepted:
@@ -67,12 +67,12 @@ def _at_once(values: Sequence[Any], field: pa.Field) -> pa.Array | None:
                     return pa.array(values, pa.string()).cast(field.type)
                 return pa.array(values, field.type)
             except (pa.ArrowInvalid, OverflowError):
-                return None  # one by one, to name what is wrong, or to accept what Arrow does not
+                return None  # then one by one, to name the wrong value, or to accept one that Arrow does not
     return None
 
 
 def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
-    """Return text, as CSV and command lines hold it, as an array of a field's type; nested types are JSON in it.
+    """Return text from CSV or a command line as an array of a field's type; nested values are JSON.
 
     Parameters and errors as for `array_of_json`.
     """
@@ -82,9 +82,9 @@ def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row:
         try:
             return texts.cast(field.type)
         except pa.ArrowInvalid:
-            pass  # one by one, to accept what Arrow does not, and to name what is wrong
+            pass  # then one by one, to accept values that Arrow does not, and to name the wrong one
     plain = [
-        None if text is None else _of_text(text, field, f"Row {row}, column {field.name}", as_text=as_text)
+        None if text is None else _parse_text(text, field, f"Row {row}, column {field.name}", as_text=as_text)
         for row, text in enumerate(texts.to_pylist(), first_row)
     ]
     return _as_array(plain, field, first_row)
@@ -98,21 +98,21 @@ def _as_array(plain: list[Any], field: pa.Field, first_row: int) -> pa.Array:
             try:
                 pa.array([value], field.type)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
-                raise _unfit(value, field, f"Row {row}, column {field.name}") from exc
+                raise _mismatch(value, field, f"Row {row}, column {field.name}") from exc
         raise SchemaError(f"Column {field.name}: {exc}.") from exc
 
 
-def _unfit(value: Any, field: pa.Field, where: str, todo: str = "") -> SchemaError:
+def _mismatch(value: Any, field: pa.Field, where: str, todo: str = "") -> SchemaError:
     shown = str(value) if isinstance(value, Decimal) else repr(value)
     shown = shown if len(shown) <= 100 else f"{shown[:99]}…"
-    return SchemaError(f"{where}: {shown} is no {sql_type(field)}.", todo=todo)
+    return SchemaError(f"{where}: {shown} is not a {sql_type(field)}.", todo=todo)
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def _of_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any:
-    """Return one value that text spells, as what `pa.array` takes."""
+def _parse_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any:
+    """Return one value from text, in the form that `pa.array` takes."""
     kind = field.type
     stripped = text.strip()
     if pa.types.is_string(kind):
@@ -123,28 +123,28 @@ def _of_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any:
         try:
             return int(stripped) if pa.types.is_integer(kind) else float(stripped)
         except ValueError:
-            raise _unfit(text, field, where) from None
+            raise _mismatch(text, field, where) from None
     if pa.types.is_nested(kind):
         try:
             value = json.loads(text, parse_float=Decimal)
         except ValueError as exc:
-            raise _unfit(text, field, where, "Write nested values as JSON.") from exc
-        return None if value is None else _converted(value, field, where, as_text=as_text)
-    return _converted(text, field, where, as_text=as_text)
+            raise _mismatch(text, field, where, "Write nested values as JSON.") from exc
+        return None if value is None else _convert(value, field, where, as_text=as_text)
+    return _convert(text, field, where, as_text=as_text)
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _converted(value: Any, field: pa.Field, where: str, *, as_text: bool) -> Any:
-    """Return one JSON value as what `pa.array` takes for the type; None stays."""
+def _convert(value: Any, field: pa.Field, where: str, *, as_text: bool) -> Any:
+    """Return one JSON value in the form that `pa.array` takes for the type; None stays None."""
     if value is None:
         return None
     kind = field.type
     if pa.types.is_list(kind):
         if not isinstance(value, list):
-            raise _unfit(value, field, where, "Give a JSON array.")
-        return [_converted(item, kind.value_field, where, as_text=as_text) for item in value]
+            raise _mismatch(value, field, where, "Give a JSON array.")
+        return [_convert(item, kind.value_field, where, as_text=as_text) for item in value]
     if pa.types.is_map(kind):
         return _map_items(value, field, where, as_text=as_text)
     if pa.types.is_struct(kind):
@@ -156,8 +156,8 @@ def _converted(value: Any, field: pa.Field, where: str, *, as_text: bool) -> Any
             try:
                 return convert(value, kind)
             except (ValueError, ArithmeticError) as exc:
-                raise _unfit(value, field, where, str(exc)) from None
-    raise _unfit(value, field, where)
+                raise _mismatch(value, field, where, str(exc)) from None
+    raise _mismatch(value, field, where)
 
 
 def _map_items(value: Any, field: pa.Field, where: str, *, as_text: bool) -> list[tuple[Any, Any]]:
@@ -166,10 +166,10 @@ def _map_items(value: Any, field: pa.Field, where: str, *, as_text: bool) -> lis
     elif isinstance(value, list) and all(isinstance(item, dict) and {"key", "value"} == set(item) for item in value):
         pairs = [(item["key"], item["value"]) for item in value]
     else:
-        raise _unfit(value, field, where, 'Give a JSON object, or a list of {"key": ..., "value": ...}.')
+        raise _mismatch(value, field, where, 'Give a JSON object, or a list of {"key": ..., "value": ...}.')
     key, item_field = field.type.key_field, field.type.item_field
     return [
-        (_converted(name, key, where, as_text=as_text), _converted(item, item_field, where, as_text=as_text))
+        (_convert(name, key, where, as_text=as_text), _convert(item, item_field, where, as_text=as_text))
         for name, item in pairs
     ]
 
@@ -177,37 +177,37 @@ def _map_items(value: Any, field: pa.Field, where: str, *, as_text: bool) -> lis
 def _struct_members(value: Any, field: pa.Field, where: str, *, as_text: bool) -> dict[str, Any]:
     parts = {part.name: part for part in field.type}
     if not isinstance(value, dict):
-        raise _unfit(value, field, where, "Give a JSON object.")
+        raise _mismatch(value, field, where, "Give a JSON object.")
     if unknown := sorted(set(value) - set(parts)):
-        raise _unfit(value, field, where, f"It has no member {unknown[0]!r}.")
-    return {name: _converted(value.get(name), part, where, as_text=as_text) for name, part in parts.items()}
+        raise _mismatch(value, field, where, f"It has no member {unknown[0]!r}.")
+    return {name: _convert(value.get(name), part, where, as_text=as_text) for name, part in parts.items()}
 
 
 def _bytes(value: Any, field: pa.Field, where: str, *, as_text: bool) -> bytes:
     is_hex = not as_text
-    if isinstance(value, dict) and set(value) == {"hex"}:  # how bytes that are no UTF-8 are printed among text
+    if isinstance(value, dict) and set(value) == {"hex"}:  # bytes that are not UTF-8 are printed like this
         value, is_hex = value["hex"], True
     if not isinstance(value, str):
-        raise _unfit(value, field, where, "Give bytes as text in hexadecimal.")
+        raise _mismatch(value, field, where, "Give bytes as hexadecimal text.")
     if not is_hex:
         return value.encode("utf-8", "surrogateescape")
     try:
         return bytes.fromhex(value)
     except ValueError:
-        raise _unfit(value, field, where, "Write bytes in hexadecimal like 00ff41, or use --text.") from None
+        raise _mismatch(value, field, where, "Write bytes in hexadecimal like 00ff41, or use --text.") from None
 
 
-# --- flat types: (value, type) -> what `pa.array` takes, or ValueError with a hint ------------------------------------
+# --- flat types: (value, type) -> a value for `pa.array`, or ValueError with a hint -----------------------------------
 
 
-def _truth(value: Any, kind: pa.DataType) -> bool:
+def _boolean(value: Any, kind: pa.DataType) -> bool:
     del kind
     if not isinstance(value, bool):
-        raise ValueError  # noqa: TRY004  # as all of these
+        raise ValueError  # noqa: TRY004  # every refusal here is a ValueError
     return value
 
 
-def _whole(value: Any, kind: pa.DataType) -> int:
+def _integer(value: Any, kind: pa.DataType) -> int:
     del kind
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError  # noqa: TRY004
@@ -217,7 +217,7 @@ def _whole(value: Any, kind: pa.DataType) -> int:
 def _number(value: Any, kind: pa.DataType) -> float:
     del kind
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if not is_number and value not in _NO_NUMBERS:
+    if not is_number and value not in _NON_FINITE:
         raise ValueError
     return float(value)
 
@@ -230,21 +230,21 @@ def _string(value: Any, kind: pa.DataType) -> str:
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
-    """Return a number with exactly its digits; a binary float has none of its own, so its shortest text counts."""
+    """Return a number with exactly its digits; for a float, those of its shortest text."""
     del kind
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError  # noqa: TRY004
     number = Decimal(str(value).strip())
-    if not number.is_finite() or (number and abs(number.adjusted()) > _MOST_DIGITS):
+    if not number.is_finite() or (number and abs(number.adjusted()) > _MAX_DIGITS):
         raise ValueError
     return number
 
 
 _LEAVES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
     (pa.types.is_string, _string),
-    (pa.types.is_integer, _whole),
+    (pa.types.is_integer, _integer),
     (pa.types.is_floating, _number),
-    (pa.types.is_boolean, _truth),
+    (pa.types.is_boolean, _boolean),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_timestamp, parse_timestamp_us),
     (pa.types.is_date, parse_days),

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import pyarrow as pa
 
 from slatespark.cli.input_values import array_of_json
-from slatespark.cli.wanted import Wanted
+from slatespark.cli.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
 
 CHUNK_ROWS: Final = 8192
@@ -21,17 +21,17 @@ NumberedObject: TypeAlias = tuple[int, dict[str, Any]]
 
 
 def read_chunks(stream: BinaryIO, where: str, parse_float: Callable[[str], Any]) -> Iterator[list[NumberedObject]]:
-    """Yield the JSON objects of a stream, one a line, in stretches of bounded size; empty lines are passed over.
+    """Yield the JSON objects of a stream, one per line, in chunks of bounded size; empty lines are skipped.
 
     Parameters
     ----------
     where : the file, for messages
-    parse_float : makes numbers with fractions
+    parse_float : converts numbers with fractions
 
     Raises
     ------
     InvalidRequestError
-        Naming the line that is too long, or holds no object.
+        Naming the line that is too long, or is not an object.
     """
     chunk: list[NumberedObject] = []
     chunk_bytes = number = 0
@@ -50,89 +50,89 @@ def read_chunks(stream: BinaryIO, where: str, parse_float: Callable[[str], Any])
 
 
 def parse_object(text: str | bytes, where: str, parse_float: Callable[[str], Any] = Decimal) -> dict[str, Any]:
-    """Return the JSON object that text holds.
+    """Return the JSON object in a text.
 
     Raises
     ------
     InvalidRequestError
-        When it holds none.
+        When it is not a JSON object.
     """
     try:
         item = json.loads(text, parse_float=parse_float)
     except (ValueError, RecursionError) as exc:
-        raise InvalidRequestError(f"{where} is no JSON: {exc}.") from exc
+        raise InvalidRequestError(f"{where} is not JSON: {exc}.") from exc
     if not isinstance(item, dict):
-        raise InvalidRequestError(f"{where} is no JSON object.", todo="Write one object a line.")
+        raise InvalidRequestError(f"{where} is not a JSON object.", todo="Write one object per line.")
     return item
 
 
 def has_decimals(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> bool:
-    """Tell whether numbers with fractions must keep their digits."""
+    """Tell whether numbers with fractions must keep all their digits."""
     return any("decimal" in str(kind) for kind in (*schema.types, *types.values()))
 
 
-def schema_of_objects(items: Sequence[Mapping[str, Any]], wanted: Wanted) -> pa.Schema:
-    """Return the columns of objects: those of the table, or of all their members, in the order in which they occur.
+def schema_of_objects(items: Sequence[Mapping[str, Any]], target: TargetColumns) -> pa.Schema:
+    """Return the columns of objects: those of the table, then further members in order of appearance.
 
     Raises
     ------
     SchemaError
-        When a member is no column of the table, or its values have no common type.
+        When a member is not a column of the table, or its values have no common type.
     """
-    names: dict[str, None] = dict.fromkeys(wanted.schema.names if wanted.schema is not None else ())
+    names: dict[str, None] = dict.fromkeys(target.schema.names if target.schema is not None else ())
     for item in items:
         names.update(dict.fromkeys(item))
-    return pa.schema([pa.field(name, wanted.type_of(name) or _guess(items, name)) for name in names])
+    return pa.schema([pa.field(name, target.type_of(name) or _infer_type(items, name)) for name in names])
 
 
-def _guess(items: Sequence[Mapping[str, Any]], name: str) -> pa.DataType:
+def _infer_type(items: Sequence[Mapping[str, Any]], name: str) -> pa.DataType:
     try:
-        kind = pa.infer_type([_plain_numbers(item.get(name)) for item in items])
+        kind = pa.infer_type([_with_floats(item.get(name)) for item in items])
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
-        raise SchemaError(f"Column {name}: its type cannot be told: {exc}.", todo="Say it with --type.") from exc
+        raise SchemaError(f"Column {name}: its type cannot be inferred: {exc}.", todo="Give it with --type.") from exc
     return pa.string() if pa.types.is_null(kind) else kind
 
 
-def _plain_numbers(value: Any) -> Any:
-    """Return a value whose fractions are floats, as JSON's readers take them to be."""
+def _with_floats(value: Any) -> Any:
+    """Return a value with `Decimal` replaced by float, for type inference."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, list):
-        return [_plain_numbers(item) for item in value]
-    return {name: _plain_numbers(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_with_floats(item) for item in value]
+    return {name: _with_floats(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def batch_of_objects(
-    rows: Sequence[tuple[int, Mapping[str, Any]]], schema: pa.Schema, wanted: Wanted, where: str
+    rows: Sequence[tuple[int, Mapping[str, Any]]], schema: pa.Schema, target: TargetColumns, where: str
 ) -> pa.RecordBatch:
     """Return numbered objects as a batch.
 
     Parameters
     ----------
-    where : what stands before a number in messages
+    where : prefix of the number in messages
 
     Raises
     ------
     SchemaError
-        When an object has another member, lacks one that it must have, or a value does not fit.
+        When an object has an unknown member, lacks a required one, or a value does not fit.
     """
-    must_have = set(schema.names) if wanted.schema is not None and not wanted.adds_columns else set()
+    required = set(schema.names) if target.schema is not None and not target.adds_columns else set()
     for number, item in rows:
         if unknown := item.keys() - set(schema.names):
-            wanted.type_of(min(unknown))
+            target.type_of(min(unknown))
             raise SchemaError(
-                f"{where}{number} has a member {min(unknown)!r} that no earlier one had.",
-                todo="Say its type with --type.",
+                f"{where}{number} has a member {min(unknown)!r} that no earlier object had.",
+                todo="Give its type with --type.",
             )
-        if missing := must_have - item.keys():
+        if missing := required - item.keys():
             raise SchemaError(
                 f"{where}{number} has no member {min(missing)!r}.",
                 why="The whole row would be replaced.",
-                todo="Give it, if only as null, or use --merge-schema, with which it becomes null.",
+                todo="Add the member, or use --merge-schema to store null.",
             )
     first = rows[0][0] if rows else 1
     arrays = [
-        array_of_json([row.get(item.name) for _, row in rows], item, as_text=wanted.as_text, first_row=first)
+        array_of_json([row.get(item.name) for _, row in rows], item, as_text=target.as_text, first_row=first)
         for item in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

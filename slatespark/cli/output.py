@@ -1,4 +1,4 @@
-"""What a command prints, and with which exit code it ends: JSON documents, error lines, progress."""
+"""The output and exit codes of commands: JSON documents, error lines, progress."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ EXIT_UNCHECKED = 2
 
 
 def one_line(error: SlateError) -> str:
-    """Return an error as one line that begins with its class."""
+    """Return an error as one line that starts with its class."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
-    """Return a decorator for commands: an error of ours becomes one line on stderr, and this exit code."""
+    """Return a decorator for commands: a `SlateError` becomes one line on stderr, and this exit code."""
 
     def decorate(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         @functools.wraps(command)
@@ -53,21 +53,21 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines as they come."""
+    """Print each line as soon as it is available."""
     for line in lines:
         typer.echo(line)
 
 
-def show_commit(version: int, rows: int | None, *, as_json: bool, verb: str = "Wrote") -> None:
-    """Print what a change has become; `rows` is None where nobody counted them."""
+def show_commit(version: int, rows: int, *, as_json: bool) -> None:
+    """Print the result of a write."""
     if as_json:
         typer.echo(json.dumps({"version": version, "rows": rows}))
     else:
-        typer.echo(f"Version {version}." if rows is None else f"{verb} {plural(rows, 'row')}; version {version}.")
+        typer.echo(f"Wrote {plural(rows, 'row')}; version {version}.")
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    """Show a warning as one line; where in the code it arose says nothing to who uses the command."""
+    """Show a warning as one line, without the source location that Python adds."""
     del where, more
     typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
@@ -76,7 +76,7 @@ def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
 
 
 def json_document(value: Any, *, as_text: bool = False) -> str:
-    """Return dataclasses, mappings and sequences of them as one indented JSON document."""
+    """Return nested dataclasses, mappings and sequences as one indented JSON document."""
     return json.dumps(_plain(value, as_text=as_text), indent=2, ensure_ascii=False)
 
 
@@ -94,15 +94,15 @@ def _plain(value: Any, *, as_text: bool) -> Any:
 
 
 class Event(Protocol):
-    """Something that the demo shows."""
+    """A step, piece of code or result of the demo."""
 
     @property
     def kind(self) -> str:
-        """Tell what it is: `step`, `code` or `result`."""
+        """Return `step`, `code` or `result`."""
 
     @property
     def text(self) -> str:
-        """Return what to show."""
+        """Return the text to show."""
 
 
 def demo_lines(events: Iterable[Event]) -> Iterator[str]:
@@ -123,7 +123,7 @@ def demo_lines(events: Iterable[Event]) -> Iterator[str]:
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressListener | None]:
-    """Show a bar on stderr while the block runs, if that is a terminal; yields what takes the progress."""
+    """Show a progress bar on stderr while the block runs, and yield its listener; None if stderr is not a terminal."""
     console = Console(stderr=True)
     if not (console.is_terminal and sys.stderr.isatty()):
         yield None
@@ -134,7 +134,7 @@ def progress_bar() -> Iterator[ProgressListener | None]:
 
         def show(step: str, done: int, total: int) -> None:
             if step not in tasks:
-                for task in bar.task_ids:  # one step at a time; each has a total of its own, or none
+                for task in bar.task_ids:  # one step at a time; each has its own total, or none
                     bar.remove_task(task)
                 tasks[step] = bar.add_task(step, total=total or None)
             bar.update(tasks[step], completed=done)

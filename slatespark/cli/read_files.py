@@ -1,4 +1,4 @@
-"""Files -> record batches with the columns of a table, one stretch after the other: memory does not grow with files."""
+"""Files -> record batches with the columns of a table, in chunks, so memory does not grow with the files."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ import pyarrow.parquet as pq
 from slatespark.cli.file_formats import STANDARD_INPUT, FileFormat, compression_of
 from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
-from slatespark.cli.wanted import Wanted
+from slatespark.cli.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.verify.files import ProgressListener
 
-PARQUET_ROWS: Final = 32_768  # of a batch
-SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are guessed
+PARQUET_ROWS: Final = 32_768  # per batch
+SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
 _CSV_BLOCK_BYTES: Final = 4 << 20
 
 
 @contextmanager
 def read_files(
-    files: Sequence[str], file_format: FileFormat, wanted: Wanted, progress: ProgressListener | None
+    files: Sequence[str], file_format: FileFormat, target: TargetColumns, progress: ProgressListener | None
 ) -> Iterator[pa.RecordBatchReader]:
-    """Open files for as long as the block runs; yields their rows as one reader.
+    """Open files while the block runs, and yield their rows as one reader.
 
     Raises
     ------
     InvalidRequestError
-        Naming the file, at the call or while batches are taken: it is not there, is no such file, or has other columns.
+        Naming the file, at the call or while reading: it does not exist or has another format.
+    SchemaError
+        When files have different columns, or columns that the table lacks.
     """
     with ExitStack() as stack:
         meter = _Meter(files, progress)
-        readers = (_read_file(file, file_format, wanted, meter, stack) for file in files)
+        readers = (_read_file(file, file_format, target, meter, stack) for file in files)
         first = next(readers)
-        yield pa.RecordBatchReader.from_batches(first.schema, _chained(first, chain([first], readers), files))
+        yield pa.RecordBatchReader.from_batches(first.schema, _concatenated(first, chain([first], readers), files))
 
 
 class CountedRows:
-    """Rows that are counted as they pass."""
+    """Rows that are counted as they are read."""
 
     def __init__(self, source: pa.RecordBatchReader) -> None:
         self._source, self.count = source, 0
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the rows; the first of them have been read by then, so that what is wrong in them is known at once."""
+        """Return the rows; the first batch is read at once, so its errors are raised before anything is written."""
         first = next(self._source, None)
         return pa.RecordBatchReader.from_batches(self._source.schema, self._counted(first))
 
@@ -71,12 +73,12 @@ class _FileRows:
     batches: Iterator[pa.RecordBatch]
 
 
-def _chained(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _concatenated(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for file, part in zip(files, rows, strict=True):
         if part.schema.remove_metadata() != first.schema.remove_metadata():
             raise SchemaError(
-                f"{file} has other columns than {files[0]}: {_columns(part.schema)}, not {_columns(first.schema)}.",
-                todo="Import such files one by one.",
+                f"{file} and {files[0]} have different columns: {_columns(part.schema)}, and {_columns(first.schema)}.",
+                todo="Import them one by one.",
             )
         try:
             for batch in part.batches:
@@ -90,12 +92,12 @@ def _columns(schema: pa.Schema) -> str:
 
 
 def _unreadable(file: str, exc: Exception) -> InvalidRequestError:
-    what = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    return InvalidRequestError(f"{file} cannot be read: {what.rstrip('.')}.")
+    reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    return InvalidRequestError(f"{file} cannot be read: {reason.rstrip('.')}.")
 
 
 class _Meter:
-    """Tells how much of all files has been read."""
+    """Reports how much of all files has been read."""
 
     def __init__(self, files: Sequence[str], progress: ProgressListener | None) -> None:
         self._progress = progress
@@ -118,10 +120,10 @@ def _size(file: str) -> int:
         raise _unreadable(file, exc) from exc
 
 
-def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     read = {FileFormat.PARQUET: _read_parquet, FileFormat.CSV: _read_csv, FileFormat.JSON: _read_json}[file_format]
     try:
-        return read(file, wanted, meter, stack)
+        return read(file, target, meter, stack)
     except (pa.ArrowInvalid, OSError) as exc:
         raise _unreadable(file, exc) from exc
 
@@ -129,41 +131,41 @@ def _read_file(file: str, file_format: FileFormat, wanted: Wanted, meter: _Meter
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     if file == STANDARD_INPUT:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
     source = stack.enter_context(pq.ParquetFile(file))
     schema = source.schema_arrow
     for name in schema.names:
-        wanted.type_of(name)  # refuses what the table lacks
-    if wanted.as_text:
-        schema = pa.schema([_as_bytes(item, wanted) for item in schema])
+        target.type_of(name)  # refuses a column that the table lacks
+    if target.as_text:
+        schema = pa.schema([_as_bytes(item, target) for item in schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in source.iter_batches(PARQUET_ROWS):
             rows += batch.num_rows
             meter.show(_size(file) * rows // max(1, source.metadata.num_rows))
-            yield batch.cast(schema) if wanted.as_text else batch
+            yield batch.cast(schema) if target.as_text else batch
         meter.finish(file)
 
     return _FileRows(schema, batches())
 
 
-def _as_bytes(item: pa.Field, wanted: Wanted) -> pa.Field:
-    """Return a field of text as one of bytes, where the table has bytes."""
-    is_bytes = wanted.schema is not None and pa.types.is_binary(wanted.type_of(item.name) or item.type)
+def _as_bytes(item: pa.Field, target: TargetColumns) -> pa.Field:
+    """Return a text field as a binary field if the column of the table is binary."""
+    is_bytes = target.schema is not None and pa.types.is_binary(target.type_of(item.name) or item.type)
     return item.with_type(pa.binary()) if is_bytes and pa.types.is_string(item.type) else item
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     raw = _open(file, stack)
     codec = compression_of(file)
     stream = raw if codec is None else stack.enter_context(pa.CompressedInputStream(raw, codec))
-    known = [*(wanted.schema.names if wanted.schema is not None else ()), *wanted.types]
+    known = [*(target.schema.names if target.schema is not None else ()), *target.types]
     source = stack.enter_context(
         pa_csv.open_csv(
             stream,
@@ -171,21 +173,21 @@ def _read_csv(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _Fi
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
                 column_types={name: pa.string() for name in known},
-                null_values=["", *([wanted.null_text] if wanted.null_text is not None else [])],
+                null_values=["", *([target.null_text] if target.null_text is not None else [])],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
                 timestamp_parsers=[pa_csv.ISO8601],
             ),
         )
     )
-    schema = pa.schema([pa.field(item.name, wanted.type_of(item.name) or item.type) for item in source.schema])
+    schema = pa.schema([pa.field(item.name, target.type_of(item.name) or item.type) for item in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
         first_row = 1
         for batch in source:
             meter.show(_position(raw))
             arrays = [
-                array_of_text(column, item, as_text=wanted.as_text, first_row=first_row)
+                array_of_text(column, item, as_text=target.as_text, first_row=first_row)
                 for column, item in zip(batch.columns, schema, strict=True)
             ]
             first_row += batch.num_rows
@@ -206,21 +208,21 @@ def _position(stream: BinaryIO) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------------------------
 
 
-def _read_json(file: str, wanted: Wanted, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     raw = _open(file, stack)
     codec = compression_of(file)
     stream = raw
     if codec is not None:
         stream = stack.enter_context(io.BufferedReader(pa.CompressedInputStream(raw, codec)))
-    is_exact = wanted.schema is None or has_decimals(wanted.schema, wanted.types)
+    is_exact = target.schema is None or has_decimals(target.schema, target.types)
     chunks = read_chunks(stream, file, Decimal if is_exact else float)
     first = list(_first_chunks(chunks))
-    schema = schema_of_objects([item for chunk in first for _, item in chunk], wanted)
+    schema = schema_of_objects([item for chunk in first for _, item in chunk], target)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for chunk in chain(first, chunks):
             meter.show(_position(raw))
-            yield batch_of_objects(chunk, schema, wanted, f"{file}: line ")
+            yield batch_of_objects(chunk, schema, target, f"{file}: line ")
         meter.finish(file)
 
     return _FileRows(schema, batches())

@@ -1,4 +1,4 @@
-"""Rows on their way to the terminal: record batches in, lines out."""
+"""Record batches -> lines of text or JSON for the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from slatespark.display.text import GAP, NOTHING, bytes_text, printable
 from slatespark.display.values import json_values, text_of
 
-SAMPLED_ROWS: Final = 100  # the first rows decide how wide the columns are; a scan may be endless
+SAMPLED_ROWS: Final = 100  # the first rows set the column widths, since a scan may be huge
 RAW_HEADINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"_seq": "seq", "_op": "op", "_create_ts": "created", "_expire_ts": "expires"}
 )
@@ -38,7 +38,7 @@ def limit_batches(batches: Iterable[pa.RecordBatch], limit: int | None) -> Itera
 def json_lines(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, headings: Mapping[str, str] = _NO_HEADINGS
 ) -> Iterator[str]:
-    """Yield each row as a JSON object; `headings` are other names for columns."""
+    """Yield each row as a JSON object; `headings` renames columns."""
     for batch in batches:
         names = [headings.get(name, name) for name in batch.schema.names]
         columns = [json_values(column, as_text=as_text) for column in batch.columns]
@@ -49,7 +49,7 @@ def json_lines(
 def text_lines(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, headings: Mapping[str, str] = _NO_HEADINGS
 ) -> Iterator[str]:
-    """Yield a heading and each row in columns as wide as the first rows need; nothing if there is no row."""
+    """Yield a heading and the rows in aligned columns, as wide as the first rows need; nothing if there are no rows."""
     rows = _cells(batches, as_text=as_text, headings=headings)
     sample = list(islice(rows, SAMPLED_ROWS + 1))
     if len(sample) < 2:

@@ -1,4 +1,4 @@
-"""Record batches -> files: Parquet, CSV, JSON lines. A file is there whole, or not at all."""
+"""Record batches -> files: Parquet, CSV, JSON lines. A file appears when it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slatespark.cli.rows import json_lines
 from slatespark.display.values import json_values
 from slatespark.errors import InvalidRequestError
 
-GROUP_ROWS: Final = 1 << 17  # of a row group, or less if they are large
+GROUP_ROWS: Final = 1 << 17  # per row group; fewer if the rows are large
 GROUP_BYTES: Final = 64 << 20
 
 
@@ -35,24 +35,24 @@ def write_file(
 
     Parameters
     ----------
-    as_text : bytes are written as UTF-8 text where the format has none, not in hexadecimal
-    overwrite : replace a file that is there
+    as_text : write bytes as UTF-8 text, not hexadecimal, in formats without binary values
+    overwrite : replace an existing file
 
     Raises
     ------
     InvalidRequestError
-        When the file is there already or cannot be written, or bytes are no text.
+        When the file exists or cannot be written, or bytes are not UTF-8 text.
     """
     target = Path(file)
     if target.exists() and not overwrite:
-        raise InvalidRequestError(f"{file} exists already.", todo="Choose another name, or use --overwrite.")
+        raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")
     write: Callable[..., int] = {
         FileFormat.PARQUET: _write_parquet,
         FileFormat.CSV: _write_csv,
         FileFormat.JSON: _write_json,
     }[file_format]
     try:
-        with _whole_or_none(target) as part, _stream(part, file, file_format) as sink:
+        with _complete_file(target) as part, _stream(part, file, file_format) as sink:
             return write(sink, batches, schema, as_text=as_text)
     except OSError as exc:
         raise InvalidRequestError(f"{file} cannot be written: {exc.strerror or exc}.") from exc
@@ -63,8 +63,8 @@ def write_file(
 
 
 @contextmanager
-def _whole_or_none(target: Path) -> Iterator[Path]:
-    """Yield a path beside the target; what is there takes the target's place when the block has ended well."""
+def _complete_file(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside the target; it replaces the target when the block succeeds."""
     part = target.with_name(f".{target.name}.part")
     try:
         yield part
@@ -86,7 +86,7 @@ def _stream(part: Path, file: str, file_format: FileFormat) -> Iterator[Any]:
 
 
 def _write_parquet(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, as_text: bool) -> int:
-    del as_text  # Parquet has bytes
+    del as_text  # Parquet has binary values
     rows = 0
     with pq.ParquetWriter(sink, schema) as writer:
         for table in _groups(batches, schema):
@@ -96,7 +96,7 @@ def _write_parquet(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Sche
 
 
 def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield batches joined to row groups."""
+    """Yield batches combined into row groups."""
     group: list[pa.RecordBatch] = []
     rows = stored_bytes = 0
     for batch in batches:
@@ -110,7 +110,7 @@ def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _write_csv(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, as_text: bool) -> int:
-    """Write a heading and rows. Nothing at all is null; text that is empty is two quotation marks."""
+    """Write a heading and rows. An empty field is null; empty text is two quotation marks."""
     rows = 0
     plain = pa.schema([pa.field(item.name, item.type if _is_number(item.type) else pa.string()) for item in schema])
     with pa_csv.CSVWriter(sink, plain) as writer:
@@ -132,10 +132,10 @@ def _cells(column: pa.Array, *, as_text: bool) -> list[str | None]:
     """Return values as text, nested ones as JSON."""
     values = json_values(column, as_text=as_text)
     if pa.types.is_binary(column.type) and (
-        stray := next((value for value in values if isinstance(value, dict)), None)
+        invalid := next((value for value in values if isinstance(value, dict)), None)
     ):
         raise InvalidRequestError(
-            f"The bytes {stray['hex']} are no UTF-8 text.", todo="Export without --text, or as JSON or Parquet."
+            f"The bytes {invalid['hex']} are not UTF-8 text.", todo="Export without --text, or as JSON or Parquet."
         )
     return [
         value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slatespark.display.text import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
 from slatespark.table.commit.version_retention import is_retained
-from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TableFacts
+from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableFacts
 from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import plural
-from slatespark.table.read.describe import TableSummary
-from slatespark.table.read.files import FileFacts, LayerFacts
+from slatespark.table.inspection.describe import TableSummary
+from slatespark.table.inspection.files import FileFacts, LayerFacts
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_LANES: Final = 24

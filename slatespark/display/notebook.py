@@ -14,7 +14,7 @@ from slatespark.display.describe_text import column_mark
 from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
 from slatespark.display.summary_text import summary_facts
 from slatespark.display.text import plural, printable
-from slatespark.table.read.describe import ColumnFacts, DefinitionFacts, TableSummary
+from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableSummary
 
 MAX_COLUMNS: Final = 200  # listed
 OPEN_COLUMNS: Final = 20  # a longer list starts folded

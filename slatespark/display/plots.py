@@ -12,8 +12,8 @@ from slatespark.display.notebook import COLOURS
 from slatespark.display.text import plural, printable
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
-from slatespark.table.read.describe import TableSummary
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.inspection.describe import TableSummary
+from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.units import bytes_to_text
 

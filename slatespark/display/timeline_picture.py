@@ -17,8 +17,8 @@ import numpy as np
 from slatespark.display.key_names import KeyNames
 from slatespark.display.layer_picture import TICKS, Tick, key_distances
 from slatespark.display.text import plural
-from slatespark.table.read.history.key_spans import FileVersion, Replacement, TimelineInterval
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.inspection.timeline import KeyTimeline
+from slatespark.table.inspection.timeline_intervals import FileVersion, Replacement, TimelineInterval
 
 MAX_LANES: Final = 24
 EVEN_SHARE: Final = 0.8  # of the axis, divided evenly among all intervals; the rest by the distances of their keys

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import align_table, plural, printable
-from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.table.inspection.timeline import KeyTimeline
+from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
 from slatespark.units import bytes_to_text, ms_to_text
 
 

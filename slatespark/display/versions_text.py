@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slatespark.display.text import NOTHING, align_table, printable
-from slatespark.table.read.history.timeline import VersionFacts
+from slatespark.table.inspection.versions import VersionFacts
 from slatespark.units import ms_to_text
 
 

@@ -1,6 +1,6 @@
-"""Rows of a table as the keys and values that SlateDB stores: Arrow columns in, bytes out, and back.
+"""Rows of a table as the keys and values that SlateDB stores: Arrow columns to bytes, and back.
 
-SlateDB fixes what a block looks like (`slatespark.format`), this project fixes what is in a key and in a value. Both
-are open encodings, which any SlateDB client reads and writes with standard libraries: the tuple layer of FoundationDB
+SlateDB defines the layout of a block (`slatespark.format`); this project defines the content of keys and values. Both
+use open encodings, so any SlateDB client can read and write them with standard libraries: FoundationDB's tuple layer
 for keys, Avro single-object encoding for values. May import kernels, pyarrow and fastavro; no I/O, no clock, no Spark.
 """

@@ -1,4 +1,4 @@
-"""Arrow arrays of flat types <-> the columns that kernels work on; buffers are shared where the layouts agree."""
+"""Arrow arrays of flat types to columns for kernels, and back; buffers are shared where the layouts agree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS: Final = {
 
 
 def flat_kind(kind: pa.DataType) -> int | None:
-    """Return the kind of column that a type of a table is; None for one with parts (list, map, struct)."""
+    """Return the column kind of a table's type; None for a nested type (list, map, struct)."""
     if kind in _KINDS:
         return _KINDS[kind]
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
@@ -54,10 +54,10 @@ def flat_column(array: pa.Array | pa.ChunkedArray) -> FlatColumn:
     InvalidRequestError
         When the array holds 2 GiB or more of bytes.
     """
-    whole = one_array(array)
+    whole = combine_chunks(array)
     kind = flat_kind(whole.type)
     if kind is None:
-        raise InternalError(f"{whole.type} is no flat type.")
+        raise InternalError(f"{whole.type} is not a flat type.")
     valid = None
     if whole.null_count:
         valid = _unpacked(whole.buffers()[0], whole.offset, len(whole))
@@ -71,7 +71,7 @@ def flat_column(array: pa.Array | pa.ChunkedArray) -> FlatColumn:
 
 
 def arrow_array(column: FlatColumn, kind: pa.DataType) -> pa.Array:
-    """Return a column as an array of a flat type; requires that its kind is that type's."""
+    """Return a column as an array of a flat type. Requires: the type has the kind of the column."""
     rows = len(column)
     validity = None
     nulls = 0
@@ -89,8 +89,8 @@ def arrow_array(column: FlatColumn, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
 
 
-def one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece; an `InvalidRequestError` if it does not fit one array."""
+def combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; raises `InvalidRequestError` if it does not fit."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     if array.num_chunks == 1:
@@ -98,9 +98,11 @@ def one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     try:
         whole = array.combine_chunks()
     except pa.ArrowInvalid as exc:
-        raise InvalidRequestError(f"A column cannot be taken as a whole: {exc}.", todo="Lower writeBuffer.") from exc
-    if isinstance(whole, pa.ChunkedArray):  # what does not fit one array's offsets
-        raise InvalidRequestError("A column holds more than 2 GiB at once.", todo="Lower writeBuffer.")
+        raise InvalidRequestError(
+            f"The chunks of a column cannot be combined: {exc}.", todo="Lower writeBuffer."
+        ) from exc
+    if isinstance(whole, pa.ChunkedArray):  # the bytes exceed the offsets of one array
+        raise InvalidRequestError("A column holds more than 2 GiB in one batch.", todo="Lower writeBuffer.")
     return whole
 
 
@@ -108,8 +110,8 @@ def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     _, offsets, data = array.buffers()
     if offsets is None or not len(array):
         return np.zeros(0, np.uint8), np.zeros(len(array) + 1, np.int64)
-    reach = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    return _buffer(data), reach
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return _buffer(data), bounds
 
 
 def _buffer(buffer: Any) -> NDArray[np.uint8]:
@@ -117,7 +119,7 @@ def _buffer(buffer: Any) -> NDArray[np.uint8]:
 
 
 def _unpacked(buffer: Any, start: int, count: int) -> NDArray[np.uint8]:
-    """Return bits [start, start + count) as one byte each."""
+    """Return the bits [start, start + count) as bytes."""
     first = start // 8
     bits = np.unpackbits(_buffer(buffer)[first : (start + count + 7) // 8], bitorder="little")
     return bits[start - first * 8 : start - first * 8 + count]

@@ -1,4 +1,4 @@
-"""Writer schemas against the columns of now: what kernels are to do with each field, decided once for many rows."""
+"""Resolution of writer schemas against the current columns: a program for the kernels, planned once for many rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _RANGES: Final = {
     pa.time64("ns"): (0, _MICROS_PER_DAY - 1),
 }
 
-# What values of a type of a column may have been written as: Avro type, and meaning, which is a logical type or ours.
+# For the type of a column, the types that it can be read from: Avro type, and logical type (Avro's or ours).
 _READABLE: Final[dict[pa.DataType, frozenset[tuple[str, str]]]] = {
     pa.bool_(): frozenset({("boolean", "")}),
     pa.int8(): frozenset({("int", "")}),
@@ -72,48 +72,56 @@ _READABLE: Final[dict[pa.DataType, frozenset[tuple[str, str]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NestedType:
-    """One way in which a column with parts was written: the writer's type, null taken out of its union."""
-
-    described: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """How the wanted columns come out of rows of all known writers.
+class DecodedColumn:
+    """A requested column among the columns that a program decodes.
 
     Attributes
     ----------
-    program : its columns are those of `places`, one behind the other
-    places : for each wanted column, where it starts among the program's columns and how it was written there: one None
-        for a flat column, any number of types for one with parts
+    first : number of its first decoded column
+    avro_types : the types that it was written as, for as many decoded columns; one None for a flat column
+    """
+
+    first: int
+    avro_types: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodePlan:
+    """How to decode the requested columns from rows of any known writer.
+
+    Attributes
+    ----------
+    program : for the kernels; it decodes the columns of `columns` in order
+    columns : the requested columns
     """
 
     program: DecodeProgram
-    places: tuple[tuple[int, tuple[Any, ...]], ...]
+    columns: tuple[DecodedColumn, ...]
 
 
-def without_null(described: Any) -> tuple[Any, int]:
-    """Return a type without the null of its union, and which branch that was."""
-    if not isinstance(described, list):
-        return described, NOT_NULLABLE
-    if len(described) == 2 and "null" in described:
-        null_branch = described.index("null")
-        return described[1 - null_branch], null_branch
-    raise UnsupportedFormatError(f"The Avro union {described} is not handled.", why="Only one of null and a type is.")
+def without_null(avro_type: Any) -> tuple[Any, int]:
+    """Return a type without the null of its union, and the number of the null branch."""
+    if not isinstance(avro_type, list):
+        return avro_type, NOT_NULLABLE
+    if len(avro_type) == 2 and "null" in avro_type:
+        null_branch = avro_type.index("null")
+        return avro_type[1 - null_branch], null_branch
+    raise UnsupportedFormatError(
+        f"The Avro union {avro_type} is not supported.", why="Only unions of null and one type are."
+    )
 
 
-def avro_node(described: Any, depth: int = 0) -> AvroNode:
-    """Return a type of a writer's schema as kernels want it.
+def avro_node(avro_type: Any, depth: int = 0) -> AvroNode:
+    """Return a type of a writer's schema in the form for kernels.
 
     Raises
     ------
     UnsupportedFormatError
-        When it is none of those that `avro_schema` gives.
+        When it is not one of the types that `avro_schema` returns.
     """
     if depth >= MAX_DEPTH:
-        raise UnsupportedFormatError(f"An Avro type is nested more than {MAX_DEPTH} times.")
-    kind, null_branch = without_null(described)
+        raise UnsupportedFormatError(f"An Avro type is nested more than {MAX_DEPTH} levels deep.")
+    kind, null_branch = without_null(avro_type)
     name = kind.get("type") if isinstance(kind, dict) else kind
     if isinstance(kind, dict):
         if name == "bytes" and kind.get("logicalType") == "decimal":
@@ -126,33 +134,36 @@ def avro_node(described: Any, depth: int = 0) -> AvroNode:
             fields = tuple(avro_node(field["type"], depth + 1) for field in kind["fields"])
             return AvroNode(RECORD, null_branch, fields)
     if not isinstance(name, str) or name not in _WIRES:
-        raise UnsupportedFormatError(f"The Avro type {described} is not handled.")
+        raise UnsupportedFormatError(f"The Avro type {avro_type} is not supported.")
     return AvroNode(_WIRES[name], null_branch)
 
 
-def resolve(writers: Mapping[int, Mapping[str, Any]], fields: Sequence[pa.Field], wanted: Sequence[str]) -> Resolution:
-    """Return how to decode `wanted` of the columns `fields` from rows of any of the writers.
+def plan_decode(
+    writers: Mapping[int, Mapping[str, Any]], fields: Sequence[pa.Field], wanted: Sequence[str]
+) -> DecodePlan:
+    """Return how to decode the columns `wanted` of `fields` from rows of any of the writers.
 
     Raises
     ------
     SchemaError
-        When a column was written as a type from which there is no way to its type now.
+        When a column was written as a type that cannot be read as its current type.
     """
-    chosen = [_named(name, fields) for name in wanted]
-    places: list[tuple[int, tuple[Any, ...]]] = []
+    chosen = [_resolve_field(name, fields) for name in wanted]
+    columns: list[DecodedColumn] = []
     kinds: list[int] = []
     for item in chosen:
         kind = flat_kind(item.type)
-        ways: tuple[Any, ...] = (None,) if kind is not None else tuple(_ways(writers.values(), item))
-        places.append((len(kinds), ways))
-        kinds += [BYTES if kind is None else kind] * len(ways)
+        avro_types: tuple[Any, ...] = (None,) if kind is not None else tuple(_written_types(writers.values(), item))
+        columns.append(DecodedColumn(len(kinds), avro_types))
+        kinds += [BYTES if kind is None else kind] * len(avro_types)
     known = tuple(
-        _writer(fingerprint, schema, chosen, places, len(kinds)) for fingerprint, schema in sorted(writers.items())
+        _plan_writer(fingerprint, schema, chosen, columns, len(kinds))
+        for fingerprint, schema in sorted(writers.items())
     )
-    return Resolution(DecodeProgram(tuple(kinds), known), tuple(places))
+    return DecodePlan(DecodeProgram(tuple(kinds), known), tuple(columns))
 
 
-def _named(name: str, fields: Sequence[pa.Field]) -> pa.Field:
+def _resolve_field(name: str, fields: Sequence[pa.Field]) -> pa.Field:
     for item in fields:
         if item.name == name:
             return item
@@ -160,67 +171,66 @@ def _named(name: str, fields: Sequence[pa.Field]) -> pa.Field:
 
 
 def _fields_of(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of a writer's schema, which may be anything that is an Avro schema."""
+    """Return the fields of a writer's schema, which may be any Avro schema."""
     if schema.get("type") != "record":
-        raise UnsupportedFormatError(f"Rows of the Avro type {schema.get('type')} are not handled, only records are.")
+        raise UnsupportedFormatError(f"Rows of the Avro type {schema.get('type')} are not supported, only records are.")
     fields: list[dict[str, Any]] = schema["fields"]
     return fields
 
 
-def _ways(schemas: Iterable[Mapping[str, Any]], item: pa.Field) -> list[Any]:
-    """Return the different types that a column with parts was written as."""
+def _written_types(schemas: Iterable[Mapping[str, Any]], item: pa.Field) -> list[Any]:
+    """Return the distinct types that a nested column was written as."""
     found: list[Any] = []
     for schema in schemas:
         for field in _fields_of(schema):
-            described, _ = without_null(field["type"])
-            if field["name"] == avro_name(item.name) and described not in found:
-                found.append(described)
+            avro_type, _ = without_null(field["type"])
+            if field["name"] == avro_name(item.name) and avro_type not in found:
+                found.append(avro_type)
     return found
 
 
-def _writer(
+def _plan_writer(
     fingerprint: int,
     schema: Mapping[str, Any],
     chosen: Sequence[pa.Field],
-    places: Sequence[tuple[int, tuple[Any, ...]]],
-    columns: int,
+    columns: Sequence[DecodedColumn],
+    count: int,
 ) -> AvroWriter:
-    named = {avro_name(item.name): (item, place) for item, place in zip(chosen, places, strict=True)}
+    by_name = {avro_name(item.name): (item, column) for item, column in zip(chosen, columns, strict=True)}
     steps: list[AvroStep] = []
     last = 0
     for field in _fields_of(schema):
         step = AvroStep(avro_node(field["type"]))
-        if field["name"] in named:
-            item, (start, ways) = named[field["name"]]
-            step = _step(step.node, field["type"], item, start, ways)
+        if field["name"] in by_name:
+            step = _plan_step(step.node, field["type"], *by_name[field["name"]])
             last = len(steps) + 1
         steps.append(step)
-    taken = {step.column for step in steps}
-    missing = tuple(number for number in range(columns) if number not in taken)
+    present = {step.column for step in steps}
+    missing = tuple(number for number in range(count) if number not in present)
     return AvroWriter(fingerprint, tuple(steps[:last]), last == len(steps), missing)
 
 
-def _step(node: AvroNode, described: Any, item: pa.Field, start: int, ways: tuple[Any, ...]) -> AvroStep:
-    kind, _ = without_null(described)
+def _plan_step(node: AvroNode, avro_type: Any, item: pa.Field, column: DecodedColumn) -> AvroStep:
+    kind, _ = without_null(avro_type)
     if flat_kind(item.type) is None:
         if node.wire < RECORD:
-            raise _unreadable(item, kind)
-        return AvroStep(node, start + ways.index(kind))
+            raise _incompatible_type(item, kind)
+        return AvroStep(node, column.first + column.avro_types.index(kind))
     if pa.types.is_decimal128(item.type):
         if node.wire != DECIMAL or kind.get("scale", 0) != item.type.scale:
-            raise _unreadable(item, kind)
+            raise _incompatible_type(item, kind)
         largest = 10**item.type.precision - 1
-        return AvroStep(node, start, -largest, largest)
-    if _meaning(kind) not in _READABLE[item.type]:
-        raise _unreadable(item, kind)
-    return AvroStep(node, start, *_RANGES.get(item.type, _INT64))
+        return AvroStep(node, column.first, -largest, largest)
+    if _logical_type(kind) not in _READABLE[item.type]:
+        raise _incompatible_type(item, kind)
+    return AvroStep(node, column.first, *_RANGES.get(item.type, _INT64))
 
 
-def _meaning(described: Any) -> tuple[str, str]:
-    if not isinstance(described, dict):
-        return str(described), ""
-    return str(described.get("type")), str(described.get("logicalType") or described.get(SPARK) or "")
+def _logical_type(avro_type: Any) -> tuple[str, str]:
+    if not isinstance(avro_type, dict):
+        return str(avro_type), ""
+    return str(avro_type.get("type")), str(avro_type.get("logicalType") or avro_type.get(SPARK) or "")
 
 
-def _unreadable(item: pa.Field, described: Any) -> SchemaError:
-    return SchemaError(f"Column {item.name} is {item.type} now, rows were written with Avro type {described}.")
+def _incompatible_type(item: pa.Field, avro_type: Any) -> SchemaError:
+    return SchemaError(f"Column {item.name} is {item.type} now, but rows were written as Avro type {avro_type}.")

@@ -1,7 +1,7 @@
-"""Avro schemas of values: columns -> the record they are written as, its fingerprint, and the names in it.
+"""Avro schemas of values: the record for a list of columns, its fingerprint, and its names.
 
-Record `slatespark.row`, one field for each column of the value, in the order of the table. On disk, do not change:
-existing values are only found readable under the fingerprints of these schemas. docs/reference/value-encoding.md
+The record `slatespark.row` has one field for each value column, in the order of the table. On disk, do not change:
+existing values are decoded by the fingerprints of these schemas. See docs/reference/value-encoding.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slatespark.errors import InternalError, SchemaError
 NAMESPACE: Final = "slatespark"
 RECORD_NAME: Final = "row"
 
-# Beside Avro's own attributes, for what Avro has no logical type for.
+# An attribute next to those of Avro, for types without a logical type in Avro.
 SPARK: Final = "spark"
 DAY_TIME_INTERVAL: Final = "day-time interval"
 VARIANT: Final = "variant"
@@ -47,7 +47,7 @@ _PRIMITIVES: Final[dict[pa.DataType, Any]] = {
 
 
 def avro_schema(fields: Sequence[pa.Field]) -> dict[str, Any]:
-    """Return the Avro record that rows of these columns are written as; it is plain JSON.
+    """Return the Avro record for rows of these columns, as plain JSON.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def avro_schema(fields: Sequence[pa.Field]) -> dict[str, Any]:
     Raises
     ------
     SchemaError
-        When a name is empty or comes twice, or a struct has no fields.
+        When a name is empty or repeated, or a struct has no fields.
     """
     path = f"{NAMESPACE}.{RECORD_NAME}"
     return {"type": "record", "name": RECORD_NAME, "namespace": NAMESPACE, "fields": _fields(fields, path)}
@@ -65,15 +65,15 @@ def avro_schema(fields: Sequence[pa.Field]) -> dict[str, Any]:
 def fingerprint(schema: Mapping[str, Any]) -> int:
     """Return the CRC-64-AVRO of the schema's parsing canonical form, as an unsigned number.
 
-    Values start with it, behind C3 01, as 8 bytes little-endian.
+    Values start with C3 01, followed by the fingerprint as 8 bytes, little-endian.
     """
     return _checksum(fastavro.schema.to_parsing_canonical_form(dict(schema)))
 
 
 def avro_name(name: str) -> str:
-    """Return a column's name as Avro allows it: each other character as `_xHHHH_`, its code point in upper-case hex.
+    """Return a column's name for Avro. Characters that Avro does not allow become `_xHHHH_`, with the hex code point.
 
-    No two columns get one name: what could be taken for such an escape has its underscore escaped.
+    Distinct columns get distinct names: the underscore of text that looks like an escape is escaped itself.
     """
     if not name:
         raise SchemaError("A column has no name.", todo="Name it.")
@@ -81,7 +81,7 @@ def avro_name(name: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return the name of the column whose Avro name this is."""
+    """Return the column name for an Avro name."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
@@ -113,7 +113,7 @@ def _nullable(item: pa.Field, path: str) -> Any:
 
 
 def _type(kind: pa.DataType, path: str) -> Any:
-    """Return a type; records are named by their path, so that names are unique and do not depend on other columns."""
+    """Return a type. Records are named by their path, so names are unique and independent of other columns."""
     if kind in _PRIMITIVES:
         found = _PRIMITIVES[kind]
         return dict(found) if isinstance(found, dict) else found
@@ -130,4 +130,4 @@ def _type(kind: pa.DataType, path: str) -> Any:
         parts = [kind.field(number) for number in range(kind.num_fields)]
         record = {"type": "record", "name": path, "fields": _fields(parts, path)}
         return {**record, SPARK: VARIANT} if is_variant(kind) else record
-    raise InternalError(f"{path} has the type {kind}, which is no type of a table.")
+    raise InternalError(f"{path} has the type {kind}, which no table has.")

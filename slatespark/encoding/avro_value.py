@@ -1,7 +1,7 @@
-"""Value columns of rows as Avro, and back, whatever schema of the table they were written with.
+"""Value columns of rows to Avro and back, for any schema that the table has had.
 
-A value is an Avro object in single-object encoding: MARKER, the fingerprint of the writer's schema in 8 bytes
-little-endian, the record. docs/reference/value-encoding.md
+A value has Avro's single-object encoding: MARKER, the fingerprint of the writer's schema as 8 bytes little-endian, the
+record. See docs/reference/value-encoding.md.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import arrow_array, flat_column, flat_kind
-from slatespark.encoding.avro_resolution import Resolution, avro_node, resolve, without_null
+from slatespark.encoding.avro_resolution import DecodePlan, avro_node, plan_decode, without_null
 from slatespark.encoding.avro_schema import fingerprint
 from slatespark.encoding.nested_decode import decode_nested
 from slatespark.encoding.nested_encode import encode_nested
-from slatespark.encoding.plain_values import MICROS_PER_DAY, check_text
+from slatespark.encoding.plain_values import MICROS_PER_DAY, require_utf8
 from slatespark.errors import InternalError, InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_avro, encode_avro
 from slatespark.kernels.avro_program import FINE, MALFORMED, MARKER, UNKNOWN_FINGERPRINT, EncodeProgram
@@ -45,17 +45,17 @@ def encode_avro_values(
     arrays : the columns, of the types of `fields`
     fields : the value columns
     schema : `avro_schema(fields)`
-    count : rows; may be left out where there is a column
+    count : number of rows; optional if there is a column
 
     Raises
     ------
     SchemaError
-        Naming the column: null where it is not nullable, text that is no UTF-8, a number with too many digits, a time
-        that is no whole microsecond or in no day.
+        When a column holds a null though it is not nullable, invalid UTF-8, a number with too many digits, or a time
+        that is not a whole microsecond or not within a day.
     """
     if count is None:
         if not arrays:
-            raise InternalError("Rows without value columns cannot be counted.")
+            raise InternalError("Rows without value columns need a count.")
         count = len(arrays[0])
     described = [field["type"] for field in schema["fields"]]
     nodes = tuple(avro_node(kind) for kind in described)
@@ -65,7 +65,7 @@ def encode_avro_values(
     except InvalidRequestError:
         for array, item in zip(arrays, fields, strict=True):
             if item.type == pa.string():
-                check_text(item.name, array)
+                require_utf8(item.name, array)
         raise
 
 
@@ -79,36 +79,37 @@ def decode_avro_values(
 ) -> tuple[dict[str, pa.Array], NDArray[np.uint8]]:
     """Return the wanted columns of packed rows, and (m,) FINE, UNKNOWN_FINGERPRINT or MALFORMED.
 
-    Columns that a row's writer did not have are null, columns that are no more are skipped, narrower numbers become
-    wider ones. A row that is not FINE has nulls or what of it is readable; a tombstone is FINE, and null.
+    Columns that a row's writer lacked are null, dropped columns are skipped, and narrower numbers are widened. A row
+    that is not FINE has nulls or its readable values. A tombstone is FINE, and null.
 
     Parameters
     ----------
-    writers : the schemas rows may have been written with, by fingerprint
-    fields : the value columns as they are now
-    wanted : names of those to decode; others are skipped, and behind the last wanted one nothing is read
+    writers : the schemas that rows may have been written with, by fingerprint
+    fields : the current value columns
+    wanted : names of the columns to decode; others are skipped, and nothing is read after the last one
 
     Raises
     ------
     SchemaError
-        When a column was written as a type from which there is no way to its type now.
+        When a column was written as a type that cannot be read as its current type.
     """
-    resolution = _resolution(_Writers(writers), tuple(fields), tuple(wanted))
-    columns, status = decode_avro(sources, rows, resolution.program)
+    plan = _decode_plan(_Writers(writers), tuple(fields), tuple(wanted))
+    decoded_columns, status = decode_avro(sources, rows, plan.program)
     kinds = {item.name: item.type for item in fields}
     decoded: dict[str, pa.Array] = {}
-    for name, (start, ways) in zip(wanted, resolution.places, strict=True):
+    for name, column in zip(wanted, plan.columns, strict=True):
         kind = kinds[name]
         if flat_kind(kind) is not None:
-            decoded[name] = _array(columns[start], kind)
+            decoded[name] = _array(decoded_columns[column.first], kind)
         else:
-            decoded[name], bad = decode_nested(columns[start : start + len(ways)], ways, name, kind, len(rows))
-            status[bad] = MALFORMED
+            parts = decoded_columns[column.first : column.first + len(column.avro_types)]
+            decoded[name], malformed = decode_nested(parts, column.avro_types, name, kind, len(rows))
+            status[malformed] = MALFORMED
     return decoded, status
 
 
 class _Writers:
-    """Known schemas as part of a key of the cache: the same mapping with the same fingerprints."""
+    """The known schemas as part of a cache key; equal if they are the same mapping with the same fingerprints."""
 
     __slots__ = ("schemas",)
 
@@ -123,27 +124,27 @@ class _Writers:
 
 
 @lru_cache(maxsize=64)
-def _resolution(writers: _Writers, fields: tuple[pa.Field, ...], wanted: tuple[str, ...]) -> Resolution:
-    return resolve(writers.schemas, fields, wanted)
+def _decode_plan(writers: _Writers, fields: tuple[pa.Field, ...], wanted: tuple[str, ...]) -> DecodePlan:
+    return plan_decode(writers.schemas, fields, wanted)
 
 
 def _column(array: pa.Array | pa.ChunkedArray, item: pa.Field, described: Any) -> FlatColumn:
-    """Return an array as the column that the kernel writes; of a type with parts, the bytes of each row's value."""
+    """Return an array as a column for the kernel; for a nested type, the encoded bytes of each row's value."""
     if array.null_count and not item.nullable:
         raise SchemaError(
             f"Column {item.name} is not nullable and has {array.null_count} nulls.",
-            todo="Fill them, or leave out the rows.",
+            todo="Fill them, or drop the rows.",
         )
     kind, _ = without_null(described)
     if flat_kind(item.type) is None:
         return encode_nested(array, kind, item.name)
     if pa.types.is_decimal128(item.type):
-        _check_digits(array, item)
+        _require_digits(array, item)
     return _micros(flat_column(array), item.name) if item.type == _TIME else flat_column(array)
 
 
-def _check_digits(array: pa.Array | pa.ChunkedArray, item: pa.Field) -> None:
-    """Refuse what Arrow lets into a decimal: it could never be read again."""
+def _require_digits(array: pa.Array | pa.ChunkedArray, item: pa.Field) -> None:
+    """Raise `SchemaError` for decimals with too many digits. Arrow allows them, but they could not be decoded."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as exc:
@@ -157,9 +158,9 @@ def _micros(column: FlatColumn, name: str) -> FlatColumn:
     micros = nanos // _NANOS_PER_MICRO
     valid = np.True_ if column.valid is None else column.valid != 0
     if ((micros * _NANOS_PER_MICRO != nanos) & valid).any():
-        raise SchemaError(f"Column {name} holds a time that is no whole microsecond.", todo="Round it.")
+        raise SchemaError(f"Column {name} holds a time that is not a whole microsecond.", todo="Round it.")
     if (((micros < 0) | (micros >= MICROS_PER_DAY)) & valid).any():
-        raise SchemaError(f"Column {name} holds a time that is in no day.", todo="Filter such rows out.")
+        raise SchemaError(f"Column {name} holds a time that is not within a day.", todo="Filter such rows out.")
     return FlatColumn(column.kind, micros.view(np.uint8), valid=column.valid)
 
 

@@ -1,6 +1,6 @@
-"""The types a column of a table may have: one Arrow type for each type of Spark, and what other types become.
+"""Canonical types of columns: one Arrow type for each Spark type, and the conversion of other types to them.
 
-Every schema below `spark/` is canonical in this sense.
+Every schema below `spark/` is canonical.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ VARIANT: Final = pa.struct(
     ]
 )
 
-INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())  # each holds those before it
+INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())  # from narrow to wide
 
 _MAX_PRECISION: Final = 38
 _COMMENT: Final = "comment"
 
 
 def is_variant(kind: pa.DataType) -> bool:
-    """Tell whether a type is Spark's VARIANT: a struct of two binaries, of which `metadata` is marked."""
+    """Tell whether a type is Spark's VARIANT: a struct of two binaries with a mark on `metadata`."""
     if not kinds.is_struct(kind) or {field.name for field in kind} != {"value", "metadata"}:
         return False
     marks = kind.field("metadata").metadata or {}
@@ -47,13 +47,13 @@ def is_variant(kind: pa.DataType) -> bool:
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the type that a table stores for each column.
+    """Return the schema with the canonical type of each column.
 
     Raises
     ------
     SchemaError
-        For a type without a counterpart in Spark, naming column, type and what to use; for a name that is empty,
-        reserved, or the same as another one but for case.
+        For a type without a counterpart in Spark, with the column, the type and an alternative. For a name that is
+        empty, reserved, or equal to another one except for case.
     """
     _check_names(schema.names, "The table")
     if taken := sorted({name.lower() for name in schema.names} & set(RESERVED_NAMES)):
@@ -62,10 +62,10 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def canonical_type(kind: pa.DataType, where: str) -> pa.DataType:
-    """Return the canonical type for a type; `where` names the column in the message of the `SchemaError`."""
-    for fits, same in _SAME:
+    """Return the canonical type for a type; raises `SchemaError`, in which `where` names the column."""
+    for fits, canonical in _CANONICAL:
         if fits(kind):
-            return same
+            return canonical
     if kinds.is_decimal(kind):
         return _canonical_decimal(kind, where)
     if isinstance(kind, pa.BaseExtensionType):
@@ -92,11 +92,11 @@ def list_of(element: pa.DataType, *, nullable: bool = True) -> pa.DataType:
 
 
 def map_of(key: pa.DataType, value: pa.DataType, *, nullable: bool = True) -> pa.DataType:
-    """Return the canonical map type; `nullable` is about its values."""
+    """Return the canonical map type; `nullable` is for its values."""
     return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value, nullable=nullable))
 
 
-_SAME: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
+_CANONICAL: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
     (kinds.is_boolean, pa.bool_()),
     (kinds.is_int8, pa.int8()),
     (lambda kind: kinds.is_int16(kind) or kinds.is_uint8(kind), pa.int16()),
@@ -114,8 +114,8 @@ _SAME: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
     (kinds.is_time, TIME),
 )
 
-_INSTEAD: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
-    (kinds.is_null, "Cast it to the type it shall have."),
+_ALTERNATIVES: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
+    (kinds.is_null, "Cast it to the intended type."),
     (kinds.is_uint64, "Cast it to BIGINT or DECIMAL(20,0)."),
     (kinds.is_interval, "Use INTERVAL DAY TO SECOND, or a number of months."),
     (kinds.is_union, "Use a struct with one field for each case, or VARIANT."),
@@ -127,7 +127,7 @@ def _canonical_field(field: pa.Field, where: str) -> pa.Field:
 
 
 def _comment_of(field: pa.Field) -> dict[bytes, bytes] | None:
-    """Return the one piece of Spark's metadata that a table keeps; others have meanings we do not fulfil."""
+    """Return the comment. A table keeps no other metadata of Spark, whose effects we do not implement."""
     try:
         comment = json.loads((field.metadata or {}).get(SPARK_METADATA, b"{}")).get(_COMMENT)
     except (ValueError, AttributeError, RecursionError):
@@ -149,8 +149,8 @@ def _canonical_decimal(kind: pa.DataType, where: str) -> pa.DataType:
 
 
 def _unsupported(where: str, kind: pa.DataType) -> SchemaError:
-    instead = next((todo for fits, todo in _INSTEAD if fits(kind)), "Cast it to a type that Spark has.")
-    return SchemaError(f"Column {where} is {kind}, which a table cannot hold.", todo=instead)
+    alternative = next((todo for fits, todo in _ALTERNATIVES if fits(kind)), "Cast it to a Spark type.")
+    return SchemaError(f"Column {where} is {kind}, which a table cannot hold.", todo=alternative)
 
 
 def _check_names(names: Collection[str], whose: str) -> None:
@@ -161,18 +161,18 @@ def _check_names(names: Collection[str], whose: str) -> None:
         if (other := seen.setdefault(name.lower(), name)) is not name:
             raise SchemaError(
                 f"{whose} has the columns {other} and {name}.",
-                why="Names are compared without regard to case.",
+                why="Names are case-insensitive.",
                 todo="Rename one of them.",
             )
 
 
 def find_name(schema: pa.Schema, name: str) -> str | None:
-    """Return how the schema spells a column's name, case being ignored; None if it has no such column."""
+    """Return a column's name as the schema spells it, ignoring case; None if there is no such column."""
     return next((known for known in schema.names if known.lower() == name.lower()), None)
 
 
 def all_nullable(schema: pa.Schema) -> pa.Schema:
-    """Return a canonical schema in which every column, and every part of one, may be null."""
+    """Return a canonical schema in which every column and every nested part is nullable."""
     return pa.schema([field.with_type(_nullable_type(field.type)).with_nullable(True) for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""Casts that keep every value exactly what it is, or say which column does not fit."""
+"""Casts that keep every value exactly, or raise an error that names the column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANY_INTEGER: Final = pa.decimal128(19, 0)
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tell whether values of one canonical type can be stored as another, as far as they fit it exactly."""
+    """Tell whether values of one canonical type that fit another exactly can be stored as the other."""
     if source == target or kinds.is_null(source):
         return True
     if kinds.is_struct(source) and kinds.is_struct(target) and is_variant(source) == is_variant(target):
@@ -28,8 +28,8 @@ def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
         return can_cast(source.key_type, target.key_type) and can_cast(source.item_type, target.item_type)
     if source in INTEGERS:
         return target in INTEGERS or bool(kinds.is_floating(target) or kinds.is_decimal128(target))
-    alike = (kinds.is_floating, kinds.is_decimal128)
-    return any(fits(source) and fits(target) for fits in alike)
+    families = (kinds.is_floating, kinds.is_decimal128)
+    return any(is_member(source) and is_member(target) for is_member in families)
 
 
 def _can_cast_fields(source: pa.Schema, target: pa.Schema) -> bool:
@@ -42,31 +42,15 @@ def _can_cast_fields(source: pa.Schema, target: pa.Schema) -> bool:
     )
 
 
-def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table's columns as those of a canonical schema, in its order; values stay exactly what they are.
-
-    Parameters
-    ----------
-    table : columns of any types, found by name, case being ignored; those that the schema does not name are left out
-    schema : canonical
+def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Return a column as the type of a canonical field, with every value unchanged.
 
     Raises
     ------
     SchemaError
-        When a column is missing, or holds a value that its type in the schema does not hold exactly, or holds a null
-        within a list, map or struct that takes none. Nulls of whole columns are the caller's to judge.
+        When a value does not fit the type exactly, or a part of a list, map or struct is null though it is not
+        nullable. Nulls of the column itself are not checked.
     """
-    columns = []
-    for field in schema:
-        name = find_name(table.schema, field.name)
-        if name is None:
-            raise SchemaError(f"Column {field.name} is missing.", todo="Add it.")
-        columns.append(cast_column(table.column(name), field))
-    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
-
-
-def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Return a column as the type of a canonical field; raises `SchemaError` as `cast_table` does."""
     if column.type == field.type:
         return column
     source = column.type if kinds.is_null(column.type) else canonical_type(column.type, field.name)
@@ -77,13 +61,13 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as exc:
         raise SchemaError(
             f"Column {field.name} is {sql_type(field.with_type(column.type))} in the rows and holds a value that "
-            f"{sql_type(field)} does not hold: {exc}.",
+            f"does not fit {sql_type(field)}: {exc}.",
             todo="Cast it, or filter such rows out.",
         ) from exc
 
 
 def incompatible(where: str, table: pa.DataType, incoming: pa.DataType) -> SchemaError:
-    """Return the error for a column whose types have nothing to do with each other."""
+    """Return the error for a column whose types are incompatible."""
     wanted = sql_type(pa.field("", table))
     return SchemaError(
         f"Column {where} is {wanted} in the table and {sql_type(pa.field('', incoming))} in the rows.",
@@ -92,7 +76,7 @@ def incompatible(where: str, table: pa.DataType, incoming: pa.DataType) -> Schem
 
 
 def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return an array as a canonical type that `can_cast` admits; raises `ValueError` for a value that does not fit."""
+    """Return an array as another canonical type; raises `ValueError` for a bad value. Requires: `can_cast`."""
     if array.type == target:
         return array
     if isinstance(array, pa.ExtensionArray):
@@ -108,14 +92,14 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_map(target) or kinds.is_list(target):
         return _cast_list(array, target)
     if kinds.is_integer(array.type) and kinds.is_decimal(target):
-        array = array.cast(_ANY_INTEGER)  # Arrow itself asks for as many digits as the type of the integers may have
+        array = array.cast(_ANY_INTEGER)  # Arrow requires a precision for all digits of the integer type
     narrowed = array.cast(target)
     if kinds.is_floating(array.type) and kinds.is_floating(target):
-        _check_floats(array, narrowed)
+        _require_same_floats(array, narrowed)
     return narrowed
 
 
-def _check_floats(array: pa.Array, narrowed: pa.Array) -> None:
+def _require_same_floats(array: pa.Array, narrowed: pa.Array) -> None:
     before, after = (item.cast(pa.float64()).to_numpy(zero_copy_only=False) for item in (array, narrowed))
     changed = (before != after) & ~np.isnan(before)
     if changed.any():
@@ -125,37 +109,37 @@ def _check_floats(array: pa.Array, narrowed: pa.Array) -> None:
 def _cast_struct(array: pa.StructArray, target: pa.DataType) -> pa.Array:
     names = pa.schema(list(array.type))
     children = dict(zip(names.names, array.flatten(), strict=True))  # null wherever the struct is
-    there = array.is_valid()
+    present = array.is_valid()
     parts = []
     for field in target:
         name = find_name(names, field.name)
         part = pa.nulls(len(array), field.type) if name is None else cast_array(children[name], field.type)
-        _check_nulls(field, pc.and_(there, part.is_null()))
+        _require_no_nulls(field, pc.and_(present, part.is_null()))
         parts.append(part)
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
 
 
 def _cast_list(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Rebuild a list, of any layout, or a map around the elements that it shows."""
+    """Rebuild a list of any layout, or a map, around its visible elements."""
     if kinds.is_map(target):
         entry = pa.struct([pa.field("key", array.type.key_type, nullable=False), array.type.item_field])
         array = array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
-    reach = np.concatenate([[0], np.cumsum(lengths)])
-    if reach[-1] > np.iinfo(np.int32).max:
-        raise ValueError("it has more than 2^31 elements at once")
-    offsets = pa.array(reach.astype(np.int32))
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    if bounds[-1] > np.iinfo(np.int32).max:
+        raise ValueError("it has more than 2^31 elements in one batch")
+    offsets = pa.array(bounds.astype(np.int32))
     elements = pc.list_flatten(array)
     if kinds.is_map(target):
         entries = elements.flatten()
         keys, items = cast_array(entries[0], target.key_type), cast_array(entries[1], target.item_type)
-        _check_nulls(target.item_field, items.is_null())
+        _require_no_nulls(target.item_field, items.is_null())
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
     values = cast_array(elements, target.value_type)
-    _check_nulls(target.value_field, values.is_null())
+    _require_no_nulls(target.value_field, values.is_null())
     return pa.ListArray.from_arrays(offsets, values, type=target, mask=array.is_null())
 
 
-def _check_nulls(field: pa.Field, nulls: pa.Array) -> None:
+def _require_no_nulls(field: pa.Field, nulls: pa.Array) -> None:
     if not field.nullable and pc.any(nulls).as_py():
-        raise ValueError(f"{field.name} is null, which it may not be")
+        raise ValueError(f"{field.name} is null but not nullable")

@@ -1,4 +1,4 @@
-"""What values of each type are in JSON, and what is taken for one. On disk: do not change what is written."""
+"""Conversions between values of each type and JSON. On disk: do not change the written form."""
 
 from __future__ import annotations
 
@@ -25,76 +25,78 @@ _OFFSET: Final = re.compile(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
 _INT64_MIN: Final = -(2**63)
 
 
-class Number(str):
-    """A JSON number with a point or an exponent as it is written, so that a decimal loses no digit."""
+class JsonNumber(str):
+    """A JSON number with a point or an exponent as text, so that a decimal loses no digit."""
 
     __slots__ = ()
 
 
-def json_of(kind: pa.DataType) -> Convert:
-    """Return what makes a plain value (`plain_values`), not None, of a type one that JSON has."""
+def to_json(kind: pa.DataType) -> Convert:
+    """Return the conversion of a plain value (`plain_values`) of a type, not None, to a JSON value."""
     if pa.types.is_list(kind):
-        item = _or_none(json_of(kind.value_type))
+        item = _nullable(to_json(kind.value_type))
         return lambda items: [item(value) for value in items]
     if pa.types.is_map(kind):
-        key, item = json_of(kind.key_type), _or_none(json_of(kind.item_type))
+        key, item = to_json(kind.key_type), _nullable(to_json(kind.item_type))
         if kind.key_type == pa.string():
-            return lambda pairs: _unique({name: item(value) for name, value in pairs}, len(pairs))
+            return lambda pairs: _require_unique({name: item(value) for name, value in pairs}, len(pairs))
         return lambda pairs: [{"key": key(name), "value": item(value)} for name, value in pairs]
     if pa.types.is_struct(kind):
-        parts = [(part.name, json_of(part.type)) for part in kind]
+        parts = [(part.name, to_json(part.type)) for part in kind]
         return lambda record: {
-            name: convert(record[name]) for name, convert in parts if _there(record[name], kind.field(name))
+            name: convert(record[name]) for name, convert in parts if _is_present(record[name], kind.field(name))
         }
     if pa.types.is_decimal128(kind):
         return lambda value: format(value, "f")
-    return _WRITES.get(kind, _itself)
+    return _TO_JSON.get(kind, _identity)
 
 
-def value_of(kind: pa.DataType) -> Convert:
-    """Return what makes a value that JSON has, not None, one that pyarrow takes for a type; it raises if it is none."""
+def from_json(kind: pa.DataType) -> Convert:
+    """Return the conversion of a JSON value, not None, to one for pyarrow; it raises one of `VALUE_ERRORS`."""
     if pa.types.is_list(kind):
-        item = _or_none(value_of(kind.value_type))
-        return lambda items: [item(value) for value in _a(list, items)]
+        item = _nullable(from_json(kind.value_type))
+        return lambda items: [item(value) for value in _require_type(list, items)]
     if pa.types.is_map(kind):
-        key, item = value_of(kind.key_type), _or_none(value_of(kind.item_type))
+        key, item = from_json(kind.key_type), _nullable(from_json(kind.item_type))
         if kind.key_type == pa.string():
-            return lambda members: [(_text(name), item(value)) for name, value in _a(dict, members).items()]
-        return lambda pairs: [(key(_a(dict, pair).get("key")), item(pair.get("value"))) for pair in _a(list, pairs)]
+            return lambda members: [(_text(name), item(value)) for name, value in _require_type(dict, members).items()]
+        return lambda pairs: [
+            (key(_require_type(dict, pair).get("key")), item(pair.get("value"))) for pair in _require_type(list, pairs)
+        ]
     if pa.types.is_struct(kind):
-        parts = [(part.name, _or_none(value_of(part.type))) for part in kind]
-        return lambda members: {name: convert(_a(dict, members).get(name)) for name, convert in parts}
+        parts = [(part.name, _nullable(from_json(part.type))) for part in kind]
+        return lambda members: {name: convert(_require_type(dict, members).get(name)) for name, convert in parts}
     if pa.types.is_decimal128(kind):
         return lambda value: _decimal(value, kind)
     if kind in _INTEGER_BITS:
         largest = 2 ** (_INTEGER_BITS[kind] - 1) - 1
         return lambda value: _integer(value, largest)
-    return _READS[kind]
+    return _FROM_JSON[kind]
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _or_none(convert: Convert) -> Convert:
+def _nullable(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
 
 
-def _there(value: Any, part: pa.Field) -> bool:
+def _is_present(value: Any, part: pa.Field) -> bool:
     if value is None and not part.nullable:
         raise ValueError(f"null in {part.name}, which is not nullable")
     return value is not None
 
 
-def _unique(members: dict[str, Any], count: int) -> dict[str, Any]:
+def _require_unique(members: dict[str, Any], count: int) -> dict[str, Any]:
     if len(members) != count:
-        raise ValueError("a map with a key twice")
+        raise ValueError("a map repeats a key")
     return members
 
 
-def _a(kind: type, value: Any) -> Any:
+def _require_type(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"no {kind.__name__}")
+        raise TypeError(f"not a {kind.__name__}")
     return value
 
 
@@ -111,12 +113,12 @@ def _date(days: int) -> str:
 
 def _date_time(micros: int) -> str:
     if micros == _INT64_MIN:
-        raise ValueError("a time out of range")
+        raise ValueError("a time is out of range")
     return _long_year(str(np.datetime64(micros, "us")))
 
 
 def _long_year(text: str) -> str:
-    """Return a date with a year of four digits at least; numpy writes three before the year 0."""
+    """Return a date with at least four digits of the year; numpy writes three for years before 0."""
     if not text.startswith("-"):
         return text
     year, rest = text[1:].split("-", 1)
@@ -130,7 +132,7 @@ def _clock(nanos: int) -> str:
     return str(np.datetime64(micros, "us"))[11:]
 
 
-_WRITES: Final[dict[pa.DataType, Convert]] = {
+_TO_JSON: Final[dict[pa.DataType, Convert]] = {
     pa.float32(): lambda value: _float(float(str(np.float32(value)))),
     pa.float64(): _float,
     pa.binary(): lambda data: base64.b64encode(data).decode(),
@@ -146,97 +148,97 @@ _WRITES: Final[dict[pa.DataType, Convert]] = {
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError("no boolean")
+        raise TypeError("not a boolean")
     return value
 
 
 def _integer(value: Any, largest: int) -> int:
     if type(value) is not int or not ~largest <= value <= largest:
-        raise ValueError("no integer of its type")
+        raise ValueError("not an integer of its type")
     return value
 
 
 def _double(value: Any) -> float:
     if type(value) is str:
-        return _NOT_FINITE[value] if value in _NOT_FINITE else _no("number")
-    if type(value) is not int and type(value) is not Number:
-        raise TypeError("no number")
+        return _NOT_FINITE[value] if value in _NOT_FINITE else _refuse("a number")
+    if type(value) is not int and type(value) is not JsonNumber:
+        raise TypeError("not a number")
     number = float(value)
-    return number if math.isfinite(number) else _no("number in range")
+    return number if math.isfinite(number) else _refuse("a number in range")
 
 
 def _single(value: Any) -> float:
     number = _double(value)
     with np.errstate(over="ignore"):
         single = float(np.float32(number))
-    return single if math.isfinite(single) or not math.isfinite(number) else _no("number in range")
+    return single if math.isfinite(single) or not math.isfinite(number) else _refuse("a number in range")
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
-    if type(value) not in (int, str, Number):
-        raise TypeError("no decimal")
+    if type(value) not in (int, str, JsonNumber):
+        raise TypeError("not a decimal")
     context = Context(prec=kind.precision, traps=[Inexact, InvalidOperation])
     number = Decimal(value)
     if not number.is_finite():
-        raise ValueError("no decimal")
+        raise ValueError("not a decimal")
     return number.quantize(Decimal((0, (1,), -kind.scale)), context=context)
 
 
 def _text(value: Any) -> str:
-    text: str = _a(str, value)
-    text.encode()  # which refuses the half of a surrogate pair
+    text: str = _require_type(str, value)
+    text.encode()  # raises for half of a surrogate pair
     return text
 
 
 def _bytes(value: Any) -> bytes:
-    return base64.b64decode(_a(str, value), validate=True)
+    return base64.b64decode(_require_type(str, value), validate=True)
 
 
 def _days(value: Any) -> int:
-    found = _DATE.fullmatch(_a(str, value))
+    found = _DATE.fullmatch(_require_type(str, value))
     if found is None:
-        raise ValueError("no date")
+        raise ValueError("not a date")
     days = int(np.datetime64(value, "D").astype(np.int64))
-    return days if -(2**31) <= days < 2**31 else _no("date in range")
+    return days if -(2**31) <= days < 2**31 else _refuse("a date in range")
 
 
 def _micros_of_day(text: str) -> int:
     found = _CLOCK.fullmatch(text)
     if found is None:
-        raise ValueError("no time of day")
+        raise ValueError("not a time of day")
     hours, minutes, seconds = (int(found[number]) for number in (1, 2, 3))
     if hours > 23 or minutes > 59 or seconds > 59:
-        raise ValueError("no time of day")
+        raise ValueError("not a time of day")
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((found[4] or "0").ljust(6, "0"))
 
 
 def _local_micros(value: Any) -> int:
-    date, separator, clock = _a(str, value).partition("T")
+    date, separator, clock = _require_type(str, value).partition("T")
     if not separator:
-        raise ValueError("no time")
-    return _in_range(_days(date) * MICROS_PER_DAY + _micros_of_day(clock))
+        raise ValueError("not a time")
+    return _require_range(_days(date) * MICROS_PER_DAY + _micros_of_day(clock))
 
 
 def _micros(value: Any) -> int:
-    found = re.search(r"(?:Z|[+-]\d\d:\d\d)$", _a(str, value))
+    found = re.search(r"(?:Z|[+-]\d\d:\d\d)$", _require_type(str, value))
     if found is None:
-        raise ValueError("no time with an offset")
+        raise ValueError("not a time with an offset")
     offset = _OFFSET.fullmatch(found[0])
     minutes = 0
     if offset is not None and offset[1]:
         minutes = (int(offset[2]) * 60 + int(offset[3])) * (1 if offset[1] == "+" else -1)
-    return _in_range(_local_micros(value[: found.start()]) - minutes * 60_000_000)
+    return _require_range(_local_micros(value[: found.start()]) - minutes * 60_000_000)
 
 
-def _in_range(micros: int) -> int:
-    return micros if _INT64_MIN < micros < 2**63 else _no("time in range")
+def _require_range(micros: int) -> int:
+    return micros if _INT64_MIN < micros < 2**63 else _refuse("a time in range")
 
 
-def _no(what: str) -> Any:
-    raise ValueError(f"no {what}")
+def _refuse(what: str) -> Any:
+    raise ValueError(f"not {what}")
 
 
-_READS: Final[dict[pa.DataType, Convert]] = {
+_FROM_JSON: Final[dict[pa.DataType, Convert]] = {
     pa.bool_(): _boolean,
     pa.float32(): _single,
     pa.float64(): _double,
@@ -245,5 +247,5 @@ _READS: Final[dict[pa.DataType, Convert]] = {
     pa.date32(): _days,
     pa.timestamp("us"): _local_micros,
     pa.timestamp("us", "UTC"): _micros,
-    pa.time64("ns"): lambda value: _micros_of_day(_a(str, value)) * 1000,
+    pa.time64("ns"): lambda value: _micros_of_day(_require_type(str, value)) * 1000,
 }

@@ -1,7 +1,7 @@
-"""Value columns of rows as JSON objects in UTF-8, and back: for tables that are to be read by eye, or by anything.
+"""Value columns of rows to JSON objects in UTF-8 and back, for tables that people or any program should read.
 
-A null column is left out, unknown members are passed over. What JSON has no type for is text or a number, see
-docs/reference/value-encoding.md. Everything happens row by row in Python.
+Null columns are omitted, unknown members ignored. Types that JSON lacks are text or numbers, see
+docs/reference/value-encoding.md. All of it runs row by row in Python.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.encoding.json_types import Number, json_of, value_of
-from slatespark.encoding.plain_values import NOT_A_VALUE, python_chunks
+from slatespark.encoding.json_types import JsonNumber, from_json, to_json
+from slatespark.encoding.plain_values import VALUE_ERRORS, python_chunks
 from slatespark.errors import InternalError, SchemaError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_values
 from slatespark.kernels.avro_program import FINE, MALFORMED
@@ -32,16 +32,16 @@ def encode_json_values(
     ----------
     arrays : the columns, of the types of `fields`
     fields : the value columns
-    count : rows; may be left out where there is a column
+    count : number of rows; optional if there is a column
 
     Raises
     ------
     SchemaError
-        Naming the column: null where it is not nullable, text that is no UTF-8, a time that is no whole microsecond.
+        When a column holds a null though it is not nullable, invalid UTF-8, or a time that is not a whole microsecond.
     """
     if count is None:
         if not arrays:
-            raise InternalError("Rows without value columns cannot be counted.")
+            raise InternalError("Rows without value columns need a count.")
         count = len(arrays[0])
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for array, item in zip(arrays, fields, strict=True):
@@ -56,10 +56,10 @@ def decode_json_values(
 ) -> tuple[dict[str, pa.Array], NDArray[np.uint8]]:
     """Return the wanted columns of packed rows, and (m,) FINE or MALFORMED.
 
-    A row that is MALFORMED, and a tombstone, which is FINE, is null in all columns.
+    MALFORMED rows are null in all columns, and so are tombstones, which are FINE.
     """
     kinds = {item.name: item.type for item in fields}
-    takes = [(name, value_of(kinds[name])) for name in wanted]
+    converts = [(name, from_json(kinds[name])) for name in wanted]
     deleted = (gather_fields(sources, rows).flags & TOMBSTONE) != 0
     offsets, data = gather_values(sources, rows)
     status = np.full(len(rows), FINE, np.uint8)
@@ -67,8 +67,8 @@ def decode_json_values(
     for number in np.flatnonzero(~deleted).tolist():
         try:
             found = _object(data[offsets[number] : offsets[number + 1]].tobytes())
-            items = [None if found.get(name) is None else take(found[name]) for name, take in takes]
-        except NOT_A_VALUE:
+            items = [None if found.get(name) is None else convert(found[name]) for name, convert in converts]
+        except VALUE_ERRORS:
             status[number] = MALFORMED
             continue
         for name, item in zip(wanted, items, strict=True):
@@ -80,24 +80,24 @@ def _add_members(rows: list[dict[str, Any]], array: pa.Array | pa.ChunkedArray, 
     if array.null_count and not item.nullable:
         raise SchemaError(
             f"Column {item.name} is not nullable and has {array.null_count} nulls.",
-            todo="Fill them, or leave out the rows.",
+            todo="Fill them, or drop the rows.",
         )
-    write = json_of(item.type)
+    convert = to_json(item.type)
     for start, values in python_chunks(array, item.name):
         for number, value in enumerate(values, start):
             if value is not None:
                 try:
-                    rows[number][item.name] = write(value)
-                except NOT_A_VALUE as exc:
+                    rows[number][item.name] = convert(value)
+                except VALUE_ERRORS as exc:
                     raise SchemaError(f"Column {item.name} holds a value that cannot be stored: {exc}.") from exc
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    found = json.loads(data.decode(), parse_float=Number, parse_constant=_no_number)
+    found = json.loads(data.decode(), parse_float=JsonNumber, parse_constant=_refuse_constant)
     if not isinstance(found, dict):
-        raise TypeError("no JSON object")
+        raise TypeError("not a JSON object")
     return found
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,7 +1,7 @@
-"""Python values of key columns, taken exactly or not at all.
+"""Python values of key columns, converted exactly or not at all.
 
-pyarrow alone would make 1 of 1.5, a date of a datetime, and infinity of 1e300 as a FLOAT: a look-up would then find
-another row than the one asked for.
+pyarrow alone would turn 1.5 into 1, a datetime into a date, and 1e300 as a FLOAT into infinity. A lookup would then
+find a different row than requested.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _MAX_FLOAT64: Final = float(np.finfo(np.float64).max)
 
 
 def exact_value(value: Any, kind: pa.DataType) -> Any:
-    """Return a value as pyarrow takes it for a key type.
+    """Return a value in the form that pyarrow accepts for a key type.
 
     Raises
     ------
     TypeError, ValueError
-        When it is of another type, or would have to be changed.
+        When it has another type or cannot be converted exactly.
     """
     if value is None:
         return None
     if kinds.is_struct(kind):
         return _struct(value, kind)
-    return next((take for fits, take in _PLAIN if fits(kind)), _whole)(value, kind)
+    return next((convert for fits, convert in _CONVERSIONS if fits(kind)), _whole)(value, kind)
 
 
 def _instance(value: Any, expected: type | tuple[type, ...]) -> Any:
@@ -63,14 +63,14 @@ def _whole(value: Any, kind: pa.DataType) -> int:
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     sign, digits, exponent = (value if isinstance(value, Decimal) else Decimal(_integer(value))).as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError("it is no number")  # noqa: TRY004
+        raise ValueError("it is not a number")  # noqa: TRY004
     number, shift = int("".join(map(str, digits))), exponent + kind.scale
     if number == 0:
         return Decimal(0)
     if len(digits) + shift > kind.precision:
         raise ValueError(f"it has more than {kind.precision - kind.scale} digits before the point")
     if -shift >= len(digits) or number % 10 ** max(-shift, 0):
-        raise ValueError(f"it has more than {kind.scale} digits behind the point")
+        raise ValueError(f"it has more than {kind.scale} digits after the point")
     number = number * 10**shift if shift > 0 else number // 10**-shift
     return Decimal((sign, tuple(map(int, str(number))), -kind.scale))
 
@@ -104,7 +104,7 @@ def _timestamp(value: Any, kind: pa.DataType) -> int:
     return microseconds
 
 
-_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
+_CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
     (kinds.is_boolean, lambda value, _: _instance(value, (bool, np.bool_))),
     (kinds.is_string, lambda value, _: _instance(value, str)),
     (kinds.is_binary, lambda value, _: bytes(_instance(value, (bytes, bytearray, memoryview)))),

@@ -1,4 +1,4 @@
-"""Columns with parts (lists, maps, structs, VARIANT) as the Avro bytes of each row's value."""
+"""Nested columns (lists, maps, structs, VARIANT) to the Avro bytes of each row's value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from slatespark.encoding.avro_resolution import without_null
-from slatespark.encoding.plain_values import NOT_A_VALUE, python_chunks, unscaled, whole_micros
+from slatespark.encoding.plain_values import VALUE_ERRORS, python_chunks, unscaled, whole_micros
 from slatespark.errors import SchemaError
 from slatespark.kernels.avro_program import NOT_NULLABLE
 from slatespark.kernels.flat import BYTES, FlatColumn
@@ -19,21 +19,21 @@ from slatespark.kernels.flat import BYTES, FlatColumn
 Put = Callable[[bytearray, Any], None]
 
 
-def encode_nested(array: pa.Array | pa.ChunkedArray, described: Any, name: str) -> FlatColumn:
+def encode_nested(array: pa.Array | pa.ChunkedArray, avro_type: Any, name: str) -> FlatColumn:
     """Return each row's value as Avro bytes.
 
     Parameters
     ----------
     array : of lists, maps or structs
-    described : what `avro_schema` gives for its type, null taken out of the union
+    avro_type : its type in `avro_schema`, without the null of the union
     name : the column, for messages
 
     Raises
     ------
     SchemaError
-        Naming the column: null where a part is not nullable, text that is no UTF-8, a map with a key twice.
+        When a part holds a null though it is not nullable, text is invalid UTF-8, or a map repeats a key.
     """
-    put = _put_of(array.type, described)
+    put = _putter(array.type, avro_type)
     data, ends = bytearray(), [0]
     valid = np.ones(len(array), np.uint8)
     for start, values in python_chunks(array, name):
@@ -43,46 +43,46 @@ def encode_nested(array: pa.Array | pa.ChunkedArray, described: Any, name: str) 
             else:
                 try:
                     put(data, value)
-                except NOT_A_VALUE as exc:
+                except VALUE_ERRORS as exc:
                     raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
             ends.append(len(data))
     offsets = np.array(ends, np.int64)
     return FlatColumn(BYTES, np.frombuffer(bytes(data), np.uint8), offsets, valid if array.null_count else None)
 
 
-def _put_of(kind: pa.DataType, described: Any) -> Put:
-    """Return what appends a value of a type to bytes."""
-    described, null_branch = without_null(described)
-    put = _put_present(kind, described)
+def _putter(kind: pa.DataType, avro_type: Any) -> Put:
+    """Return the function that appends a value of a type to bytes."""
+    avro_type, null_branch = without_null(avro_type)
+    put = _put_present(kind, avro_type)
     if null_branch == NOT_NULLABLE:
-        return lambda out, value: put(out, _there(value))
-    null, there = 2 * null_branch, 2 - 2 * null_branch
+        return lambda out, value: put(out, _require_present(value))
+    null, present = 2 * null_branch, 2 - 2 * null_branch  # numbers of the branches, zigzag-encoded
 
     def put_nullable(out: bytearray, value: Any) -> None:
         if value is None:
             out.append(null)
         else:
-            out.append(there)
+            out.append(present)
             put(out, value)
 
     return put_nullable
 
 
-def _there(value: Any) -> Any:
+def _require_present(value: Any) -> Any:
     if value is None:
         raise ValueError("null in a part that is not nullable")
     return value
 
 
-def _put_present(kind: pa.DataType, described: Any) -> Put:
+def _put_present(kind: pa.DataType, avro_type: Any) -> Put:
     if pa.types.is_list(kind):
-        return _put_blocks(_put_of(kind.value_type, described["items"]))
+        return _put_blocks(_putter(kind.value_type, avro_type["items"]))
     if pa.types.is_map(kind):
-        return _put_map(kind, described)
+        return _put_map(kind, avro_type)
     if pa.types.is_struct(kind):
         parts = [
-            (kind.field(number).name, _put_of(kind.field(number).type, part["type"]))
-            for number, part in enumerate(described["fields"])
+            (kind.field(number).name, _putter(kind.field(number).type, part["type"]))
+            for number, part in enumerate(avro_type["fields"])
         ]
 
         def put_struct(out: bytearray, value: Any) -> None:
@@ -108,32 +108,32 @@ def _put_blocks(put: Put) -> Put:
     return put_blocks
 
 
-def _put_map(kind: pa.DataType, described: Any) -> Put:
-    if described["type"] == "map":
+def _put_map(kind: pa.DataType, avro_type: Any) -> Put:
+    if avro_type["type"] == "map":
         put_key: Put = _put_text
-        put_item = _put_of(kind.item_type, described["values"])
+        put_item = _putter(kind.item_type, avro_type["values"])
     else:
-        key, item = described["items"]["fields"]
-        put_key, put_item = _put_of(kind.key_type, key["type"]), _put_of(kind.item_type, item["type"])
+        key, item = avro_type["items"]["fields"]
+        put_key, put_item = _putter(kind.key_type, key["type"]), _putter(kind.item_type, item["type"])
 
     def put_pair(out: bytearray, pair: tuple[Any, Any]) -> None:
         put_key(out, pair[0])
         put_item(out, pair[1])
 
     put_pairs = _put_blocks(put_pair)
-    if described["type"] != "map":
+    if avro_type["type"] != "map":
         return put_pairs
 
     def put_map(out: bytearray, pairs: Any) -> None:
         if len(dict(pairs)) != len(pairs):
-            raise ValueError("a map with a key twice")
+            raise ValueError("a map repeats a key")
         put_pairs(out, pairs)
 
     return put_map
 
 
 def put_long(out: bytearray, number: int) -> None:
-    """Append a number as Avro writes it."""
+    """Append a number in the variable-length encoding of Avro."""
     word = (number << 1) ^ (number >> 63)
     while word >= 0x80:
         out.append(word & 0x7F | 0x80)
@@ -152,7 +152,7 @@ def _put_text(out: bytearray, text: str) -> None:
 
 def _put_decimal(out: bytearray, value: Decimal, scale: int) -> None:
     number = unscaled(value, scale)
-    size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # with a bit for the sign
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # one more bit for the sign
     _put_bytes(out, number.to_bytes(size, "big", signed=True))
 
 

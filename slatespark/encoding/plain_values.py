@@ -1,4 +1,4 @@
-"""Arrow values as Python values of plain types: numbers in place of dates and times, since Python's have less range."""
+"""Arrow values as Python values of plain types: numbers for dates and times, whose Python types have less range."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import pyarrow as pa
 
 from slatespark.errors import SchemaError
 
-# So many rows at a time exist as Python objects.
-CHUNK_ROWS: Final = 4096
+CHUNK_ROWS: Final = 4096  # rows that exist as Python objects at a time
 
 MICROS_PER_DAY: Final = 86_400_000_000
 
-# What Python and pyarrow raise for a value that does not fit its type.
-NOT_A_VALUE: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError, RecursionError)
+# Raised by Python and pyarrow for a value that does not fit its type.
+VALUE_ERRORS: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError, RecursionError)
 
 
 def python_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the array as Python values of plain types, and the number of the first row of each chunk."""
+    """Yield chunks of the array as Python values of plain types, each with the number of its first row."""
     start = 0
     try:
         array.validate(full=True)
@@ -34,18 +33,20 @@ def python_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[tupl
             start += len(chunk)
 
 
-def check_text(name: str, column: pa.Array | pa.ChunkedArray) -> None:
-    """Refuse what Arrow and Spark let into a string: it could never be read again."""
+def require_utf8(name: str, column: pa.Array | pa.ChunkedArray) -> None:
+    """Raise `SchemaError` for invalid UTF-8. Arrow and Spark allow it in strings, but it could not be decoded."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as exc:
         raise SchemaError(
-            f"Column {name} holds text that is no UTF-8.", why=f"{exc}.", todo="Make it BINARY, or repair the text."
+            f"Column {name} holds text that is not valid UTF-8.",
+            why=f"{exc}.",
+            todo="Make it BINARY, or repair the text.",
         ) from exc
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with numbers in place of dates and times."""
+    """Return the type with integers instead of dates and times."""
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
@@ -61,31 +62,31 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """Return a decimal without its point; requires that it has no more digits behind it than `scale`."""
+    """Return the unscaled value of a decimal. Requires: it has at most `scale` decimals."""
     sign, digits, exponent = value.as_tuple()
     number: int = int("".join(map(str, digits)) or "0") * 10 ** (int(exponent) + scale)
     return -number if sign else number
 
 
 def whole_micros(nanos: int) -> int:
-    """Return microseconds of a day; ValueError where they are not whole, or in no day."""
+    """Return a time of day in microseconds; raises `ValueError` if they are not whole or not within a day."""
     micros, rest = divmod(nanos, 1000)
     if rest:
-        raise ValueError("a time that is no whole microsecond")
+        raise ValueError("a time is not a whole microsecond")
     if not 0 <= micros < MICROS_PER_DAY:
-        raise ValueError("a time that is in no day")
+        raise ValueError("a time is not within a day")
     return micros
 
 
 def decimal_of(number: int, kind: pa.DataType) -> Decimal:
-    """Return a decimal of a type from its unscaled value; ValueError where that has too many digits."""
+    """Return a decimal of a type from its unscaled value; raises `ValueError` for too many digits."""
     if abs(number) >= 10**kind.precision:
         raise ValueError("out of the range of its type")
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -kind.scale))
 
 
 def nanos_of(micros: int) -> int:
-    """Return a time of day in nanoseconds; ValueError where it is none."""
+    """Return a time of day in nanoseconds; raises `ValueError` if it is not within a day."""
     if not 0 <= micros < MICROS_PER_DAY:
         raise ValueError("out of the range of its type")
     return micros * 1000

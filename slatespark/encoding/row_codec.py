@@ -1,4 +1,4 @@
-"""RowCodec: how the rows of one table become keys and values, and back. One object for raw and typed tables."""
+"""RowCodec: rows of one table to keys and values, and back. One class for raw and typed tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slatespark.encoding.arrow_columns import flat_column
 from slatespark.encoding.avro_schema import avro_schema
 from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT, decode_avro_values, encode_avro_values
 from slatespark.encoding.json_value import decode_json_values, encode_json_values
-from slatespark.encoding.plain_values import check_text
+from slatespark.encoding.plain_values import require_utf8
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
@@ -32,13 +32,14 @@ Decoded = tuple[dict[str, pa.Array], NDArray[np.uint8]]
 
 @dataclass(frozen=True, slots=True)
 class RowCodec:
-    """How the rows of a table are stored.
+    """The encoding of the rows of a table.
 
     Attributes
     ----------
     schema : all columns in the order of the table, of canonical types
-    key_columns : names of the columns that make the key, in order
-    key_format, value_format : design section 4
+    key_columns : names of the columns of the key, in order
+    key_format, value_format : of `KEY_FORMATS` and `VALUE_FORMATS`; see docs/reference/key-encoding.md and
+        docs/reference/value-encoding.md
     writer_schemas : Avro record schemas that values may have been written with, by fingerprint
     """
 
@@ -50,12 +51,12 @@ class RowCodec:
 
     @property
     def is_raw(self) -> bool:
-        """Whether keys and values are bytes that nobody looks into."""
+        """Whether keys and values are opaque bytes."""
         return self.key_format == "raw" and self.value_format == "raw"
 
     @property
     def key_fields(self) -> tuple[pa.Field, ...]:
-        """The columns of the key, in its order."""
+        """The columns of the key, in the order of the key."""
         return tuple(self.schema.field(name) for name in self.key_columns)
 
     @property
@@ -68,7 +69,7 @@ class RowCodec:
     def encode_keys(self, table: pa.Table) -> Bytes:
         """Return the keys of the rows: bytes and (n + 1,) offsets.
 
-        Requires: the key columns are there, of canonical types; raw and utf8 keys without nulls.
+        Requires: all key columns are present with canonical types; raw and utf8 keys have no nulls.
         """
         columns = [table.column(name) for name in self.key_columns]
         if self.key_format == "tuple":
@@ -78,12 +79,12 @@ class RowCodec:
     def encode_values(self, table: pa.Table) -> Bytes:
         """Return the values of the rows: bytes and (n + 1,) offsets.
 
-        Requires: all value columns are there, of canonical types. A null of a raw or utf8 value becomes empty bytes.
+        Requires: all value columns are present with canonical types. A null raw or utf8 value becomes empty bytes.
 
         Raises
         ------
         SchemaError
-            When a column that is not nullable holds a null, or a value could not be read again.
+            When a column that is not nullable holds a null, or a value could not be decoded again.
         """
         fields = self.value_fields
         columns = [table.column(item.name) for item in fields]
@@ -99,7 +100,7 @@ class RowCodec:
         Raises
         ------
         InvalidRequestError
-            When they are not as many as the key columns, do not fit their types, or make an empty key.
+            When their number differs from the key columns, they do not fit their types, or the key is empty.
         """
         if len(values) != len(self.key_columns):
             raise InvalidRequestError(
@@ -108,11 +109,11 @@ class RowCodec:
             )
         key = self.encode_prefix(values)
         if not key:
-            raise InvalidRequestError("The key is empty; SlateDB has no empty keys.", todo="Give a key.")
+            raise InvalidRequestError("The key is empty; SlateDB has no empty keys.", todo="Give a non-empty key.")
         return key
 
     def encode_prefix(self, values: Sequence[Any]) -> bytes:
-        """Return what all keys start with whose leading columns have these values."""
+        """Return the prefix of all keys whose leading columns have these values."""
         types = [item.type for item in self.key_fields]
         try:
             if self.key_format == "tuple":
@@ -120,7 +121,7 @@ class RowCodec:
             return b"".join(_scalar_bytes(value, self.key_format) for value in values)
         except (TypeError, ValueError, OverflowError, ArithmeticError) as exc:
             expected = ", ".join(f"{item.name} {item.type}" for item in self.key_fields)
-            raise InvalidRequestError(f"{tuple(values)!r} is no key: {exc}.", todo=f"Expected {expected}.") from exc
+            raise InvalidRequestError(f"{tuple(values)!r} is not a key: {exc}.", todo=f"Expected {expected}.") from exc
 
     # --- bytes -> rows ------------------------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ class RowCodec:
         where: str = "",
         with_deletes: bool = False,
     ) -> dict[str, pa.Array]:
-        """Return columns of packed rows; only what is asked for is decoded.
+        """Return columns of packed rows; only the requested columns are decoded.
 
         Parameters
         ----------
@@ -145,16 +146,16 @@ class RowCodec:
         Raises
         ------
         CorruptDataError
-            Naming key and fingerprint of the first row whose bytes do not fit.
+            With the key and the fingerprint of the first row that cannot be decoded.
         """
         columns, keys, values = self._decode(sources, rows, names, with_deletes=with_deletes)
         for status, part in ((keys, "key"), (values, "value")):
             if status.any():
-                at = int(np.flatnonzero(status)[0])
-                raise self._undecodable(sources, rows[at : at + 1], int(status[at]), part, where)
+                first = int(np.flatnonzero(status)[0])
+                raise self._undecodable(sources, rows[first : first + 1], int(status[first]), part, where)
         return columns
 
-    def find_decodable(
+    def decodable_mask(
         self,
         sources: Sequence[RowColumns],
         rows: NDArray[np.int64],
@@ -162,10 +163,10 @@ class RowCodec:
         *,
         with_deletes: bool = False,
     ) -> NDArray[np.bool_]:
-        """Return for each packed row whether `decode` of these columns takes it."""
+        """Return for each packed row whether `decode` of these columns succeeds."""
         _, keys, values = self._decode(sources, rows, names, with_deletes=with_deletes)
-        fine: NDArray[np.bool_] = (keys | values) == 0
-        return fine
+        decodable: NDArray[np.bool_] = (keys | values) == 0
+        return decodable
 
     def _decode(
         self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
@@ -205,16 +206,17 @@ class RowCodec:
         self, sources: Sequence[RowColumns], row: NDArray[np.int64], status: int, part: str, where: str
     ) -> CorruptDataError:
         _, key = gather_keys(sources, row)
-        why = f"Its {part} is no {self.key_format if part == 'key' else self.value_format} encoding of its columns."
+        encoding = self.key_format if part == "key" else self.value_format
+        why = f"Its {part} is not a valid {encoding} encoding of its columns."
         if part == "key" and self.key_format == "tuple":
-            why = f"Its key is no tuple of its columns: {key_damage(status)}."
+            why = f"Its key is not a tuple of its columns: {key_damage(status)}."
         if part == "value" and self.value_format == "avro":
             _, value = gather_values(sources, row)
             head = value.tobytes()[: len(MARKER) + _FINGERPRINT_BYTES]
             fingerprint = head[len(MARKER) :][::-1].hex()  # the number, as definitions write it
             if status == UNKNOWN_FINGERPRINT:
                 why = (
-                    f"Its fingerprint {fingerprint} is none of the table's."
+                    f"Its fingerprint {fingerprint} is unknown to the table."
                     if head.startswith(MARKER)
                     else "Its value does not start with the Avro marker C3 01."
                 )
@@ -223,13 +225,13 @@ class RowCodec:
         return CorruptDataError(
             f"{where}{': ' if where else ''}the row with key {key.tobytes().hex()} cannot be decoded.",
             why=why,
-            todo="Read it with columns that are not concerned, or skip such rows with ignoreUndecodable=true.",
+            todo="Read other columns, or skip such rows with ignoreUndecodable=true.",
         )
 
 
 def _flat_bytes(name: str, column: pa.ChunkedArray) -> Bytes:
     if column.type == pa.string():
-        check_text(name, column)
+        require_utf8(name, column)
     flat = flat_column(column)
     if flat.offsets is None:
         raise InternalError(f"{column.type} is stored as bytes.")
@@ -241,7 +243,7 @@ def _scalar_bytes(value: Any, key_format: str) -> bytes:
         return value.encode()
     if key_format == "raw" and isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"{value!r} is no {'text' if key_format == 'utf8' else 'bytes'}")
+    raise TypeError(f"{value!r} is not {'text' if key_format == 'utf8' else 'bytes'}")
 
 
 def _text_or_bytes(
@@ -252,7 +254,7 @@ def _text_or_bytes(
     *,
     nulls: NDArray[np.bool_] | None,
 ) -> Decoded:
-    """Return gathered bytes as a column, and which of them are no valid UTF-8 where text is wanted."""
+    """Return gathered bytes as a column, and a status for each: for text, whether it is valid UTF-8."""
     validity = None
     if nulls is not None and nulls.any():
         validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))

@@ -1,6 +1,6 @@
-"""Schemas of tables, and how one takes up another: columns are added, types are widened, nothing else changes.
+"""Schema evolution: a merge adds columns and widens types, and changes nothing else.
 
-The types themselves are in `column_types`, their JSON in `spark_schema`, casts of rows in `exact_cast`.
+Canonical types are in `column_types`, their JSON in `spark_schema`, casts of rows in `exact_cast`.
 """
 
 from __future__ import annotations
@@ -11,38 +11,29 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from slatespark.encoding.column_types import INTEGERS, canonical_schema, find_name, is_variant, list_of, map_of
-from slatespark.encoding.exact_cast import can_cast, cast_table, incompatible
+from slatespark.encoding.column_types import INTEGERS, find_name, is_variant, list_of, map_of
+from slatespark.encoding.exact_cast import can_cast, incompatible
 from slatespark.encoding.spark_schema import schema_of_spark_json, spark_json
 from slatespark.errors import SchemaError
 
-__all__ = [
-    "can_cast",
-    "canonical_schema",
-    "cast_table",
-    "find_name",
-    "is_variant",
-    "merge_schemas",
-    "schema_of_spark_json",
-    "spark_json",
-]
+__all__ = ["find_name", "merge_schemas", "schema_of_spark_json", "spark_json"]
 
-_TO_DOUBLE: Final = (*INTEGERS[:3], pa.float32())  # what a double holds exactly
+_TO_DOUBLE: Final = (*INTEGERS[:3], pa.float32())  # types that a double represents exactly
 _TO_FLOAT: Final = INTEGERS[:2]
 
 
 def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collection[str] = ()) -> pa.Schema:
-    """Return the table's schema, grown so that it holds what the incoming one holds.
+    """Return the table's schema, extended to hold rows of the incoming schema.
 
     Parameters
     ----------
-    table, incoming : canonical; columns are matched by name, case being ignored, and keep the table's spelling
-    key_columns : of the table; their types may only change to one with the same encoding
+    table, incoming : canonical; columns are matched by name, ignoring case, and keep the table's spelling
+    key_columns : of the table; their types may only change to types with the same encoding
 
     Raises
     ------
     SchemaError
-        Naming the column, its type, and the one it would have to take.
+        When types are incompatible, with the column and both types.
     """
     merged = []
     names, known = _by_lower(incoming), _by_lower(table)
@@ -95,18 +86,18 @@ def _merge_structs(table: pa.DataType, incoming: pa.DataType, where: str, *, in_
             merged.append(field.with_type(kind))
     added = [field.with_nullable(True) for field in others if find_name(known, field.name) is None]
     if added and in_key:
-        raise SchemaError(f"Key column {where} would get the field {added[0].name}.", todo="Drop that field.")
+        raise SchemaError(f"Key column {where} would get the field {added[0].name}.", todo="Drop the field.")
     return pa.struct([*merged, *added])
 
 
 def _widened(table: pa.DataType, incoming: pa.DataType, *, in_key: bool) -> pa.DataType | None:
-    """Return the wider of two flat types; None where neither holds the other."""
+    """Return the wider of two flat types; None if neither includes the other."""
     if table in INTEGERS and incoming in INTEGERS:
         return max(table, incoming, key=INTEGERS.index)
     if kinds.is_decimal128(table) and kinds.is_decimal128(incoming):
         wider = table.scale == incoming.scale and incoming.precision > table.precision
         return incoming if wider else table
     grows = (incoming == pa.float64() and table in _TO_DOUBLE) or (incoming == pa.float32() and table in _TO_FLOAT)
-    if grows and not in_key:  # numbers of different kinds have different encodings in a key
+    if grows and not in_key:  # the encodings of their numbers in a key differ
         return incoming
     return table if can_cast(incoming, table) else None

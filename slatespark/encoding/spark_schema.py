@@ -1,4 +1,4 @@
-"""Schemas as the JSON of Spark's `StructType`, without Spark."""
+"""Schemas to the JSON of Spark's `StructType` and back, without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slatespark.encoding.column_types import (
 )
 from slatespark.errors import SchemaError
 
-_SPARK_NAMES: Final = {
+_TYPE_OF: Final = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -38,7 +38,7 @@ _SPARK_NAMES: Final = {
     "interval day to second": DURATION,
     "time(6)": TIME,
 }
-_NAMES_OF: Final = {kind: name for name, kind in _SPARK_NAMES.items()}
+_SPARK_NAME_OF: Final = {kind: name for name, kind in _TYPE_OF.items()}
 
 
 def spark_json(schema: pa.Schema) -> dict[str, Any]:
@@ -71,31 +71,31 @@ def _type_json(kind: pa.DataType) -> str | dict[str, Any]:
             "elementType": _type_json(kind.value_type),
             "containsNull": kind.value_field.nullable,
         }
-    return _NAMES_OF[kind]
+    return _SPARK_NAME_OF[kind]
 
 
 def schema_of_spark_json(content: dict[str, Any]) -> pa.Schema:
-    """Return the canonical schema that Spark's JSON describes.
+    """Return the canonical schema for Spark's JSON.
 
     Raises
     ------
     SchemaError
-        When it is no such JSON, or has a type that a table cannot hold.
+        When it is not such JSON, or has a type that a table cannot hold.
     """
     try:
         return canonical_schema(pa.schema(_json_fields(content)))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as exc:
-        raise SchemaError(f"This is no Spark schema: {exc!r}.") from exc
+        raise SchemaError(f"This is not a Spark schema: {exc!r}.") from exc
 
 
 def _json_fields(content: dict[str, Any]) -> list[pa.Field]:
     if content["type"] != "struct":
-        raise TypeError(f"{content['type']!r} is no struct")
+        raise TypeError(f"{content['type']!r} is not a struct")
     return [
         pa.field(
-            _checked(item["name"], str),
+            _require_type(item["name"], str),
             _json_type(item["type"]),
-            nullable=_checked(item["nullable"], bool),
+            nullable=_require_type(item["nullable"], bool),
             metadata={SPARK_METADATA: json.dumps(item.get("metadata", {})).encode()},
         )
         for item in content["fields"]
@@ -108,16 +108,16 @@ def _json_type(content: str | dict[str, Any]) -> pa.DataType:
     if content["type"] == "struct":
         return pa.struct(_json_fields(content))
     if content["type"] == "array":
-        return list_of(_json_type(content["elementType"]), nullable=_checked(content["containsNull"], bool))
+        return list_of(_json_type(content["elementType"]), nullable=_require_type(content["containsNull"], bool))
     if content["type"] == "map":
         key, value = _json_type(content["keyType"]), _json_type(content["valueType"])
-        return map_of(key, value, nullable=_checked(content["valueContainsNull"], bool))
-    raise TypeError(f"{content['type']!r} is no type")
+        return map_of(key, value, nullable=_require_type(content["valueContainsNull"], bool))
+    raise TypeError(f"{content['type']!r} is not a type")
 
 
 def _named_type(name: str) -> pa.DataType:
-    if name in _SPARK_NAMES:
-        return _SPARK_NAMES[name]
+    if name in _TYPE_OF:
+        return _TYPE_OF[name]
     if name == "variant":
         return VARIANT
     word, _, rest = name.removesuffix(")").partition("(")
@@ -130,10 +130,10 @@ def _named_type(name: str) -> pa.DataType:
         return DURATION
     if word == "time" and rest.isdigit():
         return TIME
-    raise TypeError(f"{name!r} is no type that a table can hold")
+    raise TypeError(f"{name!r} is not a type that a table can hold")
 
 
-def _checked(value: Any, kind: type) -> Any:
+def _require_type(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
     return value

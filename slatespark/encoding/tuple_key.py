@@ -1,12 +1,12 @@
-"""Key columns <-> keys of FoundationDB's tuple layer. Layout: `slatespark.kernels.reference.tuple_encode`.
+"""Key columns to keys of FoundationDB's tuple layer, and back. Layout: `slatespark.kernels.reference.tuple_encode`.
 
-Keys compare, byte by byte, as their columns do from left to right; so leading columns give ranges of keys.
+The byte order of keys is the order of their columns from left to right, so leading columns give ranges of keys.
 
-    type                      written as
+    type                      encoding
     BYTE to LONG              integer
     DATE                      integer, days since 1970-01-01
     TIMESTAMP, TIMESTAMP_NTZ  integer, microseconds since 1970-01-01T00:00
-    DECIMAL(p,s)              integer, the number times 10^s
+    DECIMAL(p,s)              integer, the unscaled value
     STRUCT                    nested tuple
 """
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark.encoding.arrow_columns import arrow_array, flat_column, flat_kind, one_array
+from slatespark.encoding.arrow_columns import arrow_array, combine_chunks, flat_column, flat_kind
 from slatespark.encoding.column_types import is_variant
 from slatespark.encoding.key_values import exact_value
 from slatespark.encoding.type_names import sql_type
@@ -31,7 +31,7 @@ from slatespark.kernels.flat import BOOL, FlatColumn
 from slatespark.kernels.reference.tuple_encode import encode_tuples as encode_few_tuples
 from slatespark.kernels.tuple_program import END, STRUCT, TEXT, KeyStatus, program_entry
 
-_INSTEAD: Final = (
+_ALTERNATIVES: Final = (
     (kinds.is_duration, "Use a BIGINT of microseconds."),
     (kinds.is_time, "Use a BIGINT of microseconds, or a STRING such as 08:15:00."),
     (is_variant, "Take out the part that identifies the row, with variant_get."),
@@ -41,52 +41,53 @@ _INSTEAD: Final = (
 )
 
 _REASONS: Final = {
-    KeyStatus.WRONG_TYPE: "an item has another type than its column",
+    KeyStatus.WRONG_TYPE: "the type of an element differs from its column",
     KeyStatus.CUT_SHORT: "it ends too early",
     KeyStatus.OUT_OF_RANGE: "a number does not fit its column",
-    KeyStatus.NOT_CANONICAL: "a number is not written in the one form that slatespark writes",
-    KeyStatus.BAD_TEXT: "a string is no UTF-8",
-    KeyStatus.TRAILING: "bytes follow the last item",
+    KeyStatus.NOT_CANONICAL: "a number is not in the canonical form of slatespark",
+    KeyStatus.BAD_TEXT: "a string is not valid UTF-8",
+    KeyStatus.TRAILING: "bytes follow the last element",
 }
 
 
-def check_key_type(field: pa.Field) -> None:
-    """Refuse a column that cannot be part of a key.
+def require_key_type(field: pa.Field) -> None:
+    """Raise an error for a column that cannot be part of a key.
 
     Raises
     ------
     SchemaError
-        Naming the column, its type, and what to use.
+        With the column, its type, and an alternative.
     """
-    _check_type(field, field.name)
+    _require_type(field, field.name)
 
 
-def _check_type(field: pa.Field, where: str) -> None:
+def _require_type(field: pa.Field, where: str) -> None:
     kind = field.type
-    instead = next((todo for fits, todo in _INSTEAD if fits(kind)), "Cast it to a type that a key can hold.")
+    alternative = next((todo for fits, todo in _ALTERNATIVES if fits(kind)), "Cast it to a type that a key can hold.")
     if kinds.is_struct(kind) and not is_variant(kind) and kind.num_fields:
         for part in kind:
-            _check_type(part, f"{where}.{part.name}")
+            _require_type(part, f"{where}.{part.name}")
     elif flat_kind(kind) is None or kinds.is_duration(kind) or kinds.is_time(kind):
         raise SchemaError(
             f"Key column {where} is {sql_type(field)}, which a key cannot hold.",
-            todo=instead,
+            todo=alternative,
         )
 
 
 def encode_tuple_keys(
     arrays: Sequence[pa.Array | pa.ChunkedArray],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the keys of rows, bytes and (n + 1,) offsets.
+    """Return the keys of rows: bytes and (n + 1,) offsets.
 
     Parameters
     ----------
-    arrays : one for each key column, of types that `check_key_type` takes
+    arrays : one for each key column, of types that `require_key_type` accepts
 
     Raises
     ------
     SchemaError
-        When a string is no UTF-8, a decimal has more digits than its type, or a field is null that must not be.
+        When a string is not valid UTF-8, a decimal has more digits than its type, or a field is null though it is
+        not nullable.
     InvalidRequestError
         When a column holds 2 GiB or more.
     """
@@ -94,17 +95,16 @@ def encode_tuple_keys(
 
 
 def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
-    """Return one key, from Python values.
+    """Return one key from Python values.
 
-    Fewer values than types give what all keys start with whose leading columns have these values. A struct is a
-    mapping or a sequence; a timestamp a datetime (naive is UTC, for TIMESTAMP) or a number of microseconds; a date a
-    date or a number of days. Serves without compiled kernels, as planning does; for many keys `encode_tuple_keys` is
-    faster.
+    Fewer values than types give the prefix of all keys with these values. A struct is a mapping or a sequence. A
+    timestamp is a datetime (a naive one is UTC for TIMESTAMP) or a number of microseconds, a date is a date or a number
+    of days. Uses no compiled kernels, since planning needs none; `encode_tuple_keys` is faster for many keys.
 
     Raises
     ------
     InvalidRequestError
-        When a value is not of its type or does not fit it, or there are too many.
+        When a value does not fit its type, or there are too many values.
     """
     if len(values) > len(types):
         raise InvalidRequestError(f"The key has {len(types)} columns, got {len(values)} values.")
@@ -126,25 +126,25 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
 def decode_tuple_keys(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], types: Sequence[pa.DataType], wanted: Sequence[bool]
 ) -> tuple[list[pa.Array | None], NDArray[np.uint8]]:
-    """Return the key columns wanted of packed rows, and a `KeyStatus` for each row.
+    """Return the wanted key columns of packed rows, and a `KeyStatus` for each row.
 
-    Where the status is not 0, the key is no tuple of these types, and all columns are null. It is the same whatever is
-    wanted, since all of a key is checked.
+    If the status is not 0, the key is not a tuple of these types and all columns are null. The status does not depend
+    on the wanted columns, since the whole key is checked.
     """
     shape = [is_wanted for kind, is_wanted in zip(types, wanted, strict=True) for _ in range(_count_columns(kind))]
     columns, status = decode_tuples(sources, rows, key_program(tuple(types)), np.array(shape, np.bool_))
-    at = iter(columns)
-    return [_next_array(at, kind, len(rows)) for kind in types], status
+    remaining = iter(columns)
+    return [_next_array(remaining, kind, len(rows)) for kind in types], status
 
 
 def key_damage(status: int) -> str:
-    """Return what is wrong with a key, for messages."""
+    """Return the reason why a key is malformed, for messages."""
     return _REASONS[KeyStatus(status)]
 
 
 @cache
 def key_program(types: tuple[pa.DataType, ...]) -> NDArray[np.int64]:
-    """Return the program of a key with columns of these types, for the kernels. It is shared, so it is read-only."""
+    """Return the program for keys with columns of these types. It is shared and therefore read-only."""
     program = np.array([entry for kind in types for entry in _entries(pa.field("", kind))], np.int64)
     program.flags.writeable = False
     return program
@@ -159,17 +159,17 @@ def _entries(field: pa.Field) -> list[int]:
         return [program_entry(TEXT, required=required)]
     flat = flat_kind(kind)
     if flat is None:
-        check_key_type(field)
+        require_key_type(field)
         raise AssertionError(kind)
     precision = kind.precision if kinds.is_decimal(kind) else 0
     return [program_entry(flat, precision=precision, required=required)]
 
 
 def key_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> list[FlatColumn]:
-    """Return key columns as their program has them."""
+    """Return key columns in the form of their program."""
     columns: list[FlatColumn] = []
     for array in arrays:
-        _append_columns(columns, one_array(array))
+        _append_columns(columns, combine_chunks(array))
     return columns
 
 
@@ -178,18 +178,18 @@ def _count_columns(kind: pa.DataType) -> int:
 
 
 def _append_columns(columns: list[FlatColumn], array: pa.Array) -> None:
-    """Append the column of an array; of a struct, one that says where it is there, and those of its parts."""
+    """Append the column of an array; for a struct, a column of its validity and the columns of its parts."""
     if not kinds.is_struct(array.type):
         columns.append(flat_column(array))
         return
-    there = flat_column(array.is_valid()).data
-    columns.append(FlatColumn(BOOL, there, valid=there if array.null_count else None))
+    present = flat_column(array.is_valid()).data
+    columns.append(FlatColumn(BOOL, present, valid=present if array.null_count else None))
     for number in range(array.type.num_fields):
         _append_columns(columns, array.field(number))
 
 
 def _next_array(columns: Iterator[FlatColumn | None], kind: pa.DataType, count: int) -> pa.Array | None:
-    """Return the next column as an array, a struct with its parts; None if it was not wanted."""
+    """Return the next column as an array, a struct with its parts; None if it is not wanted."""
     column = next(columns)
     if not kinds.is_struct(kind):
         return None if column is None else arrow_array(column, kind)

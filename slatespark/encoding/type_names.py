@@ -1,4 +1,4 @@
-"""What types are called: canonical Arrow types as SQL writes them."""
+"""SQL names of canonical Arrow types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPE_NAMES: Final = (*_NAMES.values(), "DECIMAL(p,s)")
 
 
 def sql_type(field: pa.Field) -> str:
-    """Return the type of a field as SQL writes it; one that is not canonical as Arrow writes it."""
+    """Return the SQL name of a field's type; Arrow's name for a type that is not canonical."""
     kind = field.type
     if pa.types.is_decimal128(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
@@ -45,7 +45,7 @@ def sql_type(field: pa.Field) -> str:
 
 
 def flat_type(name: str) -> pa.DataType | None:
-    """Return the flat type that SQL calls so, ignoring case; None if there is none."""
+    """Return the flat type with a SQL name, ignoring case; None if there is none."""
     plain = name.strip().upper()
     if plain.startswith("DECIMAL"):
         return _decimal_type(plain)

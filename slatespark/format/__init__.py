@@ -1,6 +1,5 @@
-"""SlateDB's on-disk format: bytes in, frozen dataclass out, and back; and which byte range to ask for next.
+"""SlateDB's on-disk format: decodes bytes to frozen dataclasses, encodes them, and says which byte range to read next.
 
 No I/O, no clock, no randomness, and no knowledge of tables, Spark or storage. May import `kernels`, `ranges` and
-`errors`. The generated flatbuffers code is used here alone. Damaged bytes are always a `CorruptDataError`, never
-another exception.
+`errors`. Only this package uses the generated flatbuffers code. Damaged bytes always raise `CorruptDataError`.
 """

@@ -1,4 +1,7 @@
-"""Consecutive data blocks as they are stored -> their payloads: checksum, then decompression. Source: spec 2.1."""
+"""Consecutive stored data blocks -> their payloads: verify the checksum, then decompress.
+
+Layout: `docs/reference/format/sst.md`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Compression, decompress
 from slatespark.kernels import crc32_blocks
 
-CHECKED_TOGETHER: Final = 64  # blocks whose checksums are taken in one call; each call has a cost of its own
-# A block holds at most 64 KiB of rows by its u16 offsets, but a single oversized row has a block of its own (spec 2.7).
+CHECKSUM_BATCH_BLOCKS: Final = 64  # per kernel call, which has a fixed cost
+# u16 offsets limit a block to 64 KiB of rows, but an oversized row gets a block of its own.
 MAX_BLOCK_BYTES: Final = 1 << 32
 
 
@@ -30,23 +33,23 @@ class UnpackedBlocks:
 def unpack_blocks(
     data: NDArray[np.uint8], edges: NDArray[np.int64], compression: Compression, *, limit_bytes: int
 ) -> UnpackedBlocks:
-    """Check and decompress blocks until `limit_bytes` of payload are there; at least one.
+    """Verify and decompress blocks until `limit_bytes` of payload are reached; at least one block.
 
     Parameters
     ----------
-    data : stored bytes that hold the blocks
+    data : stored bytes that contain the blocks
     edges : (n + 1,) ascending offsets in `data`; block i is stored in [edges[i], edges[i + 1]), checksum included
     compression : of the file
-    limit_bytes : bound of the payload; compressed blocks beyond it are left for another call
+    limit_bytes : bound of the payload; compressed blocks beyond it are left to the next call
 
     Returns
     -------
-    The first m >= 1 blocks. Without compression all of them, and `data` itself.
+    The first m >= 1 blocks. Without compression, all blocks and `data` itself.
 
     Raises
     ------
     CorruptDataError
-        With the offset of the block in `data`.
+        Names the offset of the block in `data`.
     """
     _check_edges(data, edges)
     if compression is Compression.NONE:
@@ -57,8 +60,8 @@ def unpack_blocks(
     view = data.data
     bounds = edges.tolist()
     for number, (start, end) in enumerate(pairwise(bounds)):
-        if number % CHECKED_TOGETHER == 0:
-            _check_sums(data, edges[number:], min(CHECKED_TOGETHER, len(bounds) - 1 - number))
+        if number % CHECKSUM_BATCH_BLOCKS == 0:
+            _check_sums(data, edges[number:], min(CHECKSUM_BATCH_BLOCKS, len(bounds) - 1 - number))
         if payloads and held_bytes >= limit_bytes:
             break
         try:
@@ -75,11 +78,11 @@ def unpack_blocks(
 def _check_edges(data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:
     lengths = np.diff(edges)
     if len(edges) < 2 or edges[0] < 0 or edges[-1] > len(data) or (lengths <= CRC_BYTES).any():
-        raise CorruptDataError("block offsets are not ascending, or point outside the data.", offset=0)
+        raise CorruptDataError("block offsets do not ascend, or point outside the data.", offset=0)
 
 
 def _check_sums(data: NDArray[np.uint8], edges: NDArray[np.int64], count: int) -> None:
-    """Compare the checksums of `count` blocks."""
+    """Verify the checksums of the first `count` blocks."""
     ends = edges[1 : count + 1] - CRC_BYTES
     found = crc32_blocks(data, edges[:count], ends)
     stored = data[ends[:, None] + np.arange(CRC_BYTES)].view(">u4")[:, 0]

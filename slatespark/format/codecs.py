@@ -3,7 +3,7 @@
     section  = payload' || u32be crc32(payload')
     payload' = compress(payload)
 
-The SST info section alone is never compressed. Source: spec sections 2.1 and 2.8.
+The SST info section is never compressed. Source: `docs/reference/format/sst.md`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _Name: TypeAlias = Literal["snappy", "lz4_raw", "zstd"]
 
 CRC_BYTES: Final = 4
-MAX_SECTION_BYTES: Final = 1 << 30  # no section of a sound file comes near: a bloom filter is a tenth of its keys
+MAX_SECTION_BYTES: Final = 1 << 30  # far above any valid section: a bloom filter is a tenth of its keys
 
 _LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
 _ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES: Final = 1 << 16
-# What a byte can expand to at most: a copy of 64 bytes in three, a run of 255 in one, a block of 128 KiB in four.
+# Most output bytes per input byte: a copy of 64 bytes in three, a run of 255 in one, a block of 128 KiB in four.
 _MAX_EXPANSION: Final[dict[_Name, int]] = {"snappy": 22, "lz4_raw": 255, "zstd": 1 << 15}
 
 
@@ -42,7 +42,7 @@ class Compression(IntEnum):
 
 
 def parse_compression(name: str) -> Compression:
-    """Return the codec of that name, in any case; raises `OptionError` for an unknown one."""
+    """Return the codec of that name, ignoring case; raises `OptionError` for an unknown name."""
     try:
         return Compression[name.strip().upper()]
     except KeyError:
@@ -56,7 +56,7 @@ def _codec(name: _Name, level: int | None = None) -> pa.Codec:
 
 
 def compress(payload: Buffer, codec: Compression) -> bytes:
-    """Return the payload as the codec stores it, without checksum."""
+    """Return the compressed payload, without checksum."""
     if codec is Compression.NONE:
         return bytes(payload)
     if codec is Compression.SNAPPY:
@@ -80,11 +80,11 @@ def decompress(data: Buffer, codec: Compression, *, max_bytes: int = MAX_SECTION
     Parameters
     ----------
     data : one section without its checksum
-    max_bytes : a larger payload is refused before anything is allocated for it
+    max_bytes : a larger payload is refused before memory is allocated for it
 
     Raises
     ------
-    CorruptDataError : `data` is not what the codec writes, or holds more than `max_bytes`
+    CorruptDataError : `data` is malformed, or expands to more than `max_bytes`
     """
     try:
         if codec is Compression.NONE:
@@ -103,14 +103,14 @@ def decompress(data: Buffer, codec: Compression, *, max_bytes: int = MAX_SECTION
 
 def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise CorruptDataError(f"A section of {size} bytes is larger than the {max_bytes} expected at most.", offset=0)
+        raise CorruptDataError(f"A section has {size} bytes, expected at most {max_bytes}.", offset=0)
 
 
 def _unpack(name: _Name, data: Buffer, size: int, max_bytes: int) -> bytes:
     _check_size(size, max_bytes)
-    if size > len(data) * _MAX_EXPANSION[name]:  # before memory is set aside for a length that was made up
+    if size > len(data) * _MAX_EXPANSION[name]:  # before memory is allocated for a forged length
         raise ValueError(f"{len(data)} bytes cannot hold {size}")
-    if size == 0:  # nothing to allocate; the codecs differ in what they make of it
+    if size == 0:  # the codecs disagree on empty payloads
         return b""
     payload = _codec(name).decompress(data, decompressed_size=size, asbytes=True)
     assert isinstance(payload, bytes)
@@ -123,7 +123,7 @@ def _snappy_size(data: Buffer) -> int:
         size |= (data[position] & 0x7F) << 7 * position
         if data[position] < 0x80:
             return size
-    raise ValueError("the length in front is cut off")
+    raise ValueError("the length prefix is truncated")
 
 
 def _unpack_zlib(data: Buffer, max_bytes: int) -> bytes:
@@ -131,19 +131,19 @@ def _unpack_zlib(data: Buffer, max_bytes: int) -> bytes:
     payload = inflater.decompress(data, max_bytes + 1)
     _check_size(len(payload), max_bytes)
     if not inflater.eof:
-        raise ValueError("the stream is cut off")
+        raise ValueError("the stream is truncated")
     return payload
 
 
 def _unpack_lz4(data: Buffer, max_bytes: int) -> bytes:
     if len(data) < _LZ4_PREFIX_BYTES:
-        raise ValueError("the length in front is cut off")
+        raise ValueError("the length prefix is truncated")
     size = int.from_bytes(data[:_LZ4_PREFIX_BYTES], "little")
     block = memoryview(data)[_LZ4_PREFIX_BYTES:]
     payload = _unpack("lz4_raw", block, size, max_bytes)
     if size > 1 and _fits_lz4(block, size - 1):
-        # The library leaves the rest of the buffer as it found it, instead of saying how much it wrote.
-        raise ValueError(f"the length in front is {size}, the block holds less")
+        # The library does not report how much it wrote; the rest of the buffer is left unset.
+        raise ValueError(f"the length prefix is {size}, the block holds less")
     return payload
 
 
@@ -170,9 +170,9 @@ def _unpack_zstd(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _zstd_size(data: Buffer) -> int | None:
-    """Content size that the frame header states, None where it states none. Source: RFC 8878, section 3.1.1."""
+    """Return the content size in the frame header, None if absent. Source: RFC 8878, section 3.1.1."""
     if len(data) < 5 or bytes(data[:4]) != _ZSTD_MAGIC:
-        raise ValueError("no zstd frame")
+        raise ValueError("not a zstd frame")
     descriptor = data[4]
     single_segment = descriptor >> 5 & 1
     width = (single_segment, 2, 4, 8)[descriptor >> 6]
@@ -180,23 +180,23 @@ def _zstd_size(data: Buffer) -> int | None:
         return None
     start = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
     if len(data) < start + width:
-        raise ValueError("the frame header is cut off")
+        raise ValueError("the frame header is truncated")
     return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
 def encode_section(payload: Buffer, codec: Compression) -> bytes:
-    """Return a section: the payload compressed, and the checksum of that."""
+    """Return a section: the compressed payload and its checksum."""
     packed = compress(payload, codec)
     return packed + zlib.crc32(packed).to_bytes(CRC_BYTES, "big")
 
 
 def check_crc(data: Buffer, *, what: str) -> memoryview:
-    """Return the bytes in front of the checksum, which is verified.
+    """Verify the checksum and return the bytes before it.
 
     Parameters
     ----------
     data : one section
-    what : its name for the message, "index section"
+    what : its name for error messages, "index section"
     """
     view = memoryview(data)
     if len(view) <= CRC_BYTES:
@@ -206,19 +206,19 @@ def check_crc(data: Buffer, *, what: str) -> memoryview:
     if stored != found:
         raise CorruptDataError(
             f"{what} has checksum {found:08x}, expected {stored:08x}.",
-            why="The bytes are not those that were written.",
+            why="The stored bytes were changed.",
             offset=0,
         )
     return body
 
 
 def decode_section(data: Buffer, codec: Compression, *, what: str, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
-    """Return the payload of a section, its checksum verified first.
+    """Verify the checksum of a section and return its payload.
 
     Parameters
     ----------
     data : one section, checksum included
-    what : its name for messages, "index section"
+    what : its name for error messages, "index section"
     max_bytes : upper bound of the payload
     """
     body = check_crc(data, what=what)

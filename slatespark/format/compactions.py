@@ -1,9 +1,10 @@
-"""Compactions bytes <-> `Compactions`: the compactor's jobs, active ones and the last one finished.
+"""Compactions file <-> `Compactions`: the compactor's active jobs and the last one finished.
 
     00-01   u16be envelope version, 1 or 2; we write 2
     02-..   flatbuffer CompactionsV1, in both versions
 
-In version 1 a tiered job does not state its destination: it is the lowest of its runs, or 0. Source: spec section 6.1.
+In version 1 a tiered job has no destination field; the destination is its lowest run, or 0. Source:
+`docs/reference/format/compactions.md`.
 """
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
@@ -52,7 +53,7 @@ _TIERED_CONTEXT: Final = 1
 
 
 class CompactionStatus(IntEnum):
-    """How far a job is. On disk, do not change."""
+    """State of a job. On disk, do not change."""
 
     SUBMITTED = 0
     RUNNING = 1
@@ -68,7 +69,7 @@ class CompactionStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TieredSpec:
-    """Merge these sources, newest first, into run `destination`.
+    """Merge the sources, newest first, into run `destination`.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class TieredSpec:
 
 @dataclass(frozen=True, slots=True)
 class DrainSpec:
-    """Empty a segment."""
+    """Drop all sources of a segment."""
 
     segment: bytes
     l0_view_ids: tuple[Ulid, ...]
@@ -95,7 +96,7 @@ CompactionSpec: TypeAlias = TieredSpec | DrainSpec
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """Who runs a job, and when it was last heard of."""
+    """The worker of a job and its last heartbeat."""
 
     worker_id: str
     last_heartbeat_ms: int
@@ -103,7 +104,7 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Subcompaction:
-    """A key range of a running job, and the files that are done in it."""
+    """A key range of a running job and its finished output files."""
 
     keys: BytesRange
     output_ssts: tuple[SstHandle, ...]
@@ -131,7 +132,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Compactions:
-    """A version of the compactor's state; the order of the jobs means nothing."""
+    """A version of the compactor's state. The order of jobs is not significant."""
 
     compactor_epoch: int
     jobs: tuple[Compaction, ...] = ()
@@ -142,12 +143,12 @@ class Compactions:
 
 
 def decode_compactions(data: Buffer) -> Compactions:
-    """Return the state that an object holds.
+    """Decode a compactions file.
 
     Raises
     ------
     CorruptDataError : damaged
-    UnsupportedFormatError : an unknown version of the envelope, or an unknown kind or state of a job
+    UnsupportedFormatError : unknown envelope version, or unknown kind or status of a job
     """
     if len(data) <= _VERSION.size:
         raise CorruptDataError(f"Compactions file has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
@@ -164,7 +165,7 @@ def decode_compactions(data: Buffer) -> Compactions:
     entries = items_of(table.RecentCompactionsLength(), table.RecentCompactions)
     jobs = tuple(_job_of(entry, states_destination=version != 1) for entry in entries)
     if len({job.id for job in jobs}) != len(jobs):
-        raise CorruptDataError("The compactions file names a job twice.")
+        raise CorruptDataError("The compactions file lists a job twice.")
     return Compactions(table.CompactorEpoch(), jobs)
 
 
@@ -172,7 +173,7 @@ def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compacti
     ulid, status = ulid_of(table.Id()), table.Status()
     if not 0 <= status < len(CompactionStatus):
         raise UnsupportedFormatError(
-            f"Compaction {ulid} has status {status}, known are 0 to {len(CompactionStatus) - 1}."
+            f"Compaction {ulid} has status {status}, expected 0 to {len(CompactionStatus) - 1}."
         )
     return Compaction(
         id=ulid,
@@ -210,7 +211,7 @@ def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool
             l0_view_ids=_ulids_of(drain.L0ViewIdsLength(), drain.L0ViewIds),
             sorted_runs=tuple(drain.SortedRuns(at) for at in range(drain.SortedRunsLength())),
         )
-    raise UnsupportedFormatError(f"Compaction {ulid} is of kind {kind}, known are 1 (tiered) and 2 (drain).")
+    raise UnsupportedFormatError(f"Compaction {ulid} has kind {kind}, expected 1 (tiered) or 2 (drain).")
 
 
 def _context_of(table: JobTable.Compaction) -> TieredContext | None:
@@ -218,7 +219,7 @@ def _context_of(table: JobTable.Compaction) -> TieredContext | None:
     if union is None:
         return None
     if table.CtxType() != _TIERED_CONTEXT:
-        raise UnsupportedFormatError(f"A compaction has a context of kind {table.CtxType()}, known is 1 (tiered).")
+        raise UnsupportedFormatError(f"A compaction has a context of kind {table.CtxType()}, expected 1 (tiered).")
     context = ContextTable.TieredCompactionContext()
     context.Init(union.Bytes, union.Pos)
     parts = items_of(context.SubcompactionsLength(), context.Subcompactions)
@@ -236,18 +237,18 @@ def _ulids_of(count: int, item: Callable[[int], UlidTable.Ulid | None]) -> tuple
 
 
 def _handles_of(count: int, item: Callable[[int], SstTable.CompactedSsTable | None]) -> tuple[SstHandle, ...]:
-    """Return finished files. They are whole: neither the client nor we cut an output."""
+    """Return output files. They have no visible range: neither the client nor slatespark writes one."""
     handles = []
     for entry in items_of(count, item):
         handle, visible_range = compacted_sst_of(entry)
         if visible_range is not None:
-            raise UnsupportedFormatError(f"Compaction output {handle.id} has a visible range, which nobody writes.")
+            raise UnsupportedFormatError(f"Compaction output {handle.id} has a visible range, expected none.")
         handles.append(handle)
     return tuple(handles)
 
 
 def encode_compactions(compactions: Compactions) -> bytes:
-    """Return the object of a state, always of version 2."""
+    """Encode a compactions file, always as version 2."""
     builder = flatbuffers.Builder(1024)
     jobs = put_offsets(builder, [_put_job(builder, job) for job in compactions.jobs])
     CompactionsTable.Start(builder)

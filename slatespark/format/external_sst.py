@@ -1,7 +1,7 @@
-"""External SST: a file of ours that no database lists yet, and that says itself of what table it is.
+"""External SST: a file written outside a database, to be ingested later. Its label describes the table of its rows.
 
-It is an SST like any other. The label is one more field of the header of its properties, so the file is told apart, and
-read, from its end.
+It is an SST like any other. The label is an additional field in the header of its properties, so an external SST is
+recognized, and read, from its end.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from slatespark.format.sst import layout_of
 
 @dataclass(frozen=True, slots=True)
 class ExternalSst:
-    """What the end of an external SST says.
+    """The decoded end of an external SST.
 
     Attributes
     ----------
-    info, format_version : as a manifest would list them
-    label : what its writer noted
+    info, format_version : as listed in a manifest
+    label : description by its writer
     """
 
     info: SstInfo
@@ -42,23 +42,23 @@ class ExternalSst:
 
 
 def label_sst(data: Buffer, label: Mapping[str, object]) -> bytes:
-    """Return a file of ours with a label; its sections stay where they are."""
+    """Add a label to an SST of slatespark; its sections keep their offsets."""
     view = memoryview(data)
     footer, info, gap = _open(view)
     found = decode_properties(gap)
     if found is None:
-        raise CorruptDataError("The SST has no properties to label.")
+        raise CorruptDataError("The SST has no properties, so it cannot have a label.")
     front = bytes(view[: info.sections_end]) + encode_properties(*found, label)
     return b"".join((front, encode_info_section(info), encode_footer(Footer(len(front), footer.version))))
 
 
 def decode_external_sst(data: Buffer) -> ExternalSst | None:
-    """Return what a file says of itself; None for an SST that is not external.
+    """Decode the end of an external SST; None for other SSTs.
 
     Raises
     ------
     CorruptDataError, UnsupportedFormatError
-        When it is no SST, or damaged at its end.
+        The file is not an SST, or its end is damaged.
     """
     footer, info, gap = _open(memoryview(data))
     label, found = decode_label(gap), decode_properties(gap)
@@ -68,7 +68,7 @@ def decode_external_sst(data: Buffer) -> ExternalSst | None:
 
 
 def _open(view: memoryview) -> tuple[Footer, SstInfo, memoryview]:
-    """Return footer, info and the bytes of the properties."""
+    """Return footer, info and the gap with the properties."""
     tail = footer_range(len(view))
     footer = decode_footer(view[tail.start : tail.end])
     span = info_range(footer, len(view))

@@ -1,12 +1,12 @@
-"""Filter section: what an SST certainly does not hold.
+"""Filter section: proves that keys are absent from an SST.
 
-Composite form (the one we write), before compression:
+Composite form (the one slatespark writes), before compression:
 
     00-01   u16be number of filters
     each:   u16be length of the name, name (UTF-8), u64be length of the data, data
 
 Legacy form: the data of one bloom filter, named `_bf`. Data of a bloom filter: u16be number of probes, then the bits.
-Unknown names are passed over. Source: spec section 2.9.
+Filters with unknown names are ignored. Source: `docs/reference/format/filter.md`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from slatespark.format.info import FilterFormat, SstInfo
 from slatespark.kernels import build_bloom, probe_bloom
 
 BLOOM: Final = "_bf"  # on disk, do not change
-_PREFIX_BLOOM: Final = "_bf:p="  # with a prefix extractor; whole keys are in it too ...
-_NO_WHOLE_KEYS: Final = ":wh=0"  # ... unless the name ends so
+_PREFIX_BLOOM: Final = "_bf:p="  # with a prefix extractor; also contains whole keys ...
+_NO_WHOLE_KEYS: Final = ":wh=0"  # ... unless the name has this suffix
 
 _COUNT = struct.Struct(">H")
 _DATA_LENGTH = struct.Struct(">Q")
@@ -39,14 +39,14 @@ class NamedFilter:
     data: bytes
 
     def holds_whole_keys(self) -> bool:
-        """Tell whether the filter answers for whole keys, in a form that we can probe."""
+        """Tell whether the filter contains whole keys, in a form that slatespark can probe."""
         known = self.name == BLOOM or self.name.startswith(_PREFIX_BLOOM)
         return known and not self.name.endswith(_NO_WHOLE_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
 class FilterSet:
-    """All filters of an SST, the unusable ones too."""
+    """All filters of an SST, including those that cannot be probed."""
 
     filters: tuple[NamedFilter, ...]
 
@@ -55,12 +55,8 @@ class FilterSet:
         """Memory that the filters take."""
         return sum(len(entry.data) for entry in self.filters)
 
-    def may_contain(self, key_hash: int) -> bool:
-        """Tell whether a key with this hash (`kernels.hash_key`) may be there; False is certain."""
-        return bool(self.probe(np.array([key_hash], np.uint64))[0])
-
     def probe(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return, per hash, whether the key may be there; False is certain."""
+        """Return, per hash, whether the SST may contain the key; False is certain."""
         hits = np.ones(len(hashes), np.bool_)
         for entry in self.filters:
             if entry.holds_whole_keys():
@@ -69,7 +65,7 @@ class FilterSet:
 
 
 def decode_filter_section(data: Buffer, info: SstInfo) -> FilterSet:
-    """Return the filters that a section holds.
+    """Decode a filter section.
 
     Parameters
     ----------
@@ -83,7 +79,7 @@ def decode_filter_section(data: Buffer, info: SstInfo) -> FilterSet:
 
 
 def decode_filters(payload: bytes) -> FilterSet:
-    """Return the filters of a composite section, decompressed."""
+    """Decode the decompressed payload of a composite section."""
     reader = _Reader(payload)
     filters = []
     for _ in range(reader.number(_COUNT)):
@@ -97,7 +93,7 @@ def decode_filters(payload: bytes) -> FilterSet:
 
 
 class _Reader:
-    """Walks the payload, and never past its end."""
+    """Reads the payload and checks every length against its end."""
 
     __slots__ = ("at", "data")
 
@@ -127,18 +123,18 @@ def _checked(entry: NamedFilter) -> NamedFilter:
 
 
 def encode_filter(hashes: NDArray[np.uint64], bits_per_key: int) -> bytes:
-    """Return a composite section, neither compressed nor sealed, with one bloom filter over whole keys.
+    """Encode a composite payload with one bloom filter over whole keys, without compression and checksum.
 
     Parameters
     ----------
-    hashes : (n,) uint64 of every row's key; a key of several versions counts several times
+    hashes : (n,) uint64 of every row's key; each version of a key counts
     bits_per_key : at least 1
     """
     return encode_filters(FilterSet((NamedFilter(BLOOM, build_bloom(hashes, bits_per_key)),)))
 
 
 def encode_filters(filters: FilterSet) -> bytes:
-    """Return a composite section, neither compressed nor sealed."""
+    """Encode a composite payload, without compression and checksum."""
     parts = [_COUNT.pack(len(filters.filters))]
     for entry in filters.filters:
         name = entry.name.encode("utf-8")

@@ -1,10 +1,10 @@
-"""Index of an SST: where each block starts, and a key that parts it from the block before.
+"""Index of an SST: the offset of each block and the key that separates it from the previous block.
 
-    flatbuffer SsTableIndex, compressed and sealed like every section
+    flatbuffer SsTableIndex, compressed and checksummed like every section
 
-The key of block 0 is empty; that of a later block is above every key before it and not above any of its own, except
-that it *equals* the last key before it when versions of that key go on in the block. In a WAL file the keys are 8-byte
-big-endian seqs. Source: spec section 2.10.
+The separator of block 0 is empty. That of a later block is above every earlier key and at most the block's first key.
+It *equals* the last earlier key if versions of that key continue in the block. In a WAL file the separators are 8-byte
+big-endian sequence numbers. Source: `docs/reference/format/index.md`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, decode_section, encode_section
 from slatespark.format.info import SstInfo
 from slatespark.kernels import decode_index, encode_index, lower_bounds
-from slatespark.ranges import ByteRange, KeyRange
+from slatespark.ranges import KeyRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class SstIndex:
     Attributes
     ----------
     block_offsets : (n,) int64, first byte of each block in the object, ascending
-    key_bytes : (any,) uint8, the keys one behind the other
+    key_bytes : (any,) uint8, the concatenated separators
     key_offsets : (n + 1,) int64
     """
 
@@ -42,44 +42,37 @@ class SstIndex:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that the index takes."""
+        """Memory used by the index."""
         return self.block_offsets.nbytes + self.key_bytes.nbytes + self.key_offsets.nbytes
 
     def first_key(self, block: int) -> bytes:
-        """Return the key that parts a block from the one before; empty for block 0."""
+        """Return the separator before a block; empty for block 0."""
         return self.key_bytes[self.key_offsets[block] : self.key_offsets[block + 1]].tobytes()
 
     def block_edges(self, info: SstInfo) -> NDArray[np.int64]:
         """Return (n + 1,) offsets: block i is stored in [edges[i], edges[i + 1]), checksum included."""
         return np.append(self.block_offsets, np.int64(info.data_bytes))
 
-    def block_range(self, block: int, info: SstInfo) -> ByteRange:
-        """Return where a block is stored, checksum included."""
-        last = block + 1 == len(self)
-        return ByteRange(
-            int(self.block_offsets[block]), info.data_bytes if last else int(self.block_offsets[block + 1])
-        )
-
     def blocks_for(self, keys: KeyRange) -> tuple[int, int]:
-        """Return the blocks [first, end) that may hold a key of the range."""
+        """Return the blocks [first, end) that may contain a key of the range."""
         if keys.is_empty():
             return 0, 0
         numbers = range(len(self))
         end = len(self) if keys.end is None else bisect_left(numbers, keys.end, key=self.first_key)
-        # The block before the first key that is not below the start: it may end with that very key.
+        # The block before the first separator at or above the start may end with that key.
         first = bisect_left(numbers, keys.start, key=self.first_key) - 1
         return (max(first, 0), end) if end else (0, 0)
 
     def blocks_for_keys(
         self, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each key the blocks [first, end) that may hold it.
+        """Return for each key the blocks [first, end) that may contain it.
 
         Parameters
         ----------
-        key_bytes, key_offsets : (any,) and (n + 1,), the keys, ascending
+        key_bytes, key_offsets : (any,) and (n + 1,), ascending keys
         """
-        # As `blocks_for` of the range [key, key + 00).
+        # Like `blocks_for` of the range [key, key + 00).
         first = lower_bounds(self.key_bytes, self.key_offsets, key_bytes, key_offsets) - 1
         after_bytes = np.insert(key_bytes, key_offsets[1:], 0)
         after_offsets = key_offsets + np.arange(len(key_offsets), dtype=np.int64)
@@ -87,12 +80,12 @@ class SstIndex:
         return np.minimum(np.maximum(first, 0), end), end
 
     def spans_key(self, block: int, last_key: bytes) -> bool:
-        """Tell whether versions of `last_key`, the last key of the block before, may go on in this block."""
+        """Tell whether versions of `last_key`, the last key of the previous block, may continue in this block."""
         return block < len(self) and self.first_key(block) == last_key
 
 
 def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
-    """Return the index that a section holds.
+    """Decode an index section.
 
     Parameters
     ----------
@@ -101,27 +94,27 @@ def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
 
     Raises
     ------
-    CorruptDataError : damaged, or a block does not lie in the data
+    CorruptDataError : damaged, or a block lies outside the data
     """
     payload = decode_section(data, info.compression, what="index section")
     index = SstIndex(*decode_index(np.frombuffer(payload, np.uint8)))
     if not len(index):
-        raise CorruptDataError("SST index names no block.")
+        raise CorruptDataError("SST index is empty, expected at least one block.")
     edges = index.block_edges(info)
     if edges[0] < 0 or (np.diff(edges) <= CRC_BYTES).any():
         raise CorruptDataError(
-            f"SST index puts a block outside the {info.data_bytes} bytes of data, or two blocks at one place."
+            f"SST index places a block outside the {info.data_bytes} bytes of data, or two blocks at one offset."
         )
     return index
 
 
 def encode_index_section(index: SstIndex, codec: Compression) -> bytes:
-    """Return the section of an index, sealed."""
+    """Encode an index section."""
     return encode_section(encode_index(index.block_offsets, index.key_bytes, index.key_offsets), codec)
 
 
 def separator_key(last_key: bytes, key: bytes) -> bytes:
-    """Return the shortest prefix of `key` above `last_key`, the key before it; all of it if the two are equal."""
+    """Return the shortest prefix of `key` above `last_key`, the previous key; all of `key` if the two are equal."""
     for place, (one, other) in enumerate(zip(last_key, key, strict=False)):
         if one != other:
             return key[: place + 1]

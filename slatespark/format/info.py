@@ -1,12 +1,12 @@
-r"""SST info, and the 10-byte footer that says where it is.
+r"""SST info section, and the 10-byte footer that locates it.
 
     ..      flatbuffer SsTableInfo, never compressed
     +4      u32be crc32 of the flatbuffer
     +8      u64be offset of the flatbuffer in the object      \ footer
     +2      u16be format version of the data blocks, 1 or 2   /
 
-Of a compacted SST the copy of the info in the manifest counts, and its footer is never read; of a WAL file the footer
-is the only source. Source: spec sections 2.1, 2.2, 2.12.
+For a compacted SST, readers use the copy of the info in the manifest and ignore the footer. For a WAL file the footer
+is the only source. Source: `docs/reference/format/sst.md`.
 """
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
@@ -31,7 +31,7 @@ from slatespark.ranges import ByteRange, KeyRange, key_after
 
 FOOTER_BYTES: Final = 10  # on disk, do not change
 FORMAT_VERSIONS: Final = (1, 2)  # of the data blocks
-FORMAT_VERSION: Final = 2  # the one we write
+FORMAT_VERSION: Final = 2  # the one slatespark writes
 
 _FOOTER = struct.Struct(">QH")
 
@@ -43,20 +43,20 @@ _COMPRESSION, _SST_TYPE, _FILTER_FORMAT = field_numbers(SST_INFO, "compression_f
 
 
 class SstType(IntEnum):
-    """What an SST is for. On disk, do not change."""
+    """Kind of an SST. On disk, do not change."""
 
     COMPACTED = 0
     WAL = 1
 
 
 class FilterFormat(IntEnum):
-    """How the filter section is built. On disk, do not change."""
+    """Layout of the filter section. On disk, do not change."""
 
     LEGACY = 0
     COMPOSITE = 1
 
 
-# By number; a manifest has one of each per file.
+# Indexed by number: cheaper than an enum call, and a manifest has one of each per file.
 _CODECS: Final = tuple(Compression)
 _SST_TYPES: Final = tuple(SstType)
 _FILTER_FORMATS: Final = tuple(FilterFormat)
@@ -64,12 +64,12 @@ _FILTER_FORMATS: Final = tuple(FilterFormat)
 
 @dataclass(frozen=True, slots=True)
 class SstInfo:
-    """Where the sections of an SST are. Every length includes the section's checksum.
+    """Location of the sections of an SST. Every length includes the section's checksum.
 
     Attributes
     ----------
-    first_entry : first key; of a WAL file the 8-byte big-endian seq of its first row
-    last_entry : last key; None leaves the end open
+    first_entry : first key; in a WAL file the 8-byte big-endian seq of the first row
+    last_entry : last key; None if unknown
     filter_offset : end of the data blocks if `filter_len` is 0
     """
 
@@ -97,21 +97,21 @@ class SstInfo:
 
     @property
     def filter_range(self) -> ByteRange | None:
-        """The filter section, None where there is none."""
+        """The filter section, None if absent."""
         return ByteRange(self.filter_offset, self.filter_offset + self.filter_len) if self.filter_len else None
 
     @property
     def stats_range(self) -> ByteRange | None:
-        """The stats section, None where there is none."""
+        """The stats section, None if absent."""
         return ByteRange(self.stats_offset, self.stats_offset + self.stats_len) if self.stats_len else None
 
     def key_range(self) -> KeyRange:
-        """Return the keys that the file may hold; open at the end if the last key is unknown."""
+        """Return the keys that the file may contain; unbounded if the last key is unknown."""
         return KeyRange(self.first_entry or b"", None if self.last_entry is None else key_after(self.last_entry))
 
     @property
     def sections_end(self) -> int:
-        """End of the last section that the info names: the object's size but for properties, info and footer."""
+        """End of the last section listed in the info: the object's size without properties, info and footer."""
         filter_end = self.filter_offset + self.filter_len if self.filter_len else 0
         stats_end = self.stats_offset + self.stats_len if self.stats_len else 0
         return max(self.index_offset + self.index_len, filter_end, stats_end)
@@ -119,89 +119,89 @@ class SstInfo:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """Tail of an SST."""
+    """The last bytes of an SST."""
 
     info_offset: int  # first byte of the SST info section
     version: int  # of the data blocks
 
 
 def footer_range(object_bytes: int) -> ByteRange:
-    """Return where the footer is in an object of that size.
+    """Return the range of the footer in an object of that size.
 
     Raises
     ------
-    CorruptDataError : too small to be an SST (an empty object is a WAL fence, which has no footer)
+    CorruptDataError : too small for an SST (an empty object is a WAL fence and has no footer)
     """
     if object_bytes <= FOOTER_BYTES:
         raise CorruptDataError(
             f"SST has {object_bytes} bytes, expected more than {FOOTER_BYTES}.",
-            why="The object is truncated or is no SST.",
+            why="The object is truncated or not an SST.",
             offset=0,
         )
     return ByteRange(object_bytes - FOOTER_BYTES, object_bytes)
 
 
 def decode_footer(data: Buffer) -> Footer:
-    """Return the footer that these 10 bytes hold."""
+    """Decode the 10 bytes of a footer."""
     if len(data) != FOOTER_BYTES:
         raise CorruptDataError(
-            f"SST footer has {len(data)} bytes, expected {FOOTER_BYTES}.", why="The object is truncated or is no SST."
+            f"SST footer has {len(data)} bytes, expected {FOOTER_BYTES}.", why="The object is truncated or not an SST."
         )
     info_offset, version = _FOOTER.unpack(data)
     return Footer(info_offset, check_format_version(version))
 
 
 def encode_footer(footer: Footer) -> bytes:
-    """Return the 10 bytes of a footer."""
+    """Encode a footer."""
     return _FOOTER.pack(footer.info_offset, footer.version)
 
 
 def check_format_version(version: int) -> int:
-    """Return the block format version; raises `UnsupportedFormatError` for one that we do not know."""
+    """Return the block format version; raises `UnsupportedFormatError` for an unknown one."""
     if version not in FORMAT_VERSIONS:
         raise UnsupportedFormatError(
             f"SST has format version {version}, expected 1 or 2.",
-            why="A newer release wrote it, or the object is no SST.",
+            why="A newer release wrote it, or the object is not an SST.",
         )
     return version
 
 
 def info_range(footer: Footer, object_bytes: int) -> ByteRange:
-    """Return where the info section is, checksum included."""
+    """Return the range of the info section, checksum included."""
     end = object_bytes - FOOTER_BYTES
     if footer.info_offset + CRC_BYTES >= end:
         raise CorruptDataError(
-            f"SST info starts at {footer.info_offset}, expected a place well before {end}.", offset=end
+            f"SST info starts at {footer.info_offset}, expected an offset below {end - CRC_BYTES}.", offset=end
         )
     return ByteRange(footer.info_offset, end)
 
 
 def decode_info_section(data: Buffer) -> SstInfo:
-    """Return the info that a section (flatbuffer and checksum) holds."""
+    """Decode an info section: flatbuffer and checksum."""
     return decode_info(check_crc(data, what="SST info section"))
 
 
 def encode_info_section(info: SstInfo) -> bytes:
-    """Return the section: flatbuffer and checksum."""
+    """Encode an info section: flatbuffer and checksum."""
     payload = encode_info(info)
     return payload + zlib.crc32(payload).to_bytes(CRC_BYTES, "big")
 
 
 def decode_info(data: Buffer) -> SstInfo:
-    """Return the info that a flatbuffer holds."""
+    """Decode the flatbuffer of an info."""
     verify(data, SST_INFO, what="SST info")
     return info_of(WireTable.of(InfoTable.SsTableInfo.GetRootAs(data)))
 
 
 def encode_info(info: SstInfo) -> bytes:
-    """Return the flatbuffer of an info."""
+    """Encode the flatbuffer of an info."""
     builder = flatbuffers.Builder(256)
     builder.Finish(put_info(builder, info))
     return bytes(builder.Output())
 
 
 def info_of(table: WireTable) -> SstInfo:
-    """Return the info that a verified table holds."""
+    """Decode an info from a verified table."""
     codec, kind, filter_format = table.i8(_COMPRESSION), table.i8(_SST_TYPE), table.i8(_FILTER_FORMAT)
     for what, value, known in (
         ("compression", codec, _CODECS),
@@ -209,7 +209,7 @@ def info_of(table: WireTable) -> SstInfo:
         ("filter format", filter_format, _FILTER_FORMATS),
     ):
         if not 0 <= value < len(known):
-            raise UnsupportedFormatError(f"SST has {what} {value}, known are 0 to {len(known) - 1}.")
+            raise UnsupportedFormatError(f"SST has {what} {value}, expected 0 to {len(known) - 1}.")
     info = SstInfo(
         first_entry=table.octets(_FIRST_ENTRY),
         last_entry=table.octets(_LAST_ENTRY),
@@ -228,7 +228,7 @@ def info_of(table: WireTable) -> SstInfo:
 
 
 def put_info(builder: flatbuffers.Builder, info: SstInfo) -> int:
-    """Add an info; returns its offset."""
+    """Add an info to the builder; returns its offset."""
     first = None if info.first_entry is None else builder.CreateByteVector(info.first_entry)
     last = None if info.last_entry is None else builder.CreateByteVector(info.last_entry)
     InfoTable.Start(builder)
@@ -249,7 +249,7 @@ def put_info(builder: flatbuffers.Builder, info: SstInfo) -> int:
 
 
 def _check_sections(info: SstInfo) -> None:
-    """Check what can be told without the object's size: an index behind the data, no section inside the data."""
+    """Check what needs no object size: the index follows the data, no section overlaps the data."""
     data_end = info.data_bytes
     _check_section("index", info.index_offset, info.index_len, data_end)
     if info.filter_len:
@@ -258,21 +258,21 @@ def _check_sections(info: SstInfo) -> None:
         _check_section("stats", info.stats_offset, info.stats_len, data_end)
     if info.filter_offset > info.index_offset and info.filter_len == 0:
         raise CorruptDataError(
-            f"SST info ends the data at {info.filter_offset}, behind the start of the index at {info.index_offset}."
+            f"SST info places the end of the data at {info.filter_offset}, after the index at {info.index_offset}."
         )
 
 
 def _check_section(name: str, start: int, length: int, data_end: int) -> None:
     if length <= CRC_BYTES or start < data_end or start + length >= 1 << 63:
         raise CorruptDataError(
-            f"SST info puts the {name} section at bytes {start} to {start + length}, "
-            f"expected it behind the {data_end} bytes of data."
+            f"SST info places the {name} section at bytes {start} to {start + length}, "
+            f"expected it after the {data_end} bytes of data."
         )
 
 
 def check_section_bounds(info: SstInfo, info_offset: int) -> None:
-    """Check that every section lies in front of the info section; raises `CorruptDataError`."""
+    """Check that every section ends before the info section; raises `CorruptDataError`."""
     if info.sections_end > info_offset:
         raise CorruptDataError(
-            f"SST info names bytes up to {info.sections_end}, but starts itself at {info_offset}.", offset=info_offset
+            f"SST info lists sections up to byte {info.sections_end}, but starts at {info_offset}.", offset=info_offset
         )

@@ -1,7 +1,8 @@
-"""The rules that a new manifest must keep, one predicate each; run before every commit.
+"""The rules for a new manifest, one predicate each; checked before every commit.
 
-The client stops (panics) at most bad manifests, and loses rows silently at some, so nothing is published that breaks a
-rule. A predicate returns what is wrong, or None. Rules that any readable manifest keeps are in `manifest_check`.
+The client panics on most invalid manifests and silently loses rows on some, so no manifest that breaks a rule is
+published. A predicate returns the problem, or None. Rules that apply to every readable manifest are in
+`manifest_check`. Pages cited without a folder are in `docs/reference/format/`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from slatespark.format.manifest_state import Manifest, Segment
 from slatespark.format.references import SortedRun
 from slatespark.ranges import key_after, prefix_range
 
-# The compactor stops at 2^32 - 2 and needs a new id above all others at each L0 compaction: leave it room. Spec 12.4.
+# Each L0 compaction of the client needs an id above all others, at most 2^32 - 2: leave it room.
+# Source: `docs/explanation/editing-a-manifest.md`.
 RUN_ID_END: Final = (1 << 32) - (1 << 16)
 
 T = TypeVar("T")
@@ -30,10 +32,10 @@ class Change:
 
     Attributes
     ----------
-    new_id : number under which it will be published
-    current : the newest published one; None when the database is being created
-    now_ms : the latest time that counts as present; None leaves out the rules about it
-    own_time : the clock tick is of a clock of the table's own, and may be any
+    new_id : id under which it will be published
+    current : the newest published manifest; None when the database is being created
+    now_ms : upper bound of the current time; None skips the rules that need it
+    own_time : the clock tick comes from the table's own clock, and may have any value
     """
 
     new: Manifest
@@ -49,21 +51,21 @@ Rule: TypeAlias = Callable[[Change], str | None]
 def check_manifest(
     new: Manifest, current: Manifest | None, *, new_id: int, now_ms: int | None, own_time: bool = False
 ) -> None:
-    """Check every rule; raises `InternalError` that names the first one broken. Parameters as in `Change`."""
+    """Check every rule; raises `InternalError` naming the first broken one. Parameters as in `Change`."""
     change = Change(new, current, new_id, now_ms, own_time)
     for rule in RULES:
         problem = rule(change)
         if problem is not None:
             raise InternalError(
-                f"Manifest {new_id} breaks the rule {rule.__name__}: {problem}.", why="It was not published."
+                f"Manifest {new_id} breaks the rule {rule.__name__}: {problem}.", why="The manifest was not published."
             )
 
 
-# --- the manifest by itself -----------------------------------------------------------------------------------------
+# --- rules on the new manifest alone ----------------------------------------------------------------------------------
 
 
 def is_readable(change: Change) -> str | None:
-    """Refuse what no reader could open: unknown SSTs, views of nothing, runs out of order. Spec 4.1, 4.2, 4.9."""
+    """Refuse a manifest that no reader can open: unknown SSTs, empty views, unordered runs. Source: `manifest.md`."""
     try:
         check_readable(change.new)
     except CorruptDataError as exc:
@@ -72,32 +74,41 @@ def is_readable(change: Change) -> str | None:
 
 
 def every_sst_is_referenced(change: Change) -> str | None:
-    """Refuse an SST that no view shows. Spec 4.1."""
-    shown = {view.sst_id for view in change.new.views()}
-    return _first("no view shows SST {}", (ulid for ulid in change.new.ssts if ulid not in shown))
+    """Refuse an SST that no view references. Source: `manifest.md`."""
+    referenced = {view.sst_id for view in change.new.views()}
+    return _first("no view references SST {}", (ulid for ulid in change.new.ssts if ulid not in referenced))
 
 
 def every_sst_has_a_first_key(change: Change) -> str | None:
-    """Refuse an SST without first key, at which the client stops. Spec 2.12."""
+    """Refuse an SST without first key: the client panics. Source: `sst.md`."""
     lacking = (handle.id for handle in change.new.ssts.values() if handle.info.first_entry is None)
     return _first("SST {} has no first key", lacking)
 
 
 def l0_view_ids_are_unique(change: Change) -> str | None:
-    """Refuse two L0 views with one id: they lose rows at the next compaction. Spec 12.1.4."""
+    """Refuse two L0 views with one id: the next compaction loses rows.
+
+    Source: `docs/explanation/taking-over-a-database.md`.
+    """
     repeated = (ulid for tree in change.new.trees() for ulid in _repeated(view.id for view in tree.l0))
-    return _first("view id {} stands twice in L0", repeated)
+    return _first("two views in L0 have the id {}", repeated)
 
 
 def no_view_id_is_repeated(change: Change) -> str | None:
-    """Refuse an id of two views in any trees; repetitions that the client left are not ours to mend. Spec 12.1.4."""
+    """Refuse an id shared by two views in any trees, unless the current manifest already repeats it.
+
+    Source: `docs/explanation/taking-over-a-database.md`.
+    """
     known = set() if change.current is None else _repeated(view.id for view in change.current.views())
     repeated = _repeated(view.id for view in change.new.views()) - known
     return _first("two views have the id {}", sorted(repeated))
 
 
 def marker_is_not_in_l0(change: Change) -> str | None:
-    """Refuse a marker that names an L0 view: the writer drops that view and all older ones. Spec 12.1.5."""
+    """Refuse a marker that names an L0 view: the writer drops that view and all older ones.
+
+    Source: `docs/explanation/taking-over-a-database.md`.
+    """
     marked = (
         tree.last_compacted_l0_sst_view_id
         for tree in change.new.trees()
@@ -107,14 +118,14 @@ def marker_is_not_in_l0(change: Change) -> str | None:
 
 
 def run_ids_leave_room(change: Change) -> str | None:
-    """Refuse a run id near the end of u32: compaction needs one above all others. Spec 12.4."""
+    """Refuse a run id near the end of u32, see `RUN_ID_END`."""
     known = set() if change.current is None else set(change.current.run_ids())
-    wild = (number for number in change.new.run_ids() if number not in known and not 0 <= number < RUN_ID_END)
-    return _first(f"sorted run {{}} is not below {RUN_ID_END}", wild)
+    invalid = (number for number in change.new.run_ids() if number not in known and not 0 <= number < RUN_ID_END)
+    return _first(f"sorted run {{}} is not below {RUN_ID_END}", invalid)
 
 
 def views_in_a_run_ascend(change: Change) -> str | None:
-    """Refuse views of a run that overlap by more than a boundary key: look-ups search by bisection. Spec 4.1."""
+    """Refuse views of a run that share more than a boundary key: lookups use binary search. Source: `manifest.md`."""
     runs = (run for tree in change.new.trees() for run in tree.compacted)
     return next((problem for run in runs if (problem := _overlap(change.new, run)) is not None), None)
 
@@ -123,31 +134,34 @@ def _overlap(manifest: Manifest, run: SortedRun) -> str | None:
     spans = [(view, view.key_range(manifest.ssts[view.sst_id])) for view in run.views]
     for (one, before), (other, after) in pairwise(spans):
         if before.end is None or before.start > after.start or before.end > key_after(after.start):
-            return f"in sorted run {run.id}, views {one.id} and {other.id} overlap or stand in the wrong order"
+            return f"in sorted run {run.id}, views {one.id} and {other.id} overlap or are out of order"
     return None
 
 
 def segment_keys_match_its_prefix(change: Change) -> str | None:
-    """Refuse keys of a segment outside its prefix, and a root tree beside segments. Spec 4.7."""
+    """Refuse keys outside the prefix of their segment, and a root tree next to segments. Source: `segments.md`."""
     new = change.new
     if new.segments and (new.l0 or new.compacted):
-        return "it has segments and views in the root tree"
-    return next((problem for tree in new.segments if (problem := _stray(new, tree)) is not None), None)
+        return "the manifest has segments and views in the root tree"
+    return next((problem for tree in new.segments if (problem := _key_outside_prefix(new, tree)) is not None), None)
 
 
-def _stray(manifest: Manifest, tree: Segment) -> str | None:
+def _key_outside_prefix(manifest: Manifest, tree: Segment) -> str | None:
     wanted = prefix_range(tree.prefix)
     for view in (*tree.l0, *(view for run in tree.compacted for view in run.views)):
         keys = view.key_range(manifest.ssts[view.sst_id])
         if keys.intersect(wanted) != keys:
-            return f"view {view.id} shows keys outside the segment {tree.prefix.hex()}"
+            return f"view {view.id} has keys outside the segment {tree.prefix.hex()}"
     return None
 
 
 def checkpoints_reference_existing_manifests(change: Change) -> str | None:
-    """Refuse a dangling checkpoint: it stops the client's collector. The manifest may pin itself. Spec 12.9."""
-    wild = (point.id for point in change.new.checkpoints if not 1 <= point.manifest_id <= change.new_id)
-    return _first("checkpoint {} points at a manifest that does not exist", wild)
+    """Refuse a dangling checkpoint: it stops the client's garbage collector. A manifest may pin itself.
+
+    Source: `checkpoints.md`.
+    """
+    invalid = (point.id for point in change.new.checkpoints if not 1 <= point.manifest_id <= change.new_id)
+    return _first("checkpoint {} refers to a manifest that does not exist", invalid)
 
 
 def checkpoint_ids_are_unique(change: Change) -> str | None:
@@ -156,7 +170,7 @@ def checkpoint_ids_are_unique(change: Change) -> str | None:
 
 
 def replay_position_is_not_past_the_wal(change: Change) -> str | None:
-    """Refuse a replay position behind the last WAL file seen. Spec 4.1."""
+    """Refuse a replay position after the last WAL file seen. Source: `manifest.md`."""
     new = change.new
     if new.replay_after_wal_id > new.wal_id_last_seen:
         return f"replay starts after WAL file {new.replay_after_wal_id}, the last one seen is {new.wal_id_last_seen}"
@@ -164,70 +178,73 @@ def replay_position_is_not_past_the_wal(change: Change) -> str | None:
 
 
 def snapshot_seq_is_not_above_last_seq(change: Change) -> str | None:
-    """Refuse a snapshot seq that no row has reached. Spec 4.1."""
+    """Refuse a snapshot seq above `last_l0_seq`. Source: `manifest.md`."""
     new = change.new
     if new.recent_snapshot_min_seq > new.last_l0_seq:
         return f"recent_snapshot_min_seq {new.recent_snapshot_min_seq} is above last_l0_seq {new.last_l0_seq}"
     return None
 
 
-# --- against the current manifest -----------------------------------------------------------------------------------
+# --- rules against the current manifest -------------------------------------------------------------------------------
 
 
 def epochs_do_not_decrease(change: Change) -> str | None:
-    """Refuse a lower epoch, at which the client stops. Spec 5."""
-    return _falls(change, "writer_epoch") or _falls(change, "compactor_epoch")
+    """Refuse a lower epoch: the client panics. Source: `versioned-objects.md`."""
+    return _decreases(change, "writer_epoch") or _decreases(change, "compactor_epoch")
 
 
 def seq_does_not_decrease(change: Change) -> str | None:
-    """Refuse a lower last_l0_seq: rows above it are invisible, and their seqs would be used again. Spec 4.1."""
-    return _falls(change, "last_l0_seq")
+    """Refuse a lower `last_l0_seq`: rows above it are invisible and their seqs are reused. Source: `manifest.md`."""
+    return _decreases(change, "last_l0_seq")
 
 
 def tick_does_not_decrease(change: Change) -> str | None:
-    """Refuse a lower clock tick: it bounds the writer's clock. Spec 4.1."""
-    return _falls(change, "last_l0_clock_tick")
+    """Refuse a lower clock tick: it is a lower bound for the writer's clock. Source: `manifest.md`."""
+    return _decreases(change, "last_l0_clock_tick")
 
 
 def wal_ids_do_not_decrease(change: Change) -> str | None:
-    """Refuse lower WAL ids: files that were taken up would be replayed. Spec 4.1."""
-    return _falls(change, "replay_after_wal_id") or _falls(change, "wal_id_last_seen")
+    """Refuse lower WAL ids: flushed WAL files would be replayed. Source: `manifest.md`."""
+    return _decreases(change, "replay_after_wal_id") or _decreases(change, "wal_id_last_seen")
 
 
 def tracker_does_not_decrease(change: Change) -> str | None:
-    """Refuse a tracker that goes back, at which the client's flush stops for ever. Spec 4.8."""
+    """Refuse a tracker that goes backwards: the client never flushes again. Source: `sequence-tracker.md`."""
     if change.current is None or not change.current.sequence_tracker.points:
         return None
     before, after = change.current.sequence_tracker.points[-1], change.new.sequence_tracker.points[-1:]
     if not after:
-        return "the sequence tracker is empty, and was not"
+        return "the sequence tracker is empty, but was not before"
     if after[0][0] < before[0] or after[0][1] < before[1]:
-        return f"the sequence tracker ends with {after[0]}, and ended with {before}"
+        return f"the sequence tracker ends with {after[0]}, before it ended with {before}"
     return None
 
 
 def extractor_is_unchanged(change: Change) -> str | None:
-    """Refuse another segment extractor: neither side opens with it. Spec 4.7."""
+    """Refuse another segment extractor: neither the client nor slatespark opens the database. Source: `segments.md`."""
     if change.current is None or change.current.segment_extractor_name == change.new.segment_extractor_name:
         return None
-    return f"the segment extractor becomes {change.new.segment_extractor_name!r}"
+    return f"the segment extractor changes to {change.new.segment_extractor_name!r}"
 
 
 def new_l0_is_not_older_than_the_watermark(change: Change) -> str | None:
-    """Refuse a new L0 file older than the newest before: collectors may take it, clients refuse it. Spec 1.2."""
+    """Refuse a new L0 file older than the watermark: collectors delete it, clients refuse it. Source: `objects.md`."""
     current = change.current
     watermark_ms = None if current is None else l0_watermark_ms(current)
     if current is None or watermark_ms is None:
         return None
     known = {view.sst_id for tree in current.trees() for view in tree.l0}
     added = (view.sst_id for tree in change.new.trees() for view in tree.l0 if view.sst_id not in known)
-    # Equal is allowed: the collector takes strictly older ones.
-    behind = (ulid for ulid in added if ulid.timestamp_ms < watermark_ms)
-    return _first(f"L0 file {{}} is older than the newest L0 before, of {watermark_ms} ms", behind)
+    # Equal is allowed: the collector deletes only strictly older files.
+    too_old = (ulid for ulid in added if ulid.timestamp_ms < watermark_ms)
+    return _first(f"L0 file {{}} is older than the L0 watermark, {watermark_ms} ms", too_old)
 
 
 def l0_watermark_ms(manifest: Manifest) -> int | None:
-    """Return the time of the newest L0 file of all trees; of a tree without L0, that of its marker. Spec 1.2."""
+    """Return the time of the newest L0 file of all trees; a tree without L0 counts with its marker.
+
+    Source: `objects.md`.
+    """
     times = []
     for tree in manifest.trees():
         if tree.l0:
@@ -237,26 +254,26 @@ def l0_watermark_ms(manifest: Manifest) -> int | None:
     return max(times, default=None)
 
 
-# --- against the clock ----------------------------------------------------------------------------------------------
+# --- rules against the clock ------------------------------------------------------------------------------------------
 
 
 def tick_is_not_in_the_future(change: Change) -> str | None:
-    """Refuse a clock tick in the future: the real writer waits for it, and then gives up. Spec 9.7."""
+    """Refuse a clock tick in the future: the client's writer waits for it and then fails. Source: `pitfalls.md`."""
     tick = change.new.last_l0_clock_tick
     if change.own_time or change.now_ms is None or tick <= change.now_ms:
         return None
     if change.current is not None and tick <= change.current.last_l0_clock_tick:
-        return None  # it was so before, and must not fall
-    return f"the clock tick is {tick} ms, and it is {change.now_ms} ms"
+        return None  # unchanged, and must not decrease
+    return f"the clock tick is {tick} ms, later than the current time, {change.now_ms} ms"
 
 
 def new_ssts_are_not_in_the_future(change: Change) -> str | None:
-    """Refuse a file id in the future: it blocks the real writer and the collector. Spec 1.2.6."""
+    """Refuse an SST id in the future: it blocks the client's writer and the garbage collector. Source: `objects.md`."""
     if change.now_ms is None:
         return None
     known = () if change.current is None else change.current.ssts
-    wild = (ulid for ulid in change.new.ssts if ulid not in known and ulid.timestamp_ms > change.now_ms)
-    return _first(f"SST {{}} is of the future; it is {change.now_ms} ms", wild)
+    invalid = (ulid for ulid in change.new.ssts if ulid not in known and ulid.timestamp_ms > change.now_ms)
+    return _first(f"the id of SST {{}} lies in the future of {change.now_ms} ms", invalid)
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -286,7 +303,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def _first(problem: str, culprits: Iterable[object]) -> str | None:
-    """Return the problem with the first culprit filled in, None if there is none."""
+    """Return the problem with the first culprit filled in, None without culprits."""
     return next((problem.format(culprit) for culprit in culprits), None)
 
 
@@ -294,7 +311,7 @@ def _repeated(values: Iterable[T]) -> set[T]:
     return {value for value, times in Counter(values).items() if times > 1}
 
 
-def _falls(change: Change, name: str) -> str | None:
+def _decreases(change: Change, name: str) -> str | None:
     before = None if change.current is None else getattr(change.current, name)
     after = getattr(change.new, name)
-    return None if before is None or after >= before else f"{name} falls from {before} to {after}"
+    return None if before is None or after >= before else f"{name} decreases from {before} to {after}"

@@ -1,9 +1,10 @@
-"""Manifest bytes <-> `Manifest`.
+"""Manifest object <-> `Manifest`.
 
-    00-01   u16be envelope version, 1 or 2; we write 2
+    00-01   u16be envelope version, 1 or 2; slatespark writes 2
     02-..   flatbuffer ManifestV1 or ManifestV2
 
-A manifest of version 1 becomes the same dataclass: its view ids are the SST ids. Source: spec sections 3 and 4.
+A manifest of version 1 is decoded to the same dataclass, with the SST ids as view ids. Source:
+`docs/reference/format/manifest.md`, `docs/reference/format/flatbuffers.md`.
 """
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
@@ -81,12 +82,12 @@ _SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_number
 
 
 def decode_manifest(data: Buffer) -> Manifest:
-    """Return the manifest that an object holds.
+    """Decode a manifest object.
 
     Raises
     ------
-    CorruptDataError : damaged, or in a form that the client would refuse as well
-    UnsupportedFormatError : an unknown version of the envelope, of an SST or of the sequence tracker
+    CorruptDataError : damaged, or not readable by the client either
+    UnsupportedFormatError : unknown version of the envelope, of an SST or of the sequence tracker
     """
     if len(data) <= _VERSION.size:
         raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
@@ -132,7 +133,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
 
 
 def _segments_of(tables: list[WireTable]) -> tuple[Segment, ...]:
-    """Return the segments by prefix: the client sorts them, too."""
+    """Return the segments ordered by prefix, as the client orders them."""
     return tuple(sorted((_segment_of(table) for table in tables), key=lambda segment: segment.prefix))
 
 
@@ -147,9 +148,9 @@ def _segment_of(table: WireTable) -> Segment:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the object of a manifest, always of version 2.
+    """Encode a manifest object, always as version 2.
 
-    Requires: the rules of `invariants` hold. `wal_object_store_uri` has no place in version 2 and is left out.
+    Requires: the rules of `invariants` hold. Version 2 has no `wal_object_store_uri`; it is omitted.
     """
     builder = flatbuffers.Builder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))

@@ -1,6 +1,6 @@
-"""Manifest bytes -> `ManifestOutline`: what tells one version from the next, at a fraction of the cost of all of it.
+"""Manifest object -> `ManifestOutline`: enough to compare versions, at a fraction of the cost of a full decode.
 
-Of SSTs only the ids are looked at, of sorted runs only their numbers and sizes; the sequence tracker not at all.
+Of an SST only the id is read, of a sorted run only its id and size. The sequence tracker is skipped.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _ROOT = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class ManifestOutline:
-    """What a version says of itself; see `Manifest`.
+    """Summary of a version; see `Manifest`.
 
     Attributes
     ----------
-    sst_ids : of all SSTs that it lists
+    sst_ids : of all listed SSTs
     l0 : ids of the L0 views of all trees
     runs : id and number of views of the sorted runs of all trees
     checkpoints : id -> manifest id and second of expiry
-    external_dbs : number of other databases that it reads files of
+    external_dbs : number of other databases whose SSTs it references
     """
 
     nonce: int
@@ -60,7 +60,7 @@ class ManifestOutline:
 
 
 def _part(table: Table, *names: str, **targets: Table) -> Table:
-    """Return a table with some of its fields; a vector of tables without a target of its own is only counted."""
+    """Return a table restricted to some fields; a vector of tables without a target is only counted."""
     slots = []
     for slot in table.slots:
         if slot.name in targets:
@@ -114,12 +114,12 @@ _HIGH, _LOW = field_numbers(UUID, "high", "low")
 
 
 def decode_outline(data: Buffer) -> ManifestOutline:
-    """Return the outline of the manifest that an object holds.
+    """Decode the outline of a manifest object.
 
     Raises
     ------
-    CorruptDataError : damaged where the outline looks
-    UnsupportedFormatError : an unknown version of the envelope
+    CorruptDataError : damaged in the fields of the outline
+    UnsupportedFormatError : unknown version of the envelope
     """
     if len(data) <= _VERSION.size:
         raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)

@@ -1,4 +1,4 @@
-"""What a manifest says: a version of the database as frozen dataclasses. Source: spec section 4."""
+"""A manifest: one version of the database as frozen dataclasses. Source: `docs/reference/format/manifest.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slatespark.format.references import SortedRun, SstMap, SstView
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid
 
-NO_TICK: Final = -(1 << 63)  # clock tick of a database without rows
+NO_TICK: Final = -(1 << 63)  # clock tick of an empty database
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ExternalDb:
-    """Another database that owns some of our SSTs, since this one is its clone."""
+    """The parent database of a clone, which owns some of the clone's SSTs."""
 
-    path: str  # from the root of the object store, without a slash in front
+    path: str  # from the root of the object store, without a leading slash
     source_checkpoint_id: UUID
     final_checkpoint_id: UUID | None
     sst_ids: tuple[Ulid, ...]
@@ -36,12 +36,12 @@ class ExternalDb:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Pins manifest `manifest_id` with its SSTs and WAL files.
+    """Protects manifest `manifest_id`, its SSTs and its WAL files from garbage collection.
 
     Attributes
     ----------
-    expire_time_s : second at which the collector may remove it; 0 is never
-    metadata_epoch : writer epoch, for a kind of checkpoint that nobody writes; kept as read
+    expire_time_s : second from which the garbage collector may remove it; 0 is never
+    metadata_epoch : writer epoch, of a kind of checkpoint that the client does not write; preserved as read
     """
 
     id: UUID
@@ -54,21 +54,21 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One version of the database. The defaults are those of a new one.
+    """One version of the database. The defaults are those of a new database.
 
     Attributes
     ----------
-    nonce : the first slot, which the client writes 0 and never looks at; a random number of ours makes manifests unique
+    nonce : the first slot, which the client writes as 0 and ignores; our random number makes manifests unique
     replay_after_wal_id : WAL files up to it are not needed
     wal_id_last_seen : highest WAL id known to the writer
-    last_compacted_l0_sst_view_id : the marker: newest L0 view that compaction took; never in `l0`
-    ssts : every SST that a view shows
+    last_compacted_l0_sst_view_id : the marker: newest L0 view that was compacted; never in `l0`
+    ssts : every SST that a view references
     l0 : newest first
-    compacted : newest, that is highest id, first
+    compacted : newest first, which is highest id first
     last_l0_clock_tick : ms, largest create_ts in L0 and below
     last_l0_seq : largest seq in L0 and below; rows above it are invisible
-    recent_snapshot_min_seq : compaction keeps of every key the versions above it, and the newest one not above
-    wal_object_store_uri : only a manifest of version 1 has it, and it is not written any more
+    recent_snapshot_min_seq : compaction keeps, per key, the versions above it and the newest one at or below it
+    wal_object_store_uri : only in manifests of version 1; never written
     """
 
     nonce: int = 0
@@ -92,7 +92,7 @@ class Manifest:
     wal_object_store_uri: str | None = None
 
     def trees(self) -> tuple[Segment, ...]:
-        """Return the root tree, as the segment of the empty prefix, and then every segment."""
+        """Return the root tree, as a segment with an empty prefix, followed by every segment."""
         root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)
         return (root, *self.segments)
 

@@ -1,4 +1,4 @@
-"""Tables that manifests of both versions hold: external databases, checkpoints, the tracker."""
+"""Tables common to both manifest versions: external databases, checkpoints, the sequence tracker."""
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
 
@@ -27,26 +27,26 @@ _METADATA_TYPE: Final = _METADATA - 1  # of a union, the type comes first
 
 
 def optional_ulid_of(table: UlidTable.Ulid | None) -> Ulid | None:
-    """Return the ULID that a table holds, None where there is no table."""
+    """Decode a ULID; None if the table is absent."""
     return None if table is None else ulid_of(table)
 
 
 def tracker_of(data: bytes | None) -> SequenceTracker:
-    """Return the tracker of a manifest; an absent one has no points."""
+    """Decode the sequence tracker; an absent one has no points."""
     return SequenceTracker() if data is None else decode_sequence_tracker(data)
 
 
 def sst_map_of(handles: Iterable[SstHandle]) -> SstMap:
-    """Return the SSTs by id; one that is listed twice must be the same both times."""
+    """Return the SSTs by id; duplicate entries must be equal."""
     found: dict[Ulid, SstHandle] = {}
     for handle in handles:
         if found.setdefault(handle.id, handle) != handle:
-            raise CorruptDataError(f"The manifest describes SST {handle.id} in two ways.")
+            raise CorruptDataError(f"The manifest has two different entries for SST {handle.id}.")
     return SstMap(found.values())
 
 
 def external_db_of(table: ExternalDbTable.ExternalDb) -> ExternalDb:
-    """Return the entry that a verified table holds."""
+    """Decode an external database from a verified table."""
     final = table.FinalCheckpointId()
     return ExternalDb(
         path=text_of(table.Path()) or "",
@@ -57,7 +57,7 @@ def external_db_of(table: ExternalDbTable.ExternalDb) -> ExternalDb:
 
 
 def checkpoint_of(table: WireTable) -> Checkpoint:
-    """Return the checkpoint that a verified table holds."""
+    """Decode a checkpoint from a verified table."""
     writer = table.find(_METADATA) if table.i8(_METADATA_TYPE) == _WRITER_CHECKPOINT else None
     return Checkpoint(
         id=uuid_at(table.table(_ID)),

@@ -1,4 +1,4 @@
-"""Manifest of envelope version 1, read only: SSTs stand in the trees themselves, so a view's id is its SST's."""
+"""Manifests of envelope version 1, read only. The trees contain the SSTs directly; a view's id is its SST's id."""
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
 
@@ -20,7 +20,7 @@ from slatespark.format.wire_tables import MANIFEST_V1
 
 
 def decode_manifest_v1(body: Buffer) -> Manifest:
-    """Return the manifest that the flatbuffer behind an envelope of version 1 holds."""
+    """Decode the flatbuffer after an envelope of version 1."""
     verify(body, MANIFEST_V1, what="manifest")
     table = ManifestTable.ManifestV1.GetRootAs(body)
     handles: list[SstHandle] = []

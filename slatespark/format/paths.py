@@ -1,4 +1,7 @@
-"""Names of the objects of a database, relative to its root, and parsing them back. Source: spec section 1."""
+"""Names of the objects of a database, relative to its root, and their parsers.
+
+Source: `docs/reference/format/objects.md`.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ MANIFEST_EXTENSION: Final = "manifest"
 COMPACTIONS_EXTENSION: Final = "compactions"
 SST_EXTENSION: Final = "sst"
 
-_DIGITS: Final = 20  # as many as the largest u64 has
+_DIGITS: Final = 20  # digits of the largest u64
 _U64_END: Final = 1 << 64
 
 
 def _number(number: int) -> str:
     if not 0 <= number < _U64_END:
-        raise ValueError(f"object numbers are unsigned 64-bit, got {number}")
+        raise ValueError(f"object number is {number}, expected an unsigned 64-bit number")
     return f"{number:0{_DIGITS}d}"
 
 
@@ -39,7 +42,7 @@ def wal_path(number: int) -> str:
 
 
 def sst_path(ulid: Ulid) -> str:
-    """Return the path of a compacted SST (in L0 or in a sorted run, there is no difference)."""
+    """Return the path of a compacted SST, in L0 or in a sorted run."""
     return f"{COMPACTED_DIR}{ulid}.{SST_EXTENSION}"
 
 
@@ -49,19 +52,19 @@ def compactions_path(number: int) -> str:
 
 
 def boundary_path(name: Literal["manifest", "compactions"]) -> str:
-    """Return the path of the object that says up to which number manifests or compactions files are dead."""
+    """Return the path of the boundary object; manifests or compactions files up to its number are dead."""
     return f"{GC_DIR}{name}.boundary"
 
 
 def numbered(name: str, extension: str) -> int | None:
-    """Return the number that a path or file name stands for, or None for a foreign object.
+    """Return the number in a path or file name, or None for a foreign object.
 
-    Only the padded form counts: the client writes no other, and cannot open one that is listed under another name.
+    Only the padded form counts: the client writes no other, and cannot open an object with another name.
 
     Parameters
     ----------
     name : path or file name, `manifest/00000000000000000001.manifest`
-    extension : the one expected, without its dot
+    extension : the expected one, without the dot
     """
     stem, dot, found = name.rpartition("/")[2].partition(".")
     if not dot or found != extension or len(stem) != _DIGITS or not (stem.isascii() and stem.isdigit()):
@@ -71,7 +74,7 @@ def numbered(name: str, extension: str) -> int | None:
 
 
 def sst_id(name: str) -> Ulid | None:
-    """Return the id of the SST that a path or file name stands for, or None for a foreign object."""
+    """Return the SST id in a path or file name, or None for a foreign object."""
     stem, dot, extension = name.rpartition("/")[2].partition(".")
     if not dot or extension != SST_EXTENSION:
         return None
@@ -83,13 +86,13 @@ def sst_id(name: str) -> Ulid | None:
 
 
 def decode_boundary(data: bytes) -> int:
-    """Return the number in a boundary object: decimal ASCII, nothing around it."""
+    """Decode a boundary object: a decimal ASCII number and nothing else."""
     text = bytes(data)
     if not (0 < len(text) <= _DIGITS and text.isdigit() and int(text) < _U64_END):
-        raise CorruptDataError(f"Boundary object holds {text[:32]!r}, expected a decimal 64-bit number.", offset=0)
+        raise CorruptDataError(f"Boundary object contains {text[:32]!r}, expected a decimal 64-bit number.", offset=0)
     return int(text)
 
 
 def encode_boundary(number: int) -> bytes:
-    """Return the content of a boundary object."""
+    """Encode a boundary object."""
     return str(number).encode("ascii")

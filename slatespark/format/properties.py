@@ -1,17 +1,17 @@
-r"""Properties of an SST of ours: what its rows are like, in the gap between the last section and the SST info.
+r"""Properties of an SST written by slatespark, in the gap between the last section and the SST info.
 
-The client never looks there, and rewrites no file in place; when it compacts, the properties go with the file.
+The client ignores the gap and never rewrites a file in place. When it compacts a file, the properties are lost.
 
     ..      u32be length of the header, header (JSON)
     ..      u32be number of blocks, bounds of the blocks (one zstd frame)          \ payload
     +4      u32be crc32 of the payload
     +4      u32be length of the payload
-    +8      "slateprp"; right behind it starts the SST info
+    +8      "slateprp", directly followed by the SST info
 
-So they are found from the start of the info backwards. The bounds are six columns, one behind the other: smallest and
-largest create_ts, smallest and largest expire_ts (int64, each as eight planes of bytes, lowest byte first), then the
-flags that any row, and that every row, of a block has (uint8). A block without a time holds the largest int64 as its
-minimum and the smallest as its maximum.
+Readers locate them backwards from the start of the info. The bounds are six consecutive columns: smallest and largest
+create_ts, smallest and largest expire_ts (int64, each as eight byte planes, lowest byte first), then the flags set on
+any row and on every row of a block (uint8). A block without a time has the largest int64 as its minimum and the
+smallest as its maximum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, 
 from slatespark.kernels.results import Fields
 from slatespark.ranges import ByteRange
 
-# All three are on disk, do not change.
+# On disk, do not change.
 VERSION: Final = 1
 MAGIC: Final = b"slateprp"
 _BLOCK_BYTES: Final = 4 * 8 + 2  # bounds of one block, unpacked
@@ -47,16 +47,16 @@ _NO_MAX: Final = -(1 << 63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SstProperties:
-    """What the rows of a file are like; a commit record mirrors it.
+    """Statistics of the rows of a file; the commit record contains a copy.
 
     Attributes
     ----------
-    created_ms : when the file was made
-    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : over the rows that have the time; None if none has
+    created_ms : time of creation of the file
+    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : over the rows with that time; None without such rows
     min_seq, max_seq : over all rows
     puts, deletes, merges : rows by kind
-    any_flags, all_flags : row flags that any row, and that every row, has (a tombstone counts as having no expiry)
-    all_versions : nothing was left out that a key had, from `min_seq` on
+    any_flags, all_flags : flags set on any row, and on every row; a tombstone counts as having no expiry
+    all_versions : the file contains every version of its keys from `min_seq` on
     """
 
     created_ms: int
@@ -79,11 +79,11 @@ class SstProperties:
         return self.puts + self.deletes + self.merges
 
     def features(self) -> tuple[str, ...]:
-        """Return what occurs among the rows, in words: `create_ts`, `ttl`, `tombstones`, `merges`."""
+        """Return the features used by the rows: `create_ts`, `ttl`, `tombstones`, `merges`."""
         return tuple(word for word, flag in _FEATURES.items() if self.any_flags & flag)
 
     def is_consistent(self) -> bool:
-        """Tell whether the parts fit together; where they do not, they are nobody's properties."""
+        """Tell whether the fields are consistent; if not, no writer produced them."""
         counts, flags = (self.puts, self.deletes, self.merges), (self.any_flags, self.all_flags)
         return (
             all(0 <= count < 1 << ROW_BITS for count in counts)
@@ -102,12 +102,12 @@ class SstProperties:
         return (any_has, all_have) == (count > 0, count == self.num_rows)
 
     def to_json(self) -> dict[str, int | bool | None]:
-        """Return the header as JSON holds it."""
+        """Return the header as a JSON object."""
         return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def from_json(cls, header: Mapping[str, object]) -> Self:
-        """Return the properties that a JSON header states; fields that it has beyond ours are passed over."""
+        """Decode a JSON header; unknown fields are ignored."""
         values: dict[str, int | bool | None] = {}
         for name, nullable in _NULLABLE.items():
             value = header.get(name)
@@ -122,7 +122,7 @@ _NULLABLE: Final = {field.name: field.name.endswith("_ts") for field in fields(S
 
 
 def _is_span(low: int | None, high: int | None, has_any: int) -> bool:
-    """Tell whether two ends are those of times that rows have, or are absent where none has."""
+    """Tell whether two bounds are ordered, or absent if no row has the time."""
     return (low is not None and high is not None and low <= high) if has_any else (low is None and high is None)
 
 
@@ -130,7 +130,7 @@ def _is_span(low: int | None, high: int | None, has_any: int) -> bool:
 class BlockBounds:
     """Times and flags per block: (n,) int64 and (n,) uint8 arrays, parallel to the index.
 
-    Where no row of a block has the time, the minimum is the largest int64 and the maximum the smallest.
+    If no row of a block has the time, the minimum is the largest int64 and the maximum the smallest.
     """
 
     min_create_ts: NDArray[np.int64]
@@ -144,7 +144,7 @@ class BlockBounds:
         return len(self.any_flags)
 
     def times(self) -> tuple[NDArray[np.int64], ...]:
-        """Return the four columns of times, in the order of the disk."""
+        """Return the four time columns, in on-disk order."""
         return self.min_create_ts, self.max_create_ts, self.min_expire_ts, self.max_expire_ts
 
 
@@ -154,9 +154,9 @@ def bounds_of(rows: Fields, first_rows: NDArray[np.int64]) -> BlockBounds:
     Parameters
     ----------
     rows : fields of all rows of the blocks
-    first_rows : (n,) where each block starts in `rows`; the first is 0, and no block is empty
+    first_rows : (n,) first row of each block in `rows`; starts with 0, no block is empty
     """
-    # A tombstone is written without expire_ts, whatever its columns say.
+    # A tombstone is always written without expire_ts.
     flags = np.where(rows.flags & TOMBSTONE, rows.flags & ~np.uint8(HAS_EXPIRE), rows.flags).astype(np.uint8)
     created, expires = (flags & HAS_CREATE) != 0, (flags & HAS_EXPIRE) != 0
     return BlockBounds(
@@ -170,7 +170,7 @@ def bounds_of(rows: Fields, first_rows: NDArray[np.int64]) -> BlockBounds:
 
 
 def join_bounds(parts: list[BlockBounds]) -> BlockBounds:
-    """Return the bounds of blocks that were added in several steps."""
+    """Concatenate bounds of consecutive groups of blocks."""
     columns = (np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(BlockBounds))
     return BlockBounds(*columns)
 
@@ -189,11 +189,11 @@ def _extremes(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[int | No
 def encode_properties(
     properties: SstProperties, bounds: BlockBounds, label: Mapping[str, object] | None = None
 ) -> bytes:
-    """Return the bytes that go right in front of the SST info.
+    """Encode the bytes directly before the SST info.
 
     Parameters
     ----------
-    label : what an external SST says of itself, as JSON
+    label : description of an external SST, as JSON
     """
     content = properties.to_json() if label is None else {**properties.to_json(), _LABEL: label}
     header = json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
@@ -209,27 +209,27 @@ def encode_properties(
 
 
 def gap_range(info: SstInfo, footer: Footer) -> ByteRange:
-    """Return the bytes between the last section and the SST info; without properties of ours usually none."""
+    """Return the range between the last section and the SST info; usually empty in files without properties."""
     return ByteRange(min(info.sections_end, footer.info_offset), footer.info_offset)
 
 
 def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
-    """Return the properties in the bytes that end where the SST info starts; None if there are none of ours.
+    """Decode the properties at the end of the gap; None if there are none.
 
     Parameters
     ----------
-    gap : as many bytes as there are; those in front of the properties are not looked at
+    gap : bytes that end where the SST info starts; bytes before the properties are ignored
 
     Raises
     ------
-    CorruptDataError : they are ours and damaged
+    CorruptDataError : the properties are damaged
     """
     payload = _find_payload(gap)
     return None if payload is None else _decode_payload(payload)
 
 
 def decode_label(gap: Buffer) -> Mapping[str, object] | None:
-    """Return what an external SST says of itself; None for other files. Parameters and errors as above."""
+    """Decode the label of an external SST; None for other files. Parameters and errors as in `decode_properties`."""
     payload = _find_payload(gap)
     label = None if payload is None else _decode_header(payload)[0].get(_LABEL)
     return label if isinstance(label, dict) else None
@@ -244,7 +244,7 @@ def _find_payload(gap: Buffer) -> bytes | None:
         return None
     start = len(view) - _TRAILER.size - length
     if start < 0:
-        raise CorruptDataError(f"SST properties have {length} bytes, but only {len(view) - _TRAILER.size} are there.")
+        raise CorruptDataError(f"SST properties have {length} bytes, but the gap has only {len(view) - _TRAILER.size}.")
     payload = bytes(view[start : -_TRAILER.size])
     if zlib.crc32(payload) != checksum:
         raise CorruptDataError(
@@ -256,13 +256,13 @@ def _find_payload(gap: Buffer) -> bytes | None:
 def _decode_payload(payload: bytes) -> tuple[SstProperties, BlockBounds] | None:
     header, columns_at = _decode_header(payload)
     if header.get("version") != VERSION:
-        return None  # of a newer release; nothing depends on them
+        return None  # from a newer release; properties are optional
     count = int.from_bytes(payload[columns_at - _LENGTH.size : columns_at], "big")
     return SstProperties.from_json(header), _decode_bounds(payload[columns_at:], count)
 
 
 def _decode_header(payload: bytes) -> tuple[dict[str, object], int]:
-    """Return the header, and where the columns begin."""
+    """Return the header and the offset of the columns."""
     header_bytes = int.from_bytes(payload[: _LENGTH.size], "big")
     columns_at = _LENGTH.size + header_bytes + _LENGTH.size
     if len(payload) < columns_at:
@@ -272,7 +272,7 @@ def _decode_header(payload: bytes) -> tuple[dict[str, object], int]:
     except (ValueError, RecursionError) as exc:
         raise CorruptDataError("The header of SST properties is not JSON.") from exc
     if not isinstance(header, dict):
-        raise CorruptDataError("The header of SST properties is no JSON object.")
+        raise CorruptDataError("The header of SST properties is not a JSON object.")
     return header, columns_at
 
 

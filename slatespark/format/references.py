@@ -1,6 +1,7 @@
-"""How manifests and compactions files refer to SSTs: handles, views of them, and sorted runs of views.
+"""References to SSTs in manifests and compactions files: handles, views, and sorted runs of views.
 
-A handle says where an SST is and what is in it; a view shows it wholly or in part. Source: spec sections 3 to 4.2.
+A handle identifies an SST and contains its info. A view references an SST, in whole or in part. Source:
+`docs/reference/format/manifest.md`, `docs/reference/format/flatbuffers.md`.
 """
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
@@ -35,7 +36,7 @@ _RUN_ID, _RUN_VIEWS = field_numbers(SORTED_RUN_V2, "id", "ssts")
 
 
 class BoundType(IntEnum):
-    """Kind of an end of a range. On disk, do not change."""
+    """Kind of a range bound. On disk, do not change."""
 
     UNBOUNDED = 1
     INCLUDED = 2
@@ -44,7 +45,7 @@ class BoundType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range as the disk holds it; the key is None exactly for an unbounded end."""
+    """One bound of a range as stored; the key is None exactly for an unbounded end."""
 
     kind: BoundType
     key: bytes | None = None
@@ -59,20 +60,20 @@ UNBOUNDED = Bound(BoundType.UNBOUNDED)
 
 @dataclass(frozen=True, slots=True)
 class BytesRange:
-    """A range of keys with the kinds of bounds that the disk holds."""
+    """A key range with the kinds of bounds as stored."""
 
     start: Bound
     end: Bound
 
     @classmethod
     def of(cls, keys: KeyRange) -> BytesRange:
-        """Return the range of the same keys with an included start and an excluded end."""
+        """Convert a half-open range: included start, excluded end."""
         start = Bound(BoundType.INCLUDED, keys.start) if keys.start else UNBOUNDED
         end = UNBOUNDED if keys.end is None else Bound(BoundType.EXCLUDED, keys.end)
         return cls(start, end)
 
     def key_range(self) -> KeyRange:
-        """Return the same keys half-open."""
+        """Return the same keys as a half-open range."""
         start, end = self.start, self.end
         low = b"" if start.key is None else key_after(start.key) if start.kind is BoundType.EXCLUDED else start.key
         high = None if end.key is None else key_after(end.key) if end.kind is BoundType.INCLUDED else end.key
@@ -81,19 +82,19 @@ class BytesRange:
 
 @dataclass(frozen=True, slots=True)
 class SstHandle:
-    """An SST: its id, where its sections are, and the version of its data blocks."""
+    """An SST: its id, its info, and the version of its data blocks."""
 
     id: Ulid
     info: SstInfo
     format_version: int = FORMAT_VERSION
 
     def key_range(self) -> KeyRange:
-        """Return the keys it may hold; open at the end if the last key is unknown."""
+        """Return the keys that the SST may contain; unbounded if the last key is unknown."""
         return self.info.key_range()
 
 
 class SstMap(Mapping[Ulid, SstHandle]):
-    """The SSTs of a manifest by id: immutable, hashable, and equal whatever the order."""
+    """The SSTs of a manifest by id: immutable, hashable; equality ignores the order."""
 
     __slots__ = ("_by_id", "_hash")
 
@@ -128,27 +129,27 @@ class SstMap(Mapping[Ulid, SstHandle]):
         return f"SstMap({list(self._by_id.values())!r})"
 
     def adding(self, handles: Iterable[SstHandle]) -> SstMap:
-        """Return the map with further SSTs."""
+        """Return the map with additional SSTs."""
         return SstMap((*self._by_id.values(), *handles))
 
     def keeping(self, ids: Iterable[Ulid]) -> SstMap:
-        """Return the map of those SSTs alone that are named and known."""
+        """Return the map restricted to `ids`; unknown ids are ignored."""
         wanted = set(ids)
         return SstMap(handle for handle in self._by_id.values() if handle.id in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class SstView:
-    """An SST as a tree shows it: rows outside `visible_range` are hidden. None shows it wholly."""
+    """A reference to an SST in a tree: rows outside `visible_range` are hidden. None shows all rows."""
 
     id: Ulid
     sst_id: Ulid
     visible_range: BytesRange | None = None
 
     def key_range(self, handle: SstHandle | SstInfo) -> KeyRange:
-        """Return the keys that the view may show, half-open.
+        """Return the keys that the view may contain.
 
-        Requires: `handle` is the one that `sst_id` names, or its info.
+        Requires: `handle` is that of `sst_id`, or its info.
         """
         keys = handle.key_range()
         return keys if self.visible_range is None else self.visible_range.key_range().intersect(keys)
@@ -156,14 +157,14 @@ class SstView:
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
-    """Views in key order that do not overlap. A higher id holds newer data; a run may have no view at all."""
+    """Non-overlapping views in key order, possibly none. A higher id means newer data."""
 
     id: int
     views: tuple[SstView, ...]
 
 
 def range_of(table: WireTable) -> BytesRange:
-    """Return the range that a verified table holds."""
+    """Decode a range from a verified table."""
     return BytesRange(_bound_of(table.table(_START)), _bound_of(table.table(_END)))
 
 
@@ -172,12 +173,12 @@ def _bound_of(table: WireTable) -> Bound:
     try:
         return Bound(BoundType(kind), key)
     except ValueError as exc:
-        which = "no" if key is None else "a"
-        raise CorruptDataError(f"A key range has a bound of type {kind} with {which} key.") from exc
+        which = "without" if key is None else "with a"
+        raise CorruptDataError(f"A key range has a bound of type {kind} {which} key.") from exc
 
 
 def put_range(builder: flatbuffers.Builder, keys: BytesRange) -> int:
-    """Add a range; returns its offset."""
+    """Add a range to the builder; returns its offset."""
     start, end = _put_bound(builder, keys.start), _put_bound(builder, keys.end)
     RangeTable.Start(builder)
     RangeTable.AddEndBound(builder, end)
@@ -195,22 +196,22 @@ def _put_bound(builder: flatbuffers.Builder, bound: Bound) -> int:
 
 
 def handle_of(table: WireTable) -> SstHandle:
-    """Return the handle that a verified table holds."""
+    """Decode a handle from a verified table."""
     return _handle(ulid_at(table.table(_SST_ID)), info_of(table.table(_SST_INFO)), table.u16(_SST_VERSION))
 
 
 def _handle(ulid: Ulid, info: SstInfo, version: int | None) -> SstHandle:
     if info.first_entry is None:
-        raise CorruptDataError(f"SST {ulid} has no first key.", why="The client cannot open such a file either.")
+        raise CorruptDataError(f"SST {ulid} has no first key.", why="The client cannot open it either.")
     if info.last_entry is not None and info.last_entry < info.first_entry:
         raise CorruptDataError(
-            f"SST {ulid} has the last key {info.last_entry.hex()}, below its first key, {info.first_entry.hex()}."
+            f"SST {ulid} has the last key {info.last_entry.hex()}, below its first key {info.first_entry.hex()}."
         )
     return SstHandle(ulid, info, check_format_version(1 if version is None else version))
 
 
 def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
-    """Add a handle as a manifest holds it; returns its offset."""
+    """Add a handle in the form of a manifest; returns its offset."""
     ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
     HandleTable.Start(builder)
     HandleTable.AddInfo(builder, info)
@@ -220,14 +221,14 @@ def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
 
 
 def compacted_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
-    """Return handle and visible range of the older form, which holds both in one table."""
+    """Decode the older form, which combines handle and visible range in one table."""
     shown = table.VisibleRange()
     handle = _handle(ulid_of(table.Id()), info_of(WireTable.of(table.Info())), table.FormatVersion())
     return handle, None if shown is None else range_of(WireTable.of(shown))
 
 
 def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
-    """Add an SST in the older form (compactions files still use it); returns its offset."""
+    """Add an SST in the older form, which compactions files still use; returns its offset."""
     ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
     shown = None if visible_range is None else put_range(builder, visible_range)
     SstTable.Start(builder)
@@ -240,13 +241,13 @@ def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_r
 
 
 def view_of(table: WireTable) -> SstView:
-    """Return the view that a verified table holds."""
+    """Decode a view from a verified table."""
     view_id, sst_id, shown = table.table(_VIEW_ID), table.table(_VIEW_SST), table.find(_VIEW_RANGE)
     return SstView(ulid_at(view_id), ulid_at(sst_id), None if shown is None else range_of(shown))
 
 
 def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
-    """Add a view; returns its offset."""
+    """Add a view to the builder; returns its offset."""
     view_id, sst_id = put_ulid(builder, view.id), put_ulid(builder, view.sst_id)
     shown = None if view.visible_range is None else put_range(builder, view.visible_range)
     ViewTable.Start(builder)
@@ -258,12 +259,12 @@ def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
 
 
 def run_of(table: WireTable) -> SortedRun:
-    """Return the sorted run that a verified table holds."""
+    """Decode a sorted run from a verified table."""
     return SortedRun(table.u32(_RUN_ID), tuple(map(view_of, table.tables(_RUN_VIEWS))))
 
 
 def put_run(builder: flatbuffers.Builder, run: SortedRun) -> int:
-    """Add a sorted run; returns its offset."""
+    """Add a sorted run to the builder; returns its offset."""
     views = put_offsets(builder, [put_view(builder, view) for view in run.views])
     RunTable.Start(builder)
     RunTable.AddSsts(builder, views)

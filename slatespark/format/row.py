@@ -1,4 +1,4 @@
-"""One row version as a value: for tests, merge operands and small data. Bulk data stays in `RowColumns`."""
+"""One row version as a value, for merge operands and small data. Bulk data stays in `RowColumns`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE,
 
 
 class RowKind(Enum):
-    """What a row version does to its key."""
+    """Kind of a row version."""
 
     PUT = "put"
     DELETE = "delete"
@@ -20,7 +20,7 @@ class RowKind(Enum):
 
     @classmethod
     def of_flags(cls, flags: int) -> RowKind:
-        """Return the kind that row flags state."""
+        """Return the kind encoded in row flags."""
         return cls.DELETE if flags & TOMBSTONE else cls.MERGE if flags & MERGE else cls.PUT
 
 
@@ -37,7 +37,7 @@ class Row:
 
     def __post_init__(self) -> None:
         if self.kind is RowKind.DELETE and (self.value or self.expire_ts_ms is not None):
-            raise ValueError("a delete has neither a value nor an expiry")
+            raise ValueError("a delete must not have a value or an expiry")
 
     @property
     def flags(self) -> int:
@@ -48,7 +48,7 @@ class Row:
 
 
 def rows_to_columns(rows: Sequence[Row]) -> RowColumns:
-    """Return the same rows as columns, in the same order."""
+    """Convert rows to columns, in the same order."""
     lengths = np.array([len(row.value) for row in rows], np.int64)
     return RowColumns(
         key_bytes=np.frombuffer(b"".join(row.key for row in rows), np.uint8),
@@ -61,23 +61,3 @@ def rows_to_columns(rows: Sequence[Row]) -> RowColumns:
         value_starts=np.cumsum(lengths) - lengths,
         value_lengths=lengths,
     )
-
-
-def columns_to_rows(columns: RowColumns) -> list[Row]:
-    """Return the same rows as values, in the same order."""
-    rows = []
-    for at in range(len(columns)):
-        flags = int(columns.flags[at])
-        kind = RowKind.of_flags(flags)
-        gone = kind is RowKind.DELETE
-        rows.append(
-            Row(
-                key=columns.key(at),
-                seq=int(columns.seqs[at]),
-                kind=kind,
-                value=b"" if gone else columns.value(at),
-                create_ts_ms=int(columns.create_ts[at]) if flags & HAS_CREATE else None,
-                expire_ts_ms=int(columns.expire_ts[at]) if flags & HAS_EXPIRE and not gone else None,
-            )
-        )
-    return rows

@@ -1,12 +1,12 @@
-"""Sequence tracker: which sequence number was reached at which second, delta-of-delta coded.
+"""Sequence tracker: maps sequence numbers to seconds, delta-of-delta coded.
 
     00      u8 version = 1
     01-04   u32 little endian, number of points
     05-..   gorilla(sequence numbers), padded to a byte
     ..      gorilla(seconds), padded to a byte
 
-`gorilla` is a bit stream, most significant bit first: u32 count; the first value in 64 bits; then per value the change
-of its distance to the one before, in one of five forms (`_FORMS`). Source: spec section 4.8.
+`gorilla` is a bit stream, most significant bit first: u32 count; the first value in 64 bits; then, per value, the
+delta of deltas in one of five forms, see `_PREFIXES`. Source: `docs/reference/format/sequence-tracker.md`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 
 VERSION: Final = 1  # on disk, do not change
-INTERVAL_S: Final = 60  # a point is taken only this long after the last one
-MAX_POINTS: Final = 8192  # above it every second point goes
+INTERVAL_S: Final = 60  # least distance of two points
+MAX_POINTS: Final = 8192  # above it, every second point is dropped
 
 _HEAD = struct.Struct("<BI")
 _STREAM_HEAD = struct.Struct(">I")  # number of values
 _FIRST = struct.Struct(">q")
-# Five forms, by the ones that a value starts with; on disk, do not change.
-_LIMITS: Final = np.array([0, 63, 255, 2047])  # largest change of a form; the last one holds all others
+# Five forms, by the number of leading ones; on disk, do not change.
+_LIMITS: Final = np.array([0, 63, 255, 2047])  # largest delta of a form; the fifth form holds all others
 _PREFIXES: Final = np.array([0b0, 0b10, 0b110, 0b1110, 0b1111], np.uint64)
 _PREFIX_BITS: Final = np.array([1, 2, 3, 4, 4])
 _CHANGE_BITS: Final = np.array([0, 7, 9, 12, 32])
@@ -41,15 +41,15 @@ _WORD_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SequenceTracker:
-    """Points (seq, seconds since the epoch), both ascending as far as a sound writer made them."""
+    """Points (seq, seconds since the epoch); both ascend in a valid tracker."""
 
     points: tuple[tuple[int, int], ...] = ()
 
     def record(self, seq: int, seconds: int) -> SequenceTracker:
-        """Return the tracker after a commit that reached `seq` at `seconds`; itself where the point is not taken.
+        """Return the tracker with the point (`seq`, `seconds`), or unchanged if the point is skipped.
 
-        Not taken are points within 60 s of the last one, points that go backwards (the client would stop at them), and
-        points that its 32-bit form cannot hold: it would store a wrong number.
+        Skipped are points within 60 s of the last one, points that go backwards (the client panics on them), and points
+        whose delta of deltas exceeds 32 bits (the client would store a wrong number).
         """
         if not self.points:
             return SequenceTracker(((seq, seconds),))
@@ -65,12 +65,12 @@ class SequenceTracker:
         return SequenceTracker(points) if fits else self
 
     def find_by_seq(self, seq: int, *, round_up: bool) -> tuple[int, int] | None:
-        """Return the point of `seq`, or the nearest one below (above) it; None if there is none."""
+        """Return the point of `seq`, or the nearest one below (`round_up`: above) it; None if there is none."""
         at = self._find([point[0] for point in self.points], seq, round_up=round_up)
         return None if at is None else self.points[at]
 
     def find_by_seconds(self, seconds: int, *, round_up: bool) -> tuple[int, int] | None:
-        """Return the point of a second, or the nearest one before (after) it; None if there is none."""
+        """Return the point of a second, or the nearest one before (`round_up`: after) it; None if there is none."""
         at = self._find([point[1] for point in self.points], seconds, round_up=round_up)
         return None if at is None else self.points[at]
 
@@ -85,7 +85,7 @@ class SequenceTracker:
 
 
 def _fits(points: tuple[tuple[int, int], ...]) -> bool:
-    """Tell whether the last of up to three points can be coded after the others."""
+    """Tell whether the last of up to three points can be encoded after the others."""
     return all(_change_fits([point[part] for point in points]) for part in (0, 1))
 
 
@@ -97,7 +97,7 @@ def _change_fits(values: list[int]) -> bool:
 
 
 def encode_sequence_tracker(tracker: SequenceTracker) -> bytes:
-    """Return the bytes of a tracker; one without points has bytes too (the client stops at an empty field)."""
+    """Encode a tracker; never empty, even without points, since the client panics on an empty field."""
     head = _HEAD.pack(VERSION, len(tracker.points))
     seqs = np.fromiter((seq for seq, _ in tracker.points), np.uint64, len(tracker.points))
     seconds = np.fromiter((at for _, at in tracker.points), np.int64, len(tracker.points))
@@ -105,12 +105,12 @@ def encode_sequence_tracker(tracker: SequenceTracker) -> bytes:
 
 
 def decode_sequence_tracker(data: bytes) -> SequenceTracker:
-    """Return the tracker that `data` holds.
+    """Decode a tracker.
 
     Raises
     ------
     CorruptDataError : too short, or the counts disagree
-    UnsupportedFormatError : another version
+    UnsupportedFormatError : unknown version
     """
     data = bytes(data)
     if len(data) < _HEAD.size:
@@ -124,12 +124,12 @@ def decode_sequence_tracker(data: bytes) -> SequenceTracker:
 
 
 def _encode_gorilla(values: NDArray[np.int64]) -> bytes:
-    """Return the stream of int64 values; a change beyond 32 bits is cut off, as by the client."""
+    """Encode int64 values; a delta of deltas beyond 32 bits is truncated, as by the client."""
     head = _STREAM_HEAD.pack(len(values))
     if not len(values):
         return head
-    changes = np.diff(np.diff(values, prepend=values[0]))  # the first distance counts as a change from none
-    # The absolute value of the smallest int64 stays negative, and takes the last form none the less.
+    changes = np.diff(np.diff(values, prepend=values[0]))  # the delta before the first one counts as 0
+    # The absolute value of the smallest int64 is negative, but needs the last form.
     form = np.where(changes == np.iinfo(np.int64).min, 4, np.searchsorted(_LIMITS, np.abs(changes)))
     masks = (np.uint64(1) << _CHANGE_BITS[form].astype(np.uint64)) - np.uint64(1)
     codes = _PREFIXES[form] << _CHANGE_BITS[form].astype(np.uint64) | changes.view(np.uint64) & masks
@@ -137,16 +137,16 @@ def _encode_gorilla(values: NDArray[np.int64]) -> bytes:
 
 
 def _pack_bits(codes: NDArray[np.uint64], bits: NDArray[np.int64]) -> bytes:
-    """Return the low `bits` of each code, one behind the other, filled up to a byte with zeros.
+    """Concatenate the low `bits` of each code, zero-padded to a byte.
 
-    Requires: no code of more than 64 bits, no other bits set.
+    Requires: at most 64 bits per code, no higher bits set.
     """
     if not len(codes):
         return b""
     ends = np.cumsum(bits)
     total, starts = int(ends[-1]), ends - bits
     words = np.zeros(total // _WORD_BITS + 2, np.uint64)
-    word, left = starts // _WORD_BITS, _WORD_BITS - starts % _WORD_BITS - bits  # room behind a code in its word
+    word, left = starts // _WORD_BITS, _WORD_BITS - starts % _WORD_BITS - bits  # free bits after a code in its word
     fits = np.maximum(left, 0).astype(np.uint64), np.maximum(-left, 0).astype(np.uint64)
     firsts = np.flatnonzero(np.diff(word, prepend=-1))
     words[word[firsts]] = np.bitwise_or.reduceat(codes << fits[0] >> fits[1], firsts)
@@ -156,40 +156,40 @@ def _pack_bits(codes: NDArray[np.uint64], bits: NDArray[np.int64]) -> bytes:
 
 
 def _decode_gorilla(data: bytes, expected: int) -> tuple[NDArray[np.int64], int]:
-    """Return the values of a stream, and the bytes it takes."""
+    """Return the values of a stream and its size in bytes."""
     if len(data) < _STREAM_HEAD.size:
-        raise CorruptDataError("Sequence tracker ends inside a count.")
+        raise CorruptDataError("Sequence tracker ends inside a value count.")
     (count,) = _STREAM_HEAD.unpack_from(data)
     if count != expected:
-        raise CorruptDataError(f"Sequence tracker holds {count} values, its head says {expected}.")
+        raise CorruptDataError(f"Sequence tracker has {count} values, its header says {expected}.")
     if count == 0:
         return np.empty(0, np.int64), _STREAM_HEAD.size
     body = _STREAM_HEAD.size + _FIRST.size
-    if body > len(data) or count - 1 > (len(data) - body) * 8:  # a value takes a bit at least
+    if body > len(data) or count - 1 > (len(data) - body) * 8:  # a value takes at least one bit
         raise CorruptDataError(f"Sequence tracker ends before its {count} values.")
     changes, used = _decode_changes(data[body:], count - 1)
     values = np.empty(count, np.int64)
     (values[0],) = _FIRST.unpack_from(data, _STREAM_HEAD.size)
-    values[1:] = values[0] + np.cumsum(np.cumsum(changes))  # beyond 64 bits it wraps, as it does for the client
+    values[1:] = values[0] + np.cumsum(np.cumsum(changes))  # wraps beyond 64 bits, as in the client
     return values, body + used
 
 
 def _decode_changes(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Return so many changes, and the bytes that they take."""
+    """Return `count` deltas of deltas and their size in bytes."""
     longest = min(len(data), (count * int(_BITS.max()) + 7) // 8)
-    octets = np.zeros(longest + 8, np.uint8)  # so that a window may be read at the end
+    octets = np.zeros(longest + 8, np.uint8)  # room for the last window
     octets[:longest] = np.frombuffer(data, np.uint8, longest)
     form = _forms(octets)
     sizes = form.tobytes().translate(_SIZE_OF_FORM)
     starts, at = [], 0
-    with contextlib.suppress(IndexError):  # raised here or not, what is wrong shows in where it ends
-        for _ in range(count):  # where a value starts, only its predecessors say; the rest is done for all at once
+    with contextlib.suppress(IndexError):  # truncated input is detected below
+        for _ in range(count):  # the start of a value depends on its predecessors; the rest is vectorized
             starts.append(at)
             at += sizes[at]
     if len(starts) < count or at > longest * 8:
         raise CorruptDataError(f"Sequence tracker ends before its {count + 1} values.")
     places = np.array(starts, np.int64)
-    eight = np.ndarray(longest + 1, ">u8", octets.data, strides=(1,))  # the eight bytes from each byte on
+    eight = np.ndarray(longest + 1, ">u8", octets.data, strides=(1,))  # the eight bytes at each offset
     windows = eight[places >> 3].astype(np.uint64)
     chosen = form[places]
     windows <<= (places & 7).astype(np.uint64) + _PREFIX_BITS.astype(np.uint64)[chosen]
@@ -198,7 +198,7 @@ def _decode_changes(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
 
 
 def _forms(octets: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return, for each bit but the last three, how many ones a value that starts there begins with, four at most."""
+    """Return, for each bit but the last three, the number of leading ones from there, at most four."""
     bits = np.unpackbits(octets)
     one = bits[:-3]
     two = one & bits[1:-2]

@@ -1,14 +1,14 @@
-"""Whole SSTs: rows -> bytes (`SstBuilder`), and where each section of a file is (`SstLayout`).
+"""Whole SSTs: rows -> bytes (`SstBuilder`), and the ranges of the sections of a file (`SstLayout`).
 
     data block 0 .. n-1
     filter section          from `min_filter_keys` rows on
     index section
     stats section
-    properties              ours, see `properties`
+    properties              written by slatespark only, see `properties`
     SST info section
     footer, 10 bytes
 
-Source: spec sections 2.1 and 2.7 to 2.12.
+Source: `docs/reference/format/sst.md`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from slatespark.kernels.columns import MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.kernels.results import EncodedBlocks, Fields
 from slatespark.ranges import ByteRange
 
-SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of the files that the builder makes
+SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of files that `SstBuilder` makes
 BLOCK_BYTES: Final = 4096  # the client's default
 BITS_PER_KEY: Final = 10  # the client's default
 MIN_FILTER_KEYS: Final = 1000  # the client's default
@@ -67,7 +67,7 @@ _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class SstLayout:
-    """Where each part of a file is; parts that a file does not have are None, the gap may be empty."""
+    """Ranges of the parts of a file; absent sections are None, the gap may be empty."""
 
     data: ByteRange
     filter: ByteRange | None
@@ -79,7 +79,7 @@ class SstLayout:
 
 
 def layout_of(info: SstInfo, footer: Footer, object_bytes: int) -> SstLayout:
-    """Return the layout of a file; raises `CorruptDataError` when a section does not lie inside it."""
+    """Return the layout of a file; raises `CorruptDataError` if a section lies outside it."""
     span = info_range(footer, object_bytes)
     check_section_bounds(info, footer.info_offset)
     return SstLayout(
@@ -99,7 +99,7 @@ class BuiltSst:
 
     Attributes
     ----------
-    parts : the bytes of the object, one behind the other
+    parts : consecutive parts of the object
     info : for the manifest
     size : of the object, in bytes
     """
@@ -111,18 +111,18 @@ class BuiltSst:
 
 
 class SstBuilder:
-    """Makes one SST from sorted rows.
+    """Builds one SST from sorted rows.
 
-    The bytes do not depend on how the rows are spread over calls of `add`: the last block of a call waits for the next.
+    The bytes do not depend on how the rows are split into calls of `add`: the last block stays open until the next one.
 
     Parameters
     ----------
-    block_size : bytes, up to 65536; a longer row has a block of its own
-    compression : codec of every section but the info
+    block_size : bytes, up to 65536; a larger row gets a block of its own
+    compression : codec of every section except the info
     bloom_bits_per_key : 0 for no filter
-    min_filter_keys : a file of fewer rows has no filter
-    created_ms : kept in the properties
-    all_versions : kept in the properties
+    min_filter_keys : files with fewer rows have no filter
+    created_ms : stored in the properties
+    all_versions : stored in the properties
     """
 
     def __init__(
@@ -144,23 +144,23 @@ class SstBuilder:
         self._parts: list[Buffer] = []
         self._data_bytes = 0
         self._first_key: bytes | None = None
-        self._last_key: bytes | None = None  # of the last block sealed
-        self._tail: RowColumns | None = None  # rows of the block that may still grow
+        self._last_key: bytes | None = None  # of the last finished block
+        self._tail: RowColumns | None = None  # rows of the open block
         self._tail_bytes = 0
         self._blocks: list[_Blocks] = []
         self._rows = 0
 
     @property
     def estimated_bytes(self) -> int:
-        """About the size that the file would have if it were finished now."""
+        """Approximate size of the file if it were finished now."""
         bits = self._bits_per_key if self._rows >= self._min_filter_keys else 0
         return self._data_bytes + self._tail_bytes + self._rows * bits // 8
 
     def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
         """Append rows.
 
-        Requires: rows (packed) by key ascending, seq descending, and behind every row added before; no two rows with
-        one key and seq.
+        Requires: packed rows in (key ascending, seq descending) order, after every row added before; no two rows with
+        the same key and seq.
         """
         if not len(rows):
             return
@@ -169,11 +169,11 @@ class SstBuilder:
             sources = [self._tail, *sources]
             rows = np.concatenate([np.arange(waiting, dtype=np.int64), rows + (1 << ROW_BITS)])
             if _key(sources, rows[waiting]) < _key(sources, rows[waiting - 1]):
-                raise InternalError("Rows were added to an SST behind rows with higher keys.")
+                raise InternalError("Rows were added to an SST after rows with higher keys.")
         encoded = encode_blocks(sources, rows, block_size=self._block_size)
         whole = len(encoded) - 1
         if whole:
-            self._seal(sources, rows[: encoded.first_rows[whole]], encoded, whole)
+            self._append_blocks(sources, rows[: encoded.first_rows[whole]], encoded, whole)
         if self._first_key is None:
             self._first_key = _key(sources, rows[0])
         self._rows += len(rows) - (0 if self._tail is None else len(self._tail))
@@ -181,30 +181,32 @@ class SstBuilder:
         self._tail_bytes = int(encoded.ends[whole] - encoded.starts[whole]) + CRC_BYTES
 
     def finish(self) -> BuiltSst:
-        """Return the file. The builder is used up.
+        """Return the file. The builder must not be used afterwards.
 
         Requires: at least one row was added.
         """
         if self._tail is None or self._first_key is None:
-            raise InternalError("An SST without a row was to be finished.")
+            raise InternalError("An SST without rows cannot be finished.")
         sources, rows = [self._tail], np.arange(len(self._tail), dtype=np.int64)
         encoded = encode_blocks(sources, rows, block_size=self._block_size)
-        self._seal(sources, rows, encoded, len(encoded))
+        self._append_blocks(sources, rows, encoded, len(encoded))
         return self._close(self._first_key)
 
-    def _seal(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], encoded: EncodedBlocks, count: int) -> None:
-        """Compress and seal the first `count` blocks, which hold `rows`."""
+    def _append_blocks(
+        self, sources: Sequence[RowColumns], rows: NDArray[np.int64], encoded: EncodedBlocks, count: int
+    ) -> None:
+        """Append the first `count` blocks, which contain `rows`."""
         first_rows = encoded.first_rows[:count]
         fields = gather_fields(sources, rows)
         separators, ends = separator_keys(sources, rows, first_rows)
-        if self._last_key is not None:  # the kernel sees no row before these
+        if self._last_key is not None:  # the kernel does not know the previous row
             opening = np.frombuffer(separator_key(self._last_key, _key(sources, rows[0])), np.uint8)
             separators = np.concatenate([opening, separators])
             ends = np.append(np.zeros(1, np.int64), ends[1:] + len(opening))
         if self._compression is Compression.NONE:
-            part, offsets = _seal_in_place(encoded, count)
+            part, offsets = _checksum_in_place(encoded, count)
         else:
-            part, offsets = _seal_compressed(encoded, count, self._compression)
+            part, offsets = _compress_blocks(encoded, count, self._compression)
         values = value_lengths(sources, rows)
         values[(fields.flags & TOMBSTONE) != 0] = 0
         self._blocks.append(
@@ -273,7 +275,7 @@ class SstBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """What the closing sections need of the blocks sealed in one step."""
+    """Input of the closing sections from one group of blocks."""
 
     offsets: NDArray[np.int64]
     separators: NDArray[np.uint8]
@@ -291,8 +293,8 @@ def _key(sources: Sequence[RowColumns], packed: np.int64) -> bytes:
     return sources[int(packed) >> ROW_BITS].key(int(packed) & _POSITION_MASK)
 
 
-def _seal_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
-    """Write checksums into the gaps that the kernel leaves; nothing is copied, unless the buffer is read-only."""
+def _checksum_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
+    """Write checksums into the gaps left by the kernel, without a copy unless the buffer is read-only."""
     data = encoded.data if encoded.data.flags.writeable else encoded.data.copy()
     starts, ends = encoded.starts[:count], encoded.ends[:count]
     octets = crc32_blocks(data, starts, ends).astype(">u4").view(np.uint8).reshape(count, CRC_BYTES)
@@ -300,16 +302,16 @@ def _seal_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[
     return data.data[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
 
 
-def _seal_compressed(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
+def _compress_blocks(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
     view = encoded.data.data
     bounds = zip(encoded.starts[:count].tolist(), encoded.ends[:count].tolist(), strict=True)
-    sealed = [encode_section(view[start:end], codec) for start, end in bounds]
-    lengths = np.array([len(block) for block in sealed], np.int64)
-    return b"".join(sealed), np.cumsum(lengths) - lengths
+    sections = [encode_section(view[start:end], codec) for start, end in bounds]
+    lengths = np.array([len(block) for block in sections], np.int64)
+    return b"".join(sections), np.cumsum(lengths) - lengths
 
 
 def _count_kinds(rows: Fields, first_rows: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return (n_blocks, 3) puts, deletes and merges. A block holds fewer than 2^16 rows by its size."""
+    """Return (n_blocks, 3) puts, deletes and merges. The block size limits a block to fewer than 2^16 rows."""
     deletes, merges = (rows.flags & TOMBSTONE) != 0, (rows.flags & MERGE) != 0
     kinds = np.stack([~(deletes | merges), deletes, merges], axis=1).astype(np.uint16)
     return np.add.reduceat(kinds, first_rows, axis=0, dtype=np.uint16)

@@ -1,6 +1,7 @@
-"""Statistics of an SST: rows by kind for the file and per block, and raw sizes. Optional. Source: spec section 2.11.
+"""Statistics of an SST, optional: rows by kind for the file and per block, and raw sizes.
 
-The flatbuffer has a table per block, all alike, so it is read and written as arrays. What `encode_stats` writes:
+The flatbuffer has one table per block, all of the same shape, so it is read and written as arrays. Source:
+`docs/reference/format/stats.md`. Layout written by `encode_stats`:
 
     00-03   offset of the root table
     04-19   vtable of the root table
@@ -74,12 +75,12 @@ class SstStats:
 
 
 def decode_stats_section(data: Buffer, info: SstInfo) -> SstStats:
-    """Return the statistics that a section (`info.stats_range`) holds."""
+    """Decode a stats section (`info.stats_range`)."""
     return decode_stats(decode_section(data, info.compression, what="stats section"))
 
 
 def decode_stats(data: bytes) -> SstStats:
-    """Return the statistics that a flatbuffer holds."""
+    """Decode the flatbuffer of statistics."""
     verify(data, SST_STATS, what="SST stats")
     table = StatsTable.SstStats.GetRootAs(data)
     return SstStats(
@@ -93,13 +94,13 @@ def decode_stats(data: bytes) -> SstStats:
 
 
 def _block_counts(data: bytes, table: StatsTable.SstStats) -> NDArray[np.uint16]:
-    """Read the block tables side by side; the verifier has checked every place that is read here."""
+    """Read all block tables at once; the verifier has checked every offset used here."""
     count = table.BlockStatsLength()
     counts = np.zeros((count, len(_BLOCK_SLOTS)), np.uint16)
     if not count:
         return counts
     octets = np.frombuffer(data, np.uint8)
-    offset = table._tab.Vector(table._tab.Offset(_BLOCK_STATS_SLOT))  # flatc has no accessor for where a vector starts
+    offset = table._tab.Vector(table._tab.Offset(_BLOCK_STATS_SLOT))  # no generated accessor for it
     places = offset + 4 * np.arange(count, dtype=np.int64)
     tables = places + _u32(octets, places)
     vtables = tables - _u32(octets, tables).astype(np.int32)
@@ -121,7 +122,7 @@ def _u32(octets: NDArray[np.uint8], places: NDArray[np.int64]) -> NDArray[np.int
 
 
 def encode_stats(stats: SstStats) -> bytes:
-    """Return the flatbuffer of statistics."""
+    """Encode the flatbuffer of statistics."""
     count = len(stats.block_counts)
     offsets_end = _VECTOR + 4 + 4 * count
     vtable = offsets_end

@@ -1,4 +1,4 @@
-"""Pieces that several flatbuffers share: byte vectors, ids, vectors of tables. For verified buffers only."""
+"""Parts common to several flatbuffers: byte vectors, ids, vectors of tables. For verified buffers only."""
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
 
@@ -26,37 +26,37 @@ _LOW_MASK = (1 << _HALF_BITS) - 1
 
 
 def bytes_of(values: NDArray[np.uint8] | int) -> bytes | None:
-    """Return the bytes of a `...AsNumpy()` accessor, None where the vector is absent (there flatc gives 0)."""
+    """Return the bytes of an `...AsNumpy()` accessor, None if the vector is absent (flatc returns 0)."""
     return None if isinstance(values, int) else values.tobytes()
 
 
 def text_of(value: bytes | None) -> str | None:
-    """Return the text of a string accessor, None where it is absent."""
+    """Return the text of a string accessor, None if it is absent."""
     return None if value is None else value.decode("utf-8")
 
 
 def items_of(count: int, item: Callable[[int], T | None]) -> list[T]:
-    """Return the elements of a vector of tables, from what its length accessor says, and its element accessor."""
+    """Return the elements of a vector of tables, given its length and its element accessor."""
     return [element for number in range(count) if (element := item(number)) is not None]
 
 
 def ulid_of(table: UlidTable.Ulid) -> Ulid:
-    """Return the ULID that a table holds."""
+    """Decode a ULID from a generated table."""
     return ulid_at(WireTable.of(table))
 
 
 def ulid_at(table: WireTable) -> Ulid:
-    """Return the ULID that a table holds."""
+    """Decode a ULID."""
     return Ulid.from_halves(table.u64(_HIGH), table.u64(_LOW))
 
 
 def uuid_of(table: UuidTable.Uuid) -> UUID:
-    """Return the UUID that a table holds."""
+    """Decode a UUID from a generated table."""
     return uuid_at(WireTable.of(table))
 
 
 def uuid_at(table: WireTable) -> UUID:
-    """Return the UUID that a table holds."""
+    """Decode a UUID."""
     return UUID(int=table.u64(_HIGH) << _HALF_BITS | table.u64(_LOW))
 
 
@@ -77,7 +77,7 @@ def put_uuid(builder: flatbuffers.Builder, uuid: UUID) -> int:
 
 
 def put_offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    """Add a vector of tables that were added before; returns its offset."""
+    """Add a vector of previously added tables; returns its offset."""
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)

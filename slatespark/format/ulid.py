@@ -8,7 +8,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 
-# Crockford's base 32 without I, L, O, U; on disk, do not change. Source: spec section 1.1.
+# Crockford's base 32 without I, L, O, U; on disk, do not change. Source: `docs/reference/format/objects.md`.
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TEXT_LENGTH: Final = 26
 
@@ -23,24 +23,24 @@ _VALUES: Final = {letter: value for value, letter in enumerate(ALPHABET)} | {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ulid:
-    """A 128-bit id. Its order is that of time, but not within a millisecond: the low bits are drawn at random."""
+    """A 128-bit id, ordered by time; the order within a millisecond is random."""
 
     value: int
 
     def __post_init__(self) -> None:
         if not 0 <= self.value < 1 << 128:
-            raise ValueError(f"a ULID has 128 bits, got {self.value:#x}")
+            raise ValueError(f"ULID is {self.value:#x}, expected 128 bits")
 
     @classmethod
     def parse(cls, text: str) -> Ulid:
-        """Return the ULID that `text` spells; raises `CorruptDataError` if it spells none."""
+        """Parse a ULID; raises `CorruptDataError` for other text."""
         value = 0
         if len(text) != TEXT_LENGTH:
             raise CorruptDataError(f"ULID {text!r} has {len(text)} characters, expected {TEXT_LENGTH}.")
         for letter in text:
             digit = _VALUES.get(letter)
             if digit is None:
-                raise CorruptDataError(f"ULID {text!r} has the letter {letter!r}, which is not base 32.")
+                raise CorruptDataError(f"ULID {text!r} has the character {letter!r}, which is not base 32.")
             value = value << 5 | digit
         if value >> 128:
             raise CorruptDataError(f"ULID {text!r} exceeds 128 bits.")
@@ -48,7 +48,7 @@ class Ulid:
 
     @classmethod
     def from_halves(cls, high: int, low: int) -> Ulid:
-        """Return the ULID made of two unsigned 64-bit halves, as flatbuffers hold it."""
+        """Return the ULID of two unsigned 64-bit halves, as stored in flatbuffers."""
         return cls(high << _HALF_BITS | low)
 
     @property
@@ -66,13 +66,8 @@ class Ulid:
         """Time part, ms since the epoch."""
         return self.value >> _RANDOM_BITS
 
-    @property
-    def random_bits(self) -> int:
-        """The 80 bits below the time part."""
-        return self.value & ((1 << _RANDOM_BITS) - 1)
-
     def __str__(self) -> str:
-        # The library's base 32 takes five bytes at a time: 130 bits and 30 more are 20 bytes.
+        # The library encodes groups of five bytes: 130 bits and 30 zero bits are 20 bytes.
         packed = base64.b32encode((self.value << 30).to_bytes(20, "big"))
         return packed[:TEXT_LENGTH].translate(_FROM_BASE32).decode("ascii")
 
@@ -86,7 +81,7 @@ def make_ulid(timestamp_ms: int, random_bits: int) -> Ulid:
     Requires: 0 <= timestamp_ms < 2^48, 0 <= random_bits < 2^80.
     """
     if not 0 <= timestamp_ms < 1 << 48:
-        raise ValueError(f"a ULID holds 48 bits of time, got {timestamp_ms}")
+        raise ValueError(f"ULID time is {timestamp_ms} ms, expected 48 bits")
     if not 0 <= random_bits < 1 << _RANDOM_BITS:
-        raise ValueError("a ULID holds 80 random bits, got more")
+        raise ValueError("ULID has more than 80 random bits")
     return Ulid(timestamp_ms << _RANDOM_BITS | random_bits)

@@ -1,9 +1,9 @@
-"""Check of a flatbuffer before anybody reads it.
+"""Verification of a flatbuffer before it is read.
 
-Python's runtime has no verifier, and its accessors trust every offset. This one accepts what that of the client (Rust)
-accepts: alignment relative to the start of the buffer, vtables and vectors inside it, strings UTF-8 with a zero behind,
-required fields present, both or neither half of a union, and limits on depth, tables and apparent size. Slots it does
-not know are left alone.
+Python's runtime has no verifier, and its accessors trust every offset. This verifier accepts the same buffers as the
+client's (Rust): alignment relative to the start of the buffer, vtables and vectors inside it, zero-terminated UTF-8
+strings, required fields present, both or neither half of a union, and limits on depth, tables and apparent size.
+Unknown slots are ignored. See `docs/adr/0003-our-own-flatbuffer-verifier.md`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from slatespark.errors import CorruptDataError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# The client's own limits.
+# The client's limits.
 MAX_DEPTH: Final = 64
 MAX_TABLES: Final = 1_000_000_000
-MAX_APPARENT_BYTES: Final = 1 << 31  # of the buffer with every shared part counted each time it is reached
+MAX_APPARENT_BYTES: Final = 1 << 31  # shared parts count each time they are reached
 
 _WIDEST: Final = 8  # bytes of the widest scalar
 
@@ -30,7 +30,7 @@ _I32 = struct.Struct("<i")
 
 
 class Kind(Enum):
-    """What a slot holds."""
+    """Type of a slot."""
 
     SCALAR = "scalar"
     STRING = "string"
@@ -46,10 +46,10 @@ class Slot:
 
     Attributes
     ----------
-    offset : place in the vtable, 4, 6, 8, ...; of a union that of its value, the type stands in front of it
+    offset : offset in the vtable, 4, 6, 8, ...; for a union that of its value, which follows its type
     width : bytes of a scalar, or of an element of a vector of scalars
-    target : the table pointed to
-    variants : tables of a union by type; an unknown type is not looked into
+    target : the referenced table
+    variants : tables of a union by type; unknown types are not verified
     """
 
     name: str
@@ -70,29 +70,29 @@ class Table:
 
 
 def verify(buffer: Buffer, root: Table, *, what: str) -> None:
-    """Check that `buffer` holds a sound table `root`.
+    """Verify that `buffer` contains a valid table `root`.
 
     Parameters
     ----------
-    what : name of the object for messages, "manifest"
+    what : name of the object for error messages, "manifest"
 
     Raises
     ------
-    CorruptDataError : with the offset relative to `buffer`
+    CorruptDataError : names the offset relative to `buffer`
     """
     _Walk(memoryview(buffer), what).follow(0, root)
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a vtable says of its tables, looked at once: a manifest has six tables per SST, and a handful of vtables.
+    """Cached contents of a vtable: a manifest has six tables per SST, but only a handful of vtables.
 
     Attributes
     ----------
     reach : bytes from the start of a table to the end of its last scalar
-    scalar_bytes : of all scalars that are there
-    vtable_bytes : what looking at the vtable adds to the apparent size
-    links : place in the table, and slot, of what points elsewhere; unions, there or not, in order among them
+    scalar_bytes : of all present scalars
+    vtable_bytes : what reading the vtable adds to the apparent size
+    links : offset in the table, and slot, of each present reference; unions are included even if absent
     """
 
     reach: int
@@ -102,7 +102,7 @@ class _Layout:
 
 
 class _Walk:
-    """State of one verification: what is left of each limit."""
+    """State of one verification."""
 
     __slots__ = ("apparent", "buffer", "depth", "layouts", "size", "tables", "what")
 
@@ -159,7 +159,7 @@ class _Walk:
         self.depth -= 1
 
     def layout(self, at: int, vtable: int, table: Table) -> _Layout:
-        """Return the layout of the table at `at`, its scalars checked."""
+        """Return the layout of the table at `at`; checks its scalars."""
         key = vtable, at % _WIDEST, table.name
         layout = self.layouts.get(key)
         if layout is None:
@@ -173,7 +173,7 @@ class _Walk:
         return layout
 
     def new_layout(self, at: int, vtable: int, table: Table) -> _Layout:
-        """Check a vtable, and the scalars of the first table that has it; others lie alike relative to 8 bytes."""
+        """Check a vtable and the scalars of its first table; other tables have the same alignment modulo 8."""
         before = self.apparent
         vtable_bytes = self.u16(vtable)
         if vtable_bytes % 2:
@@ -195,7 +195,7 @@ class _Walk:
         )
 
     def distance(self, vtable: int, vtable_bytes: int, offset: int) -> int | None:
-        """Return how far from the start of a table a field lies; None if it is not there."""
+        """Return the offset of a field in its table; None if it is absent."""
         return None if offset >= vtable_bytes else self.u16(vtable + offset) or None
 
     def slot(self, at: int, slot: Slot) -> None:
@@ -214,7 +214,7 @@ class _Walk:
             self.string(at, slot.name)
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
-        """Check the vector that the offset at `at` points to; returns where its elements start, and their number."""
+        """Check the vector referenced at `at`; returns the start of its elements and their number."""
         start = at + self.u32(at)
         count = self.u32(start)
         self.span(start + 4, count * width, width)
@@ -223,7 +223,7 @@ class _Walk:
     def string(self, at: int, name: str) -> None:
         start, count = self.vector(at, 1)
         if start + count >= self.size or self.buffer[start + count] != 0:
-            raise self.fail(f"{name} has no zero behind it", start + count)
+            raise self.fail(f"{name} is not zero-terminated", start + count)
         try:
             str(self.buffer[start : start + count], "utf-8")
         except UnicodeDecodeError as exc:
@@ -233,7 +233,7 @@ class _Walk:
         distance = self.distance(vtable, self.u16(vtable), slot.offset - 2)
         type_place = None if distance is None else at + distance
         if (type_place is None) != (place is None):
-            raise self.fail(f"{table.name} has half of the union {slot.name}", at)
+            raise self.fail(f"{table.name} has only half of the union {slot.name}", at)
         if type_place is None or place is None:
             if slot.required:
                 raise self.fail(f"{table.name} lacks its field {slot.name}", at)

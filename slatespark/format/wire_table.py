@@ -1,7 +1,8 @@
 """WireTable: a table of a verified flatbuffer, read in place.
 
-The accessors of the runtime look a field up anew each time, through three calls. A manifest of 10,000 files has 60,000
-tables, so what occurs once per file is read here: the vtable is unpacked once per table, mostly from a cache.
+The runtime's accessors search the vtable on every access, through three calls. A manifest of 10,000 files has 60,000
+tables. `WireTable` therefore unpacks the vtable once per table, mostly from a cache; it is used for everything that
+occurs once per file.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ _U64 = struct.Struct("<Q")
 
 
 def field_numbers(table: Table, *names: str) -> tuple[int, ...]:
-    """Return by which numbers a `WireTable` knows fields of a table."""
+    """Return the numbers of fields, as `WireTable` expects them."""
     offsets = {slot.name: slot.offset for slot in table.slots}
     return tuple(offsets[name] // _U16.size for name in names)
 
 
 class WireTable:
-    """Fields of one table, by `field_numbers`; one that is absent has the default that is given.
+    """Fields of one table by number, see `field_numbers`; absent fields have the stated default.
 
-    Requires: `verify` accepted the buffer, with this table at `at`.
+    Requires: `verify` has accepted the buffer, with this table at `at`.
     """
 
     __slots__ = ("_at", "_buffer", "_places")
@@ -42,7 +43,7 @@ class WireTable:
 
     @classmethod
     def of(cls, generated: Any) -> Self:
-        """Return the table that an object of generated code stands for."""
+        """Return the table of an object of generated code."""
         return cls(generated._tab.Bytes, generated._tab.Pos)
 
     def i8(self, field: int) -> int:
@@ -79,13 +80,13 @@ class WireTable:
         return None if at is None else WireTable(self._buffer, at)
 
     def table(self, field: int) -> WireTable:
-        """Return a table that is required."""
+        """Return a required table."""
         at = self._target(field)
         assert at is not None
         return WireTable(self._buffer, at)
 
     def count(self, field: int) -> int:
-        """Return how many elements a vector has; 0 by default."""
+        """Return the length of a vector; 0 by default."""
         at = self._target(field)
         return 0 if at is None else int(_U32.unpack_from(self._buffer, at)[0])
 
@@ -100,7 +101,7 @@ class WireTable:
         return [WireTable(self._buffer, start + 4 * number + offset) for number, offset in enumerate(offsets)]
 
     def _target(self, field: int) -> int | None:
-        """Return where what a field points to lies."""
+        """Return the offset of the target of a reference; None if it is absent."""
         place = self._places[field]
         if not place:
             return None
@@ -110,6 +111,6 @@ class WireTable:
 
 @lru_cache(maxsize=1024)
 def _places_of(vtable: bytes) -> tuple[int, ...]:
-    """Return how far from the start of a table each field lies, 0 where it is absent."""
+    """Return the offset of each field in its table, 0 if it is absent."""
     found: tuple[int, ...] = struct.unpack(f"<{len(vtable) // _U16.size}H", vtable)
     return found + (0,) * max(0, _MAX_FIELDS - len(found))

@@ -1,6 +1,6 @@
-"""The tables of `flatbuffers/*.fbs` as the verifier wants them. A test holds the two together.
+"""The tables of `flatbuffers/*.fbs` in the verifier's form. A test compares the two.
 
-Offsets are vtable slots, on disk, do not change. Source: spec section 3.
+Offsets are vtable slots, on disk, do not change. Source: `docs/reference/format/flatbuffers.md`.
 """
 
 from __future__ import annotations

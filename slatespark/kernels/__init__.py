@@ -1,11 +1,12 @@
-"""Hot loops over numpy arrays: blocks, merging, gathering, filters, sorting.
+"""Hot loops over numpy arrays: block codecs, merging, gathering, filters, sorting.
 
-Each kernel exists twice with the same signature: compiled by numba (`kernels/*.py`) and as plain Python
-(`kernels/reference/`). The functions here hand on to one of the two, chosen once (`_dispatch`). numba is imported, and
-a kernel compiled or loaded from its cache, when it is first called. May import numpy, numba and `slatespark.errors`.
+Each kernel has two implementations with the same signature: compiled by numba (`kernels/*.py`) and in plain Python
+(`kernels/reference/`). The functions here call one of the two, chosen once per process (`_dispatch`). numba is
+imported, and a kernel compiled or loaded from its cache, on the first call. May import numpy, numba and
+`slatespark.errors`. See `docs/adr/0004-numba-kernels-with-plain-twins.md`.
 
-Rows are `RowColumns`; a row of one of several sources is a packed number, `source << ROW_BITS | position`. Arrays are
-one-dimensional and C-contiguous, of the types stated, and may be read-only.
+Rows are `RowColumns`. A row of one of several sources is a packed number, `source << ROW_BITS | position`. Arrays are
+one-dimensional and C-contiguous, of the stated types, and may be read-only.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slatespark.kernels._dispatch import implementation, kernel_module
-from slatespark.kernels.blocks import CHECKSUM_BYTES
+from slatespark.kernels._dispatch import kernel_module
 from slatespark.kernels.columns import (
-    BURIED,
-    GONE,
+    DROPPED,
     GROUP_HEAD,
     GROUP_REST,
     HAS_CREATE,
@@ -25,6 +24,7 @@ from slatespark.kernels.columns import (
     MERGE,
     PLAIN,
     ROW_BITS,
+    TO_TOMBSTONE,
     TOMBSTONE,
     Retention,
     RowColumns,
@@ -33,7 +33,6 @@ from slatespark.kernels.columns import (
 )
 from slatespark.kernels.results import EncodedBlocks, Fields, Retained
 from slatespark.kernels.search import lower_bound
-from slatespark.kernels.siphash import hash_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     from slatespark.kernels.flat import FlatColumn
 
 __all__ = [
-    "BURIED",
-    "CHECKSUM_BYTES",
-    "GONE",
+    "DROPPED",
     "GROUP_HEAD",
     "GROUP_REST",
     "HAS_CREATE",
@@ -54,6 +51,7 @@ __all__ = [
     "PLAIN",
     "ROW_BITS",
     "TOMBSTONE",
+    "TO_TOMBSTONE",
     "EncodedBlocks",
     "Fields",
     "Retained",
@@ -74,9 +72,7 @@ __all__ = [
     "gather_fields",
     "gather_keys",
     "gather_values",
-    "hash_key",
     "hash_keys",
-    "implementation",
     "key_lengths",
     "lower_bound",
     "lower_bounds",
@@ -101,21 +97,21 @@ def decode_blocks(
     version: int,
     ordered: bool = True,
 ) -> RowColumns:
-    """Return the rows of data blocks, in the order of the blocks.
+    """Decode the rows of data blocks, in block order.
 
     Parameters
     ----------
-    data : (any,) uint8, decompressed blocks; becomes `value_bytes` of the result, uncopied
+    data : (any,) uint8, decompressed blocks; becomes `value_bytes` of the result without a copy
     starts, ends : (n,) int64, block i is `data[starts[i]:ends[i]]` without its checksum
     version : block format, 1 or 2
-    ordered : check (key ascending, seq descending) within and across the blocks; false for a WAL
+    ordered : check (key ascending, seq descending) order within and across blocks; false for a WAL
 
     Raises
     ------
-    CorruptDataError : with the offset in `data`; the bytes are not trusted in any respect
-    UnsupportedFormatError : another version
+    CorruptDataError : names the offset in `data`; the bytes are not trusted in any respect
+    UnsupportedFormatError : unknown version
 
-    A tombstone comes back without its expire_ts, whatever the block says. Source: spec 2.3 to 2.6.
+    A tombstone is returned without expire_ts, even if the block has one. Source: `docs/reference/format/block.md`.
     """
     rows: RowColumns = kernel_module("decode").decode_blocks(data, starts, ends, version=version, ordered=ordered)
     return rows
@@ -124,19 +120,20 @@ def decode_blocks(
 def encode_blocks(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], *, block_size: int, restart_interval: int = 16
 ) -> EncodedBlocks:
-    """Return rows as data blocks V2, filled as the client fills them.
+    """Encode rows as V2 data blocks, with the same block boundaries as the client.
 
     Parameters
     ----------
-    rows : (m,) packed, in the order of the file
-    block_size : bytes, 1 to 65536; a row that is larger gets a block of its own
-    restart_interval : rows from one whole key to the next
+    rows : (m,) packed, in file order
+    block_size : bytes, 1 to 65536; a larger row gets a block of its own
+    restart_interval : rows per restart point, which stores the whole key
 
     Raises
     ------
     InvalidRequestError : a size out of range, or a key or value of 2^32 bytes or more
 
-    A tombstone is written without value and without expire_ts. Source: spec 2.4, 2.7.
+    A tombstone is written without value and expire_ts. Source: `docs/reference/format/block.md`,
+    `docs/reference/format/sst.md`.
     """
     blocks: EncodedBlocks = kernel_module("encode").encode_blocks(
         sources, rows, block_size=block_size, restart_interval=restart_interval
@@ -147,21 +144,21 @@ def encode_blocks(
 def merge_visible(
     sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64], visibility: Visibility
 ) -> Selection:
-    """Return what a read shows of the rows `[lows[i], highs[i])` of each source, keys ascending.
+    """Merge the rows `[lows[i], highs[i])` of each source and return those visible to a read, keys ascending.
 
-    Requires: sources newest layer first, each in (key ascending, seq descending) order. Where key and seq are equal in
-    two sources, the lower one is taken as newer.
+    Requires: sources newest layer first, each in (key ascending, seq descending) order. If two sources have the same
+    key and seq, the source with the lower index is newer.
 
-    The newest visible version of a key decides. A put is shown, unless it is expired; a tombstone, or an expired put,
-    hides the key and what is older. Live merge operands are shown newest to oldest as a group, followed by the live put
-    below them, if there is one; expired operands are passed over. Source: design section 3.
+    The newest visible version decides on its key. A put is returned unless it is expired. A tombstone or an expired put
+    hides the key and its older versions. Live merge operands are returned newest to oldest as a group, followed by the
+    live put below them, if any; expired operands are skipped. Source: `docs/reference/format/rows.md`.
     """
     selection: Selection = kernel_module("merge").merge_visible(sources, lows, highs, visibility)
     return selection
 
 
 def merge_all(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows `[lows[i], highs[i])` of all sources, packed, by (key asc, seq desc, source asc).
+    """Merge the rows `[lows[i], highs[i])` of all sources; returns packed rows by (key asc, seq desc, source asc).
 
     Requires: each source in (key ascending, seq descending) order.
     """
@@ -194,69 +191,71 @@ def gather_values(
 
 
 def key_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bytes of each packed row's key."""
+    """Return the key length of each packed row, in bytes."""
     lengths: NDArray[np.int64] = kernel_module("gather").key_lengths(sources, rows)
     return lengths
 
 
 def value_lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bytes of each packed row's value."""
+    """Return the value length of each packed row, in bytes."""
     lengths: NDArray[np.int64] = kernel_module("gather").value_lengths(sources, rows)
     return lengths
 
 
 def gather_fields(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Fields:
-    """Return sequence number, flags and times of each packed row."""
+    """Return the sequence numbers, flags and times of packed rows."""
     fields: Fields = kernel_module("gather").gather_fields(sources, rows)
     return fields
 
 
 def take_rows(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
-    """Return a copy of packed rows, keys and values included, that refers to none of the sources."""
+    """Return a copy of packed rows, with keys and values, independent of the sources."""
     taken: RowColumns = kernel_module("gather").take_rows(sources, rows)
     return taken
 
 
 def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return, for each packed row, whether its key differs from that of the row before; true for the first."""
+    """Return, for each packed row, whether its key differs from the previous row's; true for the first row."""
     mask: NDArray[np.bool_] = kernel_module("gather").new_key_mask(sources, rows)
     return mask
 
 
 def retain_versions(fields: Fields, first: NDArray[np.bool_], retention: Retention) -> Retained:
-    """Return what a compaction does with the versions of some keys.
+    """Return what a compaction does with each version of some keys.
 
     Parameters
     ----------
     fields : of the versions, newest first within a key, no sequence number twice in a key
-    first : (m,) true where another key begins
+    first : (m,) true for the first version of each key
 
-    Versions that are needed (`Retention`) stay as they are. Of the others, operands that follow each other and expire
-    alike are a group, together with the put or tombstone below them if that expires alike. The newest put, tombstone or
-    group with such a base hides what lies below it; only needed versions stay there. Of what stays, a put that has
-    expired is buried, or such a group, by its newest row; operands that have expired go. Where all of a key that stays
-    is past retention it goes, or what lies below the group that it shows; the oldest version of that is buried unless
-    nothing lies below. In the end, tombstones at the old end of a key go where nothing lies below. Source: spec 7.4;
-    design sections 7, 8.
+    Protected versions (`Retention`) are kept unchanged. Of the others, consecutive operands with the same expiry form a
+    group, together with the put or tombstone below them if it has the same expiry. The newest put, tombstone or group
+    with such a base hides everything below it except protected versions.
+
+    Of the remaining rows, an expired put becomes a tombstone, and so does the newest row of an expired group with a
+    base; other expired operands are dropped. If all remaining rows of a key are past retention, the key is dropped; if
+    only the rows below its visible group are, they are dropped. The oldest dropped version then becomes a tombstone,
+    unless nothing lies below. Finally, if nothing lies below, the oldest tombstones of a key are dropped. Source:
+    `docs/reference/format/rows.md`, `docs/explanation/what-a-compaction-keeps.md`.
     """
     retained: Retained = kernel_module("retain").retain_versions(fields, first, retention)
     return retained
 
 
 def sort_rows(rows: RowColumns) -> NDArray[np.int64]:
-    """Return the positions of the rows by key, unsigned bytes, shorter prefix first; equal keys keep their order."""
+    """Return the positions of the rows sorted by key, in unsigned byte order; the sort is stable."""
     order: NDArray[np.int64] = kernel_module("sort").sort_rows(rows)
     return order
 
 
 def hash_keys(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the bloom filter's hash of each packed row's key: SipHash-1-3 with key 0/0. `hash_key` does one key."""
+    """Return the bloom filter hash of each packed row's key: SipHash-1-3 with key 0/0."""
     hashes: NDArray[np.uint64] = kernel_module("filter").hash_keys(sources, rows)
     return hashes
 
 
 def build_bloom(hashes: NDArray[np.uint64], bits_per_key: int) -> bytes:
-    """Return bloom filter data with one entry for each hash, bit for bit as the client writes it. Source: spec 2.9.
+    """Encode a bloom filter of the hashes, bit for bit as the client does. Source: `docs/reference/format/filter.md`.
 
     Raises
     ------
@@ -267,13 +266,13 @@ def build_bloom(hashes: NDArray[np.uint64], bits_per_key: int) -> bytes:
 
 
 def probe_bloom(data: bytes | memoryview, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return, for each hash, whether the filter may hold it; false is certain."""
+    """Return, for each hash, whether the filter may contain it; false is certain."""
     hits: NDArray[np.bool_] = kernel_module("filter").probe_bloom(data, hashes)
     return hits
 
 
 def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the CRC-32 (as zlib has it) of each piece `data[starts[i]:ends[i]]`.
+    """Return the CRC-32 (zlib's) of each `data[starts[i]:ends[i]]`.
 
     Requires: 0 <= starts[i] <= ends[i] <= len(data).
     """
@@ -282,18 +281,18 @@ def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArr
 
 
 def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the block offsets, and the first keys as bytes and (n + 1,) offsets, of a decompressed index section.
+    """Decode a decompressed index section: block offsets, and separators as bytes and (n + 1,) offsets.
 
     Raises
     ------
-    CorruptDataError : also where block offsets do not ascend, or first keys descend
+    CorruptDataError : damaged; block offsets do not ascend, or separators descend
     """
     index: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]] = kernel_module("index").decode_index(data)
     return index
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
-    """Return an index section, uncompressed: the opposite of `decode_index`."""
+    """Encode an uncompressed index section, the inverse of `decode_index`."""
     data: bytes = kernel_module("index").encode_index(offsets, key_bytes, key_offsets)
     return data
 
@@ -301,15 +300,15 @@ def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_o
 def separator_keys(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], first_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the index's first key of every block: bytes and (n + 1,) offsets.
+    """Return the index separator of every block: bytes and (n + 1,) offsets.
 
     Parameters
     ----------
     rows : (m,) packed, keys ascending
     first_rows : (n,) index into `rows` of each block's first row
 
-    Each is the shortest prefix of the block's first key that is above the key before it, or all of it if the two are
-    equal. It is empty where the block starts with row 0. Source: spec 2.10.
+    A separator is the shortest prefix of the block's first key above the previous key, or the whole key if the two are
+    equal. It is empty if the block starts with row 0. Source: `docs/reference/format/index.md`.
     """
     keys: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("separators").separator_keys(
         sources, rows, first_rows
@@ -320,12 +319,12 @@ def separator_keys(
 def match_keys(
     rows: RowColumns, low: int, high: int, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the positions of the rows in `[low, high)` whose key is wanted, ascending; all versions of a key.
+    """Return the ascending positions of the rows in `[low, high)` with a wanted key, all versions included.
 
     Parameters
     ----------
     rows : keys ascending
-    key_bytes, key_offsets : (any,) and (n + 1,), the wanted keys, ascending and distinct
+    key_bytes, key_offsets : (any,) and (n + 1,), wanted keys, ascending and distinct
     """
     found: NDArray[np.int64] = kernel_module("match").match_keys(rows, low, high, key_bytes, key_offsets)
     return found
@@ -337,7 +336,7 @@ def lower_bounds(
     wanted_bytes: NDArray[np.uint8],
     wanted_offsets: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return, for each wanted key, the first row whose key is at least that, or the number of rows.
+    """Return, for each wanted key, the first row with at least that key, or the number of rows.
 
     Parameters
     ----------
@@ -353,18 +352,18 @@ def lower_bounds(
 def encode_avro(
     columns: Sequence[FlatColumn], program: EncodeProgram, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return rows in Avro's single-object encoding: bytes and (count + 1,) offsets.
+    """Encode rows in Avro's single-object encoding: bytes and (count + 1,) offsets.
 
     Parameters
     ----------
-    columns : one for each node of the program, of at least `count` items
-    program : what the columns are written as
+    columns : one for each node of the program, with at least `count` items
+    program : the schema to encode
     count : rows; there may be no column
 
     Raises
     ------
-    InternalError : a column that does not fit its node
-    InvalidRequestError : text that is no UTF-8
+    InternalError : a column does not match its node
+    InvalidRequestError : text is not UTF-8
     """
     values: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("avro_encode").encode_avro(
         columns, program, count
@@ -375,15 +374,15 @@ def encode_avro(
 def decode_avro(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], program: DecodeProgram
 ) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
-    """Return the columns of a program from the values of packed rows, and (m,) FINE, UNKNOWN_FINGERPRINT or MALFORMED.
+    """Decode the values of packed rows to columns, with a status per row: FINE, UNKNOWN_FINGERPRINT or MALFORMED.
 
-    The bytes are not trusted in any respect. A row that is not FINE, and a tombstone, which is, is null in all columns;
-    null numbers are 0, null bytes empty. Text is UTF-8. A row is read up to the last field that is wanted: what follows
-    it is not looked at.
+    The bytes are not trusted in any respect. Tombstones are FINE. Tombstones and rows that are not FINE are null in all
+    columns; null numbers are 0, null bytes empty. Text is UTF-8. A row is decoded up to the last wanted field; the rest
+    is ignored.
 
     Raises
     ------
-    InternalError : 2^31 bytes or more of values, if bytes come out, or a row that does not exist
+    InternalError : 2^31 bytes or more of values with a BYTES column, or a row that does not exist
     """
     decoded: tuple[list[FlatColumn], NDArray[np.uint8]] = kernel_module("avro_decode").decode_avro(
         sources, rows, program
@@ -394,16 +393,16 @@ def decode_avro(
 def encode_tuples(
     columns: Sequence[FlatColumn], program: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return one key for each row, in FoundationDB's tuple layer: bytes and (n + 1,) offsets.
+    """Encode one key for each row in FoundationDB's tuple layer: bytes and (n + 1,) offsets.
 
     Parameters
     ----------
-    columns : those that the program names, in its order, of one length
-    program : what a key is made of, see `slatespark.kernels.tuple_program`
+    columns : the columns of the program, in its order, of equal length
+    program : the parts of a key, see `slatespark.kernels.tuple_program`
 
     Raises
     ------
-    SchemaError : a string that is no UTF-8, or a decimal of more digits than its step has
+    SchemaError : a string is not UTF-8, or a decimal has more digits than its step
     """
     keys: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("tuple_encode").encode_tuples(columns, program)
     return keys
@@ -412,9 +411,10 @@ def encode_tuples(
 def decode_tuples(
     sources: Sequence[RowColumns], rows: NDArray[np.int64], program: NDArray[np.int64], wanted: NDArray[np.bool_]
 ) -> tuple[list[FlatColumn | None], NDArray[np.uint8]]:
-    """Return the columns wanted of the keys of packed rows, and a `tuple_program.KeyStatus` for each row.
+    """Decode the wanted columns from the keys of packed rows, with a `tuple_program.KeyStatus` per row.
 
-    Where the status is not 0, all columns are absent. It is the same whatever is wanted: all of a key is checked.
+    If the status is not 0, all columns are null. The whole key is always checked, so the status does not depend on
+    `wanted`.
 
     Raises
     ------

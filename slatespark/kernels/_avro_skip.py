@@ -1,4 +1,4 @@
-"""Walking over Avro values without taking them, compiled. Types are lines of NODE_BYTES."""
+"""Skipping Avro values without decoding them, compiled. A type is a record of NODE_BYTES."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from slatespark.kernels._utf8 import is_utf8
 from slatespark.kernels._varint import read_long, skip_long
 from slatespark.kernels.avro_program import BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, LONG, MAP, MAX_DEPTH, RECORD, TEXT
 
-# Byte offsets in a node's line.
+# Byte offsets in the record of a node.
 WIRE: Final = 0
 NULL_BRANCH: Final = 8
-CHILDREN: Final = 16  # address of the first child's line
+CHILDREN: Final = 16  # address of the first child's record
 CHILD_COUNT: Final = 24
 NODE_BYTES: Final = 32
 
-# A value with parts that was begun. Byte offsets in its frame: its node; fields done, or items to come in this block;
-# where the block ends, if it says so, else 0.
+# Stack frame of an open nested value. Byte offsets: its node; fields done, or items left in this block; the end of the
+# block if stated, else 0.
 _NODE: Final = 0
 _COUNT: Final = 8
 _BLOCK_END: Final = 16
@@ -29,7 +29,7 @@ STACK_BYTES: Final = MAX_DEPTH * _FRAME_BYTES
 
 @inlined
 def skip_bytes(at: int, end: int, limit: int, text: bool) -> int:
-    """Return where bytes with their length in front end, or 0 where they do not, or are no UTF-8 and have to be."""
+    """Return the end of length-prefixed bytes; 0 if they are malformed, or not UTF-8 although `text`."""
     size, at = read_long(at, end, limit)
     if at == 0 or size < 0 or size > end - at or (text and not is_utf8(at, size)):
         return 0
@@ -38,7 +38,7 @@ def skip_bytes(at: int, end: int, limit: int, text: bool) -> int:
 
 @called
 def _skip_part(at: int, end: int, limit: int, wire: int, strict: bool) -> int:
-    """Return where a value without parts ends, or 0."""
+    """Return the end of a value that is not nested, or 0."""
     if wire == INT:
         number, at = read_long(at, end, limit)
         return 0 if at != 0 and strict and not -(1 << 31) <= number < 1 << 31 else at
@@ -58,19 +58,19 @@ def _skip_part(at: int, end: int, limit: int, wire: int, strict: bool) -> int:
 
 @inlined
 def _begin_block(at: int, end: int, limit: int, frame: int) -> int:
-    """Note in the frame how many items come, 0 behind the last block; return where they start, or 0."""
+    """Store the item count of the next block in the frame, 0 after the last one; return the start of the items."""
     block_end = load64(frame + _BLOCK_END)
     if block_end != 0 and at != block_end:
         return 0
     count, at = read_long(at, end, limit)
     block_end = 0
-    if at != 0 and count < 0:  # the size of the block follows
+    if at != 0 and count < 0:  # followed by the size of the block
         count = -count
         size, at = read_long(at, end, limit)
         if size < 0 or size > end - at:
             return 0
         block_end = at + size
-    if at == 0 or count < 0 or count > end - at:  # an item takes a byte at least
+    if at == 0 or count < 0 or count > end - at:  # an item takes at least one byte
         return 0
     store64(frame + _COUNT, count)
     store64(frame + _BLOCK_END, block_end)
@@ -79,9 +79,9 @@ def _begin_block(at: int, end: int, limit: int, frame: int) -> int:
 
 @called
 def skip_value(at: int, end: int, limit: int, node: int, stack: int, strict: bool) -> int:  # noqa: C901
-    """Return where a value ends, or 0 where it does not end before `end` or is malformed.
+    """Return the end of a value, or 0 if it is malformed or does not end before `end`.
 
-    Strictly, whatever a reader of Avro would refuse is malformed; otherwise what says how long things are has to fit.
+    With `strict`, everything that an Avro reader refuses is malformed; otherwise only lengths and counts are checked.
     """
     top = stack
     while True:
@@ -105,7 +105,7 @@ def skip_value(at: int, end: int, limit: int, node: int, stack: int, strict: boo
                 at = _skip_part(at, end, limit, load64(node + WIRE), strict)
                 if at == 0:
                     return 0
-        while True:  # until there is another value to come
+        while True:  # until another value follows
             if top == stack:
                 return at
             frame = top - _FRAME_BYTES

@@ -1,4 +1,4 @@
-"""The steps of decoding Avro values, compiled: what one field of one row becomes in its column."""
+"""Steps of the Avro decoder, compiled: decode one field of one row into its column."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from slatespark.kernels.avro_program import (
     WIDEN_FLOAT,
 )
 
-# Byte offsets in the line of a column: bytes of an item, 0 for BYTES; addresses.
+# Byte offsets in the record of a column: bytes per item, 0 for BYTES; addresses.
 WIDTH: Final = 0
 DATA_AT: Final = 8
 OFFSETS: Final = 16
 VALID: Final = 24
 COLUMN_BYTES: Final = 32
 
-# Byte offsets in the line of a step. `COLUMN` is the address of the column's line, 0 if skipped; `LOW`, `HIGH` are
-# the range, or the words of the largest magnitude, low word first; `DETAIL` is a node, or how many bytes to skip.
+# Byte offsets in the record of a step. `COLUMN` is the address of the column's record, 0 if skipped; `LOW`, `HIGH` are
+# the range, or the words of the largest magnitude, low word first; `DETAIL` is a node, or the bytes to skip.
 TAKE: Final = 0
 NULL_BRANCH: Final = 8
 COLUMN: Final = 16
@@ -62,7 +62,7 @@ STEP_BYTES: Final = 48
 
 @inlined
 def set_null(column: int, number: int) -> None:
-    """Make item `number` of a column null; a string of no bytes, a number of zeros."""
+    """Make item `number` of a column null: an empty string, or a zero number."""
     store8(load64(column + VALID) + number, 0)
     width = load64(column + WIDTH)
     if width == 0:
@@ -83,9 +83,9 @@ def set_null(column: int, number: int) -> None:
 
 @called
 def _take_decimal(target: int, at: int, size: int, limit_low: int, limit_high: int) -> bool:
-    """Store `size` bytes, 1 or more, as 16 little-endian ones; tell whether the magnitude is in the limit."""
+    """Store `size` >= 1 bytes as 16 little-endian bytes; tell whether the magnitude is within the limit."""
     filler = 0xFF if load8(at) & 0x80 else 0
-    while size > 16:  # more bytes than needed: only the sign may be in front
+    while size > 16:  # excess bytes may only repeat the sign
         if load8(at) != filler:
             return False
         at += 1
@@ -98,7 +98,7 @@ def _take_decimal(target: int, at: int, size: int, limit_low: int, limit_high: i
         word = word << np.uint64(8) | np.uint64(load8(at + number))
     store_word(target, word)
     store_word(target + 8, other)
-    if (np.int64(other) < 0) != (filler != 0):  # of exactly 16 bytes left after a filler that was not their sign
+    if (np.int64(other) < 0) != (filler != 0):  # the dropped filler was not the sign of the remaining 16 bytes
         return False
     if filler != 0:
         word = ~word + np.uint64(1)
@@ -109,7 +109,7 @@ def _take_decimal(target: int, at: int, size: int, limit_low: int, limit_high: i
 
 @inlined
 def _take_bytes(step: int, number: int, at: int, end: int, values_end: int, take: int) -> int:
-    """Copy bytes with their length in front to the step's column; return where they end, or 0."""
+    """Copy length-prefixed bytes to the step's column; return their end, or 0."""
     size, at = read_long(at, end, values_end)
     if at == 0 or size < 0 or size > end - at:
         return 0
@@ -128,7 +128,7 @@ def _take_bytes(step: int, number: int, at: int, end: int, values_end: int, take
 
 @inlined
 def _take_integer(step: int, number: int, at: int, end: int, values_end: int, take: int) -> int:
-    """Store a number in the step's column; return where it ends, or 0."""
+    """Store a number in the step's column; return its end, or 0."""
     value, at = read_long(at, end, values_end)
     if value < load64(step + LOW) or value > load64(step + HIGH):
         return 0
@@ -146,8 +146,8 @@ def _take_integer(step: int, number: int, at: int, end: int, values_end: int, ta
 
 @called
 def _take_rare(step: int, number: int, at: int, end: int, values_end: int, take: int, stack: int) -> int:
-    """Do a step that is rarely wanted: promotions, decimals, and what has parts; return where its field ends, or 0."""
-    if take == SKIP_NESTED:  # which has no column
+    """Run a rare step: promotions, decimals and nested values; return the end of its field, or 0."""
+    if take == SKIP_NESTED:  # has no column
         return skip_value(at, end, values_end, load64(step + DETAIL), stack, False)
     column = load64(step + COLUMN)
     data = load64(column + DATA_AT)
@@ -182,7 +182,7 @@ def _take_rare(step: int, number: int, at: int, end: int, values_end: int, take:
 
 @inlined
 def do_step(step: int, number: int, at: int, end: int, values_end: int, take: int, stack: int) -> int:  # noqa: C901
-    """Take or skip one value that is there; return where it ends, or 0."""
+    """Decode or skip one value that is not null; return its end, or 0."""
     if take in (TAKE_TEXT, TAKE_BYTES):
         return _take_bytes(step, number, at, end, values_end, take)
     if take >= TAKE_INT8 and take <= TAKE_INT64:

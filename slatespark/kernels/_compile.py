@@ -1,7 +1,7 @@
-"""Compiling a kernel when it is first called, and where compiled kernels are kept.
+"""Compilation of kernels on their first call, and the cache of compiled kernels.
 
-A kernel takes and gives int64 numbers, addresses among them (`_native`), so there is one specialisation of each, and
-arrays may be read-only. The module must not be imported before the first kernel call, since it loads numba.
+A kernel takes and returns int64 numbers, some of which are addresses (`_native`). So each kernel has one
+specialization, and arrays may be read-only. This module loads numba; do not import it before the first kernel call.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _Step = TypeVar("_Step", bound=Callable[..., object])
 
 
 def inlined(step: _Step) -> _Step:
-    """Make a step of a kernel that is always inlined."""
+    """Compile a function that is always inlined into its kernel."""
     compiled: Any = numba.njit(forceinline=True, **_OPTIONS)(step)
     return compiled  # type: ignore[no-any-return]
 
 
 def called(step: _Step) -> _Step:
-    """Make a step of a kernel that is called, since it is rare or long."""
+    """Compile a function that is not inlined, because it is rare or long."""
     compiled: Any = numba.njit(**_OPTIONS)(step)
     return compiled  # type: ignore[no-any-return]
 
@@ -62,7 +62,7 @@ def _compile(function: Callable[..., int]) -> Callable[..., int]:
         dispatcher._cache = _kernel_cache(function)
     try:
         dispatcher.compile(signature)
-    except (OSError, EOFError, pickle.UnpicklingError):  # a full disk, a damaged cache: go on without it
+    except (OSError, EOFError, pickle.UnpicklingError):  # disk full or cache damaged: continue without a cache
         dispatcher._cache = NullCache()
         dispatcher.compile(signature)
     dispatcher.disable_compile()
@@ -72,10 +72,10 @@ def _compile(function: Callable[..., int]) -> Callable[..., int]:
 
 @cache
 def cache_directory() -> Path | None:
-    """Return the folder of the compiled kernels, or None where there is no safe and writable place for one.
+    """Return the folder of the compiled kernels, or None if there is no safe and writable place.
 
-    It is named after the sources, since numba itself notices changes in a kernel's own file only. Cache files are
-    executable code: in the shared temporary folder nobody else may be able to put them there.
+    Its name contains a digest of all sources, since numba detects changes only in a kernel's own file. Cache files are
+    executable code: no other user may be able to write them, even in the shared temporary folder.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else 0
@@ -101,7 +101,7 @@ def _package_version() -> str:
 
 
 def _source_digest() -> str:
-    """Return a digest of all that decides on the compiled code, except for the processor, which numba looks after."""
+    """Return a digest of everything that determines the compiled code; numba handles the processor type."""
     digest = hashlib.sha256(numba.__version__.encode())
     for item in sorted(files("slatespark.kernels").iterdir(), key=lambda item: item.name):
         if item.name.endswith(".py"):
@@ -110,7 +110,7 @@ def _source_digest() -> str:
 
 
 class _Locator(_CacheLocator):
-    """Sends the cache of every kernel to `cache_directory`."""
+    """Locates the cache of every kernel in `cache_directory`."""
 
     def __init__(self, function: Callable[..., int]) -> None:
         self._line = function.__code__.co_firstlineno
@@ -119,7 +119,7 @@ class _Locator(_CacheLocator):
         return str(cache_directory())
 
     def get_source_stamp(self) -> str:
-        return ""  # the folder's name says it
+        return ""  # the folder's name contains the digest
 
     def get_disambiguator(self) -> str:
         return str(self._line)

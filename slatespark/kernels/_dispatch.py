@@ -1,4 +1,4 @@
-"""Which implementation serves: numba, or plain Python."""
+"""Choice of the implementation: numba or plain Python."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ VARIABLE: Final = "SLATESPARK_KERNELS"
 
 @cache
 def implementation() -> str:
-    """Return what SLATESPARK_KERNELS asks for, else numba where it can be had.
+    """Return the implementation requested by SLATESPARK_KERNELS, by default numba if it is installed.
 
-    Asked for once a process. numba itself is not imported here: a driver that only plans does without.
+    Evaluated once per process. numba itself is not imported here: a driver that only plans does not need it.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted in ("numba", "reference"):
         return wanted
     if wanted:
         raise OptionError(f"{VARIABLE} is {wanted!r}, expected 'numba' or 'reference'.")
-    # With its compiler switched off, numba cannot run what works on raw addresses.
+    # With its compiler disabled, numba cannot run functions that use raw addresses.
     return "numba" if find_spec("numba") and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else "reference"
 
 
@@ -39,5 +39,5 @@ def kernel_module(name: str) -> ModuleType:
         except ImportError as error:
             if os.environ.get(VARIABLE):
                 raise
-            warnings.warn(f"slatespark runs without compiled kernels, so slowly: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"slatespark runs slowly, without compiled kernels: {error}", RuntimeWarning, stacklevel=3)
     return import_module(f"slatespark.kernels.reference.{name}")

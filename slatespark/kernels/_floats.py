@@ -1,4 +1,4 @@
-"""Numbers as floating-point numbers, compiled: bits in, bits out."""
+"""Conversions to floating-point numbers, compiled: bits in, bits out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD = ir.IntType(64)
 
 
 def _bits_of(convert: Callable[[Any, Any], Any]) -> Any:
-    """Return an intrinsic that gives the bits of a converted number, zero-extended."""
+    """Return an intrinsic that returns the bits of the converted number, zero-extended."""
 
     def bits(typing_context: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -35,5 +35,5 @@ def _widened(builder: Any, bits: Any) -> Any:
 # The bits of a signed number as float32 or float64, rounded to nearest.
 float32_bits: Callable[[int], int] = _bits_of(lambda builder, number: builder.sitofp(number, ir.FloatType()))
 float64_bits: Callable[[int], int] = _bits_of(lambda builder, number: builder.sitofp(number, ir.DoubleType()))
-# The bits of the float64 that a float32, given by its bits, is.
+# The bits of a float32 widened to float64.
 widened_bits: Callable[[int], int] = _bits_of(_widened)

@@ -1,4 +1,4 @@
-"""The rule of `slatespark.kernels.lifetimes`, as a step of compiled kernels."""
+"""The rule of `slatespark.kernels.lifetimes` for compiled kernels."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from slatespark.kernels._native import load64
 
 @inlined
 def has_reached(flags: int, flag: int, column: int, row: int, limit_ms: int) -> bool:
-    """Tell whether a row has a time, and has it at or before a limit; `column` is where the address of times lies."""
+    """Tell whether a row has a time at or before a limit; `column` is the address of the pointer to the times."""
     return flags & flag != 0 and load64(load64(column) + 8 * row) <= limit_ms

@@ -1,8 +1,8 @@
-"""Memory by address, for kernels: loads, stores, copies, comparisons.
+"""Memory access by address, for kernels: loads, stores, copies, comparisons.
 
-Addresses and lengths are int64, words uint64. Nothing here checks a bound. Addresses are used instead of arrays because
-arrays passed on to other functions are reference-counted inside the loop, which made one decoder four to eight times
-slower. Little-endian hosts only, as everything that numba is built for.
+Addresses and lengths are int64, words uint64. Nothing here checks bounds. Kernels use addresses instead of arrays
+because numba reference-counts arrays passed to other functions inside the loop, which made one decoder four to eight
+times slower. Little-endian hosts only, like all platforms that numba supports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _intrinsic(function: Callable[..., Any]) -> Any:
 
 
 def _load(bits: int, result: Any) -> Any:
-    """Return an intrinsic that loads `bits` bits from an address, zero-extended; no alignment is asked for."""
+    """Return an intrinsic that loads `bits` bits from an unaligned address, zero-extended."""
 
     def load(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -37,7 +37,7 @@ def _load(bits: int, result: Any) -> Any:
 
 
 def _store(bits: int, operand: Any) -> Any:
-    """Return an intrinsic that stores the low `bits` bits of a number at an address."""
+    """Return an intrinsic that stores the low `bits` bits of a number at an unaligned address."""
 
     def store(typing_context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -95,28 +95,28 @@ def _copy_exact(typing_context: Any, target: Any, source: Any, size: Any) -> Any
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-# Reverses the bytes of a word: big-endian words compare as their bytes do.
+# Reverses the bytes of a word: big-endian words compare like their bytes.
 swap_word: Callable[[np.uint64], np.uint64] = _intrinsic(_swap_word)
 # Counts the zero bits below the lowest one bit, of a word that is not 0.
 zero_bits: Callable[[np.uint64], int] = _intrinsic(_zero_bits)
 # Counts the zero bits above the highest one bit; 64 for 0.
 leading_zeros: Callable[[np.uint64], int] = _intrinsic(_leading_zeros)
-# Copies (target, source, size) bytes and touches no other.
+# Copies (target, source, size) bytes, and no others.
 copy_exact: Callable[[int, int, int], None] = _intrinsic(_copy_exact)
 
-# Copies of up to WIDE bytes are done in words, which reads and writes up to SLACK bytes too many.
+# Copies of up to WIDE bytes use words, which reads and writes up to SLACK bytes beyond the end.
 WIDE = 128
 SLACK = 16
 
 
 @inlined
 def copy_wide(target: int, source: int, size: int, source_end: int) -> None:
-    """Copy `size` bytes; may write up to SLACK bytes more, never reads at or behind `source_end`."""
+    """Copy `size` bytes; may write up to SLACK bytes more, never reads at or after `source_end`."""
     if size > WIDE or source + size + SLACK > source_end:
         copy_exact(target, source, size)
         return
     done = 0
-    while True:  # at least once: most keys are done then
+    while True:  # one iteration suffices for most keys
         first, second = load_word(source + done), load_word(source + done + 8)
         store_word(target + done, first)
         store_word(target + done + 8, second)
@@ -141,7 +141,7 @@ def load_part(address: int, size: int) -> np.uint64:
 
 @inlined
 def prefix_word(address: int, size: int) -> np.uint64:
-    """Return the first 8 of `size` bytes as a big-endian word, zeros behind a shorter end."""
+    """Return the first 8 of `size` bytes as a big-endian word, zero-padded."""
     return swap_word(load_part(address, size))
 
 
@@ -165,7 +165,7 @@ def swapped16(address: int) -> int:
 
 @inlined
 def common_prefix(left: int, right: int, size: int) -> int:
-    """Return how many of the first `size` bytes at two addresses are equal before one differs."""
+    """Return the length of the common prefix of `size` bytes at two addresses."""
     done = 0
     while done + 8 <= size:
         difference = load_word(left + done) ^ load_word(right + done)
@@ -181,7 +181,7 @@ def common_prefix(left: int, right: int, size: int) -> int:
 
 @called
 def compare(left: int, left_size: int, right: int, right_size: int) -> int:
-    """Return a number below, at or above 0 as the left bytes are less than, equal to or above the right ones."""
+    """Compare two byte strings: negative, 0 or positive, as in C's memcmp."""
     size = min(left_size, right_size)
     done = common_prefix(left, right, size)
     if done < size:

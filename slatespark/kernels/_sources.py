@@ -1,6 +1,6 @@
-"""Rows of several sources, as kernels see them: a table of addresses.
+"""Rows of several sources for kernels: a table of addresses.
 
-One line of WIDTH numbers for each source. Kernels take the table's address; the arrays must outlive the call.
+The table has one line of LINE_BYTES for each source. Kernels take its address; the arrays must outlive the call.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Return where the array's first element lies."""
+    """Return the address of the array's first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -> int:
-    """Return where the array lies, which must hold at least `length` elements of `dtype` one behind the other."""
+    """Return the address of an array that must have at least `length` contiguous elements of `dtype`."""
     if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous or len(array) < length:
         wanted, found = f"{length} contiguous {np.dtype(dtype)}", f"shape {array.shape} of {array.dtype}"
         raise InternalError(f"A kernel needs an array of at least {wanted}, got {found}.")
@@ -49,7 +49,7 @@ def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -
 
 
 def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
-    """Return the address table of the sources, which must be kept alive while it is used."""
+    """Return the address table of the sources; keep it alive while it is used."""
     return np.array([_line(rows) for rows in sources], np.int64).reshape(len(sources), LINE_BYTES // 8)
 
 
@@ -81,7 +81,7 @@ def _addresses(rows: RowColumns) -> tuple[int, ...]:
 
 @inlined
 def line_of(table: int, sources: int, packed: int) -> int:
-    """Return the table's line for a packed row, or 0 if there is no such row."""
+    """Return the table's line for a packed row, or 0 if the row does not exist."""
     source = packed >> ROW_BITS
     if source < 0 or source >= sources:
         return 0
@@ -95,7 +95,7 @@ def position_of(packed: int) -> int:
     return packed & _POSITION_MASK
 
 
-def refuse_row(packed: int, sources: Sequence[RowColumns]) -> InternalError:
+def row_error(packed: int, sources: Sequence[RowColumns]) -> InternalError:
     """Return the error for a packed row that does not exist, or whose offsets lie outside its buffers."""
     source, position = packed >> ROW_BITS, packed & _POSITION_MASK
     if 0 <= source < len(sources) and position < len(sources[source]):

@@ -1,4 +1,4 @@
-"""Copying and checking text, compiled. What is not UTF-8 must not get into an Arrow array of strings."""
+"""Copying and validating text, compiled. Arrow arrays of strings must contain only UTF-8."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_utf8(address: int, size: int) -> bool:
         at += 1
         if lead < 0x80:
             continue
-        low, high = 0x80, 0xBF  # of the byte behind the first
+        low, high = 0x80, 0xBF  # of the second byte
         if 0xC2 <= lead <= 0xDF:
             rest = 1
         elif 0xE0 <= lead <= 0xEF:
@@ -52,9 +52,9 @@ def _copy_long_text(target: int, source: int, size: int) -> bool:
 
 @inlined
 def copy_text(target: int, source: int, size: int, source_end: int) -> bool:
-    """Copy `size` bytes and tell whether they are UTF-8; may write up to SLACK bytes more, never reads behind the end.
+    """Copy `size` bytes and tell whether they are UTF-8; may write up to SLACK bytes more, never reads past the end.
 
-    The bytes are copied also where they are not.
+    Bytes that are not UTF-8 are copied, too.
     """
     if size < 16 and source + SLACK <= source_end:
         first, second = load_word(source), load_word(source + 8)

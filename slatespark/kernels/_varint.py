@@ -1,4 +1,4 @@
-"""Avro's numbers, compiled: zigzag, 7 bits to a byte, the lowest first."""
+"""Avro's integers, compiled: zigzag, 7 bits per byte, lowest first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ leading_zeros: Callable[[np.uint64], int] = _intrinsic(_leading_zeros)
 
 @inlined
 def unzigzag(word: np.uint64) -> int:
-    """Return the signed number that a zigzag number stands for."""
+    """Decode a zigzag number."""
     return np.int64(word >> _ONE) ^ -np.int64(word & _ONE)  # type: ignore[return-value]
 
 
@@ -55,9 +55,9 @@ def _read_slowly(at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def read_long(at: int, end: int, limit: int) -> tuple[int, int]:
-    """Return a number and where it ends; (0, 0) where it does not end before `end`, or has more than 64 bits.
+    """Return a number and its end; (0, 0) if it does not end before `end`, or has more than 64 bits.
 
-    Reads nothing at or behind `limit`, which is not below `end`.
+    Reads nothing at or after `limit`, which is at least `end`.
     """
     if at >= end:
         return 0, 0
@@ -83,7 +83,7 @@ def read_long(at: int, end: int, limit: int) -> tuple[int, int]:
 
 @inlined
 def skip_long(at: int, end: int, limit: int) -> int:
-    """Return where a number ends, or 0 where `read_long` gives (0, 0)."""
+    """Return the end of a number, or 0 if `read_long` returns (0, 0)."""
     if at >= end:
         return 0
     if load8(at) < 0x80:
@@ -108,7 +108,7 @@ def _write_slowly(at: int, word: np.uint64) -> int:
 
 @inlined
 def write_long(at: int, number: int) -> int:
-    """Write a number and return where it ends; may write up to 7 bytes more."""
+    """Write a number and return its end; may write up to 7 bytes more."""
     word = np.uint64((number << 1) ^ (number >> 63))
     if word < np.uint64(0x80):
         store8(at, int(np.int64(word)))

@@ -1,4 +1,4 @@
-"""Avro values of rows to columns, compiled. Steps: `slatespark.kernels.avro_program`."""
+"""Decoder of Avro values of rows to columns, compiled. Steps: `slatespark.kernels.avro_program`."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ from slatespark.kernels.avro_program import (
     UNKNOWN_FINGERPRINT,
     AvroStep,
     DecodeProgram,
-    flattened,
+    flatten_nodes,
 )
 from slatespark.kernels.columns import TOMBSTONE, RowColumns
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
-from slatespark.kernels.gather import VALUE, measured_bytes, value_of
+from slatespark.kernels.gather import VALUE, measure_bytes, value_of
 
-# Byte offsets in the line of a writer: fingerprint, addresses of its steps, whether a row ends with the last of them.
+# Byte offsets in the record of a writer: fingerprint, addresses of its steps, whether a row ends after the last step.
 _FINGERPRINT: Final = 0
 _STEPS: Final = 8
 _STEPS_END: Final = 16
 _WHOLE: Final = 24
-_MISSING: Final = 32  # addresses of the columns' lines
+_MISSING: Final = 32  # addresses of column records
 _MISSING_COUNT: Final = 40
 _WRITER_BYTES: Final = 48
 
@@ -74,7 +74,7 @@ def decode_avro(
 ) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
     """See `slatespark.kernels.decode_avro`."""
     rows = np.ascontiguousarray(rows, np.int64)
-    total, count = measured_bytes(sources, rows, VALUE), len(rows)
+    total, count = measure_bytes(sources, rows, VALUE), len(rows)
     columns = [_new_column(kind, count, total) for kind in program.kinds]
     column_lines = np.array([_column_line(column) for column in columns], np.int64).reshape(-1)
     writers, *_kept = _writer_lines(program, address_of(column_lines))
@@ -86,13 +86,13 @@ def decode_avro(
 
 
 def _new_column(kind: int, count: int, total: int) -> FlatColumn:
-    """Return a column with room for all values, none of them null yet. Pages that are not touched cost nothing."""
+    """Return a column with room for all values, none of them null. Untouched pages cost nothing."""
     valid = np.ones(count, np.uint8)
     width = ITEM_BYTES.get(kind)
     if width is not None:
         return FlatColumn(kind, np.empty(count * width + SLACK, np.uint8)[: count * width], valid=valid)
     if total > _MAX_ARROW_BYTES:
-        raise InternalError(f"{total} bytes do not fit into one Arrow array, at most {_MAX_ARROW_BYTES} do.")
+        raise InternalError(f"Values have {total} bytes, expected at most {_MAX_ARROW_BYTES} for one Arrow array.")
     offsets = np.empty(count + 1, np.int32)
     offsets[0] = 0
     return FlatColumn(kind, np.empty(total + SLACK, np.uint8), offsets, valid)
@@ -105,17 +105,19 @@ def _column_line(column: FlatColumn) -> tuple[int, ...]:
 
 
 def _give_back(column: FlatColumn) -> FlatColumn:
-    """Return the column without the room that its bytes did not need; that stays where it is and copies nothing."""
+    """Return the column without unused room; truncates in place, without a copy."""
     if column.offsets is not None:
         column.data.resize(int(column.offsets[-1]), refcheck=False)
     return column
 
 
 def _writer_lines(program: DecodeProgram, columns: int) -> list[NDArray[np.int64]]:
-    """Return the lines of the writers, and further arrays that must be kept alive while they are used."""
-    # The step itself looks at the union.
+    """Return the records of the writers, and further arrays that must be kept alive while they are used."""
+    # The step itself decodes the union.
     nodes = list(
-        flattened(step.node._replace(null_branch=NOT_NULLABLE) for writer in program.writers for step in writer.steps)
+        flatten_nodes(
+            step.node._replace(null_branch=NOT_NULLABLE) for writer in program.writers for step in writer.steps
+        )
     )
     node_lines = np.empty((len(nodes), NODE_BYTES // 8), np.int64)
     first_node = address_of(node_lines)
@@ -170,7 +172,7 @@ def _find_writer(writers: int, count: int, fingerprint: int) -> int:
 
 @inlined
 def _decode_row(writer: int, number: int, at: int, end: int, values_end: int, stack: int) -> bool:
-    """Do the steps of a writer on one row; tell whether all went well."""
+    """Run the steps of a writer on one row; returns whether the row is valid."""
     step, steps_end = load64(writer + _STEPS), load64(writer + _STEPS_END)
     while step < steps_end:
         null_branch = load64(step + NULL_BRANCH)
@@ -210,7 +212,7 @@ def _decode(
     stack: int,
     statuses: int,
 ) -> int:
-    """Decode all rows. Requires: the rows were measured, and the columns have room for all."""
+    """Decode all rows. Requires: the rows were measured, and the columns have room for them."""
     writer = writers
     for number in range(count):
         packed = load64(rows + 8 * number)

@@ -1,4 +1,4 @@
-"""Columns to Avro values of rows, compiled. Types: `slatespark.kernels.avro_program`."""
+"""Encoder of columns to Avro values of rows, compiled. Types: `slatespark.kernels.avro_program`."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from slatespark.kernels.avro_program import (
     WRITTEN,
     AvroNode,
     EncodeProgram,
-    refuse_text,
+    text_error,
 )
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
 
-# Byte offsets in the line of a column: what to do; the bytes in front of a value that is there (negative if
-# the type is no union) and of null; addresses (valid 0 if all are there); where the data ends.
+# Byte offsets in the record of a column: the step; the branch bytes of a value (negative if the type is not a union)
+# and of null; addresses (valid is 0 if no item is null); the end of the data.
 _TAKE: Final = 0
 _BRANCH: Final = 8
 _NULL_BRANCH: Final = 16
@@ -68,7 +68,7 @@ _COLUMN_BYTES: Final = 56
 _NO_BRANCH: Final = -1
 _MARKER: Final = int.from_bytes(MARKER, "little")
 
-# The most bytes that a value takes, its union's branch included, apart from those of a string.
+# Largest size of a value with its union's branch, without the bytes of strings.
 _MOST_BYTES: Final = {FLOAT: 5, DOUBLE: 9, DECIMAL: 18, RECORD: 1, ARRAY: 1, MAP: 1}
 
 
@@ -86,32 +86,32 @@ def encode_avro(
     told = address_of(lines), len(columns), fingerprint, count
     used = _encode(*told, address_of(values), address_of(offsets))
     if used < 0:
-        raise refuse_text()
-    values.resize(used, refcheck=False)  # gives back room, copies nothing
+        raise text_error()
+    values.resize(used, refcheck=False)  # truncates in place, without a copy
     return values, offsets
 
 
 def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, ...]:
     if len(column) < count:
-        raise InternalError(f"A kernel needs {count} items, got {len(column)}.")
+        raise InternalError(f"A column has {len(column)} items, expected {count}.")
     take = TAKES.get((node.wire, column.kind))
     if take not in WRITTEN:
-        raise InternalError(f"A column of kind {column.kind} cannot be written as Avro type {node.wire}.")
+        raise InternalError(f"A column of kind {column.kind} cannot be encoded as Avro type {node.wire}.")
     data = checked_address(column.data, np.uint8, count * ITEM_BYTES.get(column.kind, 0))
     offsets = 0 if column.offsets is None else checked_address(column.offsets, np.int64, count + 1)
     valid = 0 if column.valid is None else checked_address(column.valid, np.uint8, count)
     null_branch = max(node.null_branch, 0)
     branch = _NO_BRANCH if node.null_branch == NOT_NULLABLE else 1 - null_branch
     if valid and branch == _NO_BRANCH:
-        raise InternalError("A column with nulls cannot be written as an Avro type without null.")
+        raise InternalError("A column with nulls cannot be encoded as an Avro type without null.")
     return take, 2 * branch, 2 * null_branch, data, offsets, valid, data + len(column.data)
 
 
 @inlined
 def _put_bytes(at: int, column: int, number: int, take: int) -> int:
-    """Write bytes, with their length in front unless they are a field with parts; return where they end.
+    """Write bytes, length-prefixed unless they are a nested value; return their end.
 
-    0 where they should be text and are no UTF-8.
+    Returns 0 for text that is not UTF-8.
     """
     offset_at = load64(column + _OFFSETS) + 8 * number
     offset = load64(offset_at)
@@ -127,7 +127,7 @@ def _put_bytes(at: int, column: int, number: int, take: int) -> int:
 
 @called
 def _put_decimal(at: int, item: int) -> int:
-    """Write 16 little-endian bytes as the fewest big-endian ones, their length in front; return where they end."""
+    """Write 16 little-endian bytes as the fewest big-endian bytes, length-prefixed; return their end."""
     low, high = load_word(item), load_word(item + 8)
     sign = np.uint64(0) - (high >> np.uint64(63))
     if high ^ sign != np.uint64(0):
@@ -136,7 +136,7 @@ def _put_decimal(at: int, item: int) -> int:
         bits = 64 - leading_zeros(low ^ sign)
     else:
         bits = 0
-    size = bits // 8 + 1  # with a bit for the sign
+    size = bits // 8 + 1  # includes a sign bit
     store8(at, size << 1)
     for number in range(size):
         store8(at + size - number, load8(item + number))
@@ -145,7 +145,7 @@ def _put_decimal(at: int, item: int) -> int:
 
 @inlined
 def _put(at: int, column: int, number: int) -> int:
-    """Write one value that is there; return where it ends, or 0 where it must not be written."""
+    """Write one value that is not null; return its end, or 0 if it is invalid."""
     take = load64(column + _TAKE)
     if take in (TAKE_TEXT, TAKE_BYTES, TAKE_NESTED):
         return _put_bytes(at, column, number, take)
@@ -172,9 +172,9 @@ def _put(at: int, column: int, number: int) -> int:
 
 @Kernel
 def _encode(columns: int, column_count: int, fingerprint: int, count: int, values: int, offsets: int) -> int:
-    """Write all rows one behind the other, and where each starts; return how many bytes they have, -1 for bad text.
+    """Write all rows and their offsets; return the total size, or -1 for invalid text.
 
-    Requires: `values` has room for all, and SLACK bytes.
+    Requires: `values` has room for all rows and SLACK bytes.
     """
     at = values
     columns_end = columns + column_count * _COLUMN_BYTES

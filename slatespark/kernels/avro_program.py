@@ -1,7 +1,7 @@
-"""What the kernels that write and read Avro values are told of schemas: types as nodes, fields as steps.
+"""Programs of the Avro kernels: types as nodes, fields as steps.
 
-Only meaningful inside a process. `slatespark.encoding` makes programs of schemas; kernels interpret them row by row, so
-that one compiled function serves every schema.
+Never stored. `slatespark.encoding` compiles schemas to programs. Kernels interpret them row by row, so one compiled
+function serves every schema (`docs/adr/0011-one-interpreter-for-all-values.md`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slatespark.kernels.flat import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, 
 MARKER: Final = b"\xc3\x01"
 HEAD_BYTES: Final = 10
 
-# How a value is laid out.
+# Layout of a value.
 BOOLEAN: Final = 1
 INT: Final = 2  # zigzag varint of 32 bits
 LONG: Final = 3  # zigzag varint of 64 bits
@@ -26,7 +26,7 @@ DOUBLE: Final = 5
 DATA: Final = 6  # length, bytes
 TEXT: Final = 7  # length, UTF-8
 DECIMAL: Final = 8  # length, two's complement, big-endian
-RECORD: Final = 9  # the fields one behind the other
+RECORD: Final = 9  # the fields in order
 ARRAY: Final = 10  # blocks: item count, items; the last has count 0
 MAP: Final = 11  # blocks: pair count, pairs of key and item
 
@@ -36,9 +36,9 @@ SKIPPED: Final = -1
 MAX_DEPTH: Final = 64
 MAX_VARINT_BYTES: Final = 10
 
-# Of a row that was decoded.
+# Status of a decoded row.
 FINE: Final = 0
-UNKNOWN_FINGERPRINT: Final = 1  # or none: no marker
+UNKNOWN_FINGERPRINT: Final = 1  # or the marker is missing
 MALFORMED: Final = 2
 
 
@@ -47,10 +47,10 @@ class AvroNode(NamedTuple):
 
     Attributes
     ----------
-    wire : how it is laid out
-    null_branch : 0 or 1, the branch that is null of a union of null and this type; NOT_NULLABLE where it is no union
-    children : the fields of a RECORD, the items of an ARRAY or MAP. Every child takes a byte at least: so the count of
-        a block has a bound. No type contains itself: so depth has one.
+    wire : its layout
+    null_branch : 0 or 1, the null branch of a union of null and this type; NOT_NULLABLE if it is not a union
+    children : the fields of a RECORD, the items of an ARRAY or MAP. Every child takes at least one byte, which bounds
+        the count of a block. No type contains itself, which bounds the depth.
     """
 
     wire: int
@@ -59,14 +59,14 @@ class AvroNode(NamedTuple):
 
 
 class AvroStep(NamedTuple):
-    """One field of a writer's schema, and where it goes.
+    """One field of a writer's schema and its target column.
 
     Attributes
     ----------
     node : its type
-    column : number of the column it goes to, or SKIPPED. A field with parts goes to a BYTES column as it lies there,
-        without the branch of its union.
-    low, high : the column's range, both included; of INT and LONG, and of DECIMAL, whose low is `-high`
+    column : number of the target column, or SKIPPED. A nested field is copied to a BYTES column as encoded, without the
+        branch of its union.
+    low, high : the column's range, both inclusive; for INT, LONG and DECIMAL, where low is `-high`
     """
 
     node: AvroNode
@@ -81,10 +81,10 @@ class AvroWriter:
 
     Attributes
     ----------
-    fingerprint : as an unsigned number of 64 bits
-    steps : its leading fields; those behind the last one wanted are left out
-    whole : the steps are all fields, so a row must end where they end
-    missing : columns it does not have: they are null
+    fingerprint : unsigned 64-bit number
+    steps : its fields up to the last wanted one
+    whole : the steps cover all fields, so a row must end after them
+    missing : columns that it does not have; they are null
     """
 
     fingerprint: int
@@ -95,12 +95,12 @@ class AvroWriter:
 
 @dataclass(frozen=True, slots=True)
 class DecodeProgram:
-    """What to make of rows. Requires: every column is named once by each writer, in a step or as missing.
+    """Program of the decoder. Requires: each writer lists every column once, in a step or as missing.
 
     Attributes
     ----------
-    kinds : of the columns that come out
-    writers : whose rows are known
+    kinds : of the decoded columns
+    writers : known writer schemas
     """
 
     kinds: tuple[int, ...]
@@ -109,13 +109,13 @@ class DecodeProgram:
 
 @dataclass(frozen=True, slots=True)
 class EncodeProgram:
-    """What to write: one node for each column. Columns of types with parts hold bytes that are written as they are."""
+    """Program of the encoder: one node per column. Columns of nested types contain encoded bytes, which are copied."""
 
     fingerprint: int
     nodes: tuple[AvroNode, ...]
 
 
-# Steps of the interpreters: what a field of this type does with a column of this kind. Those of reading come first.
+# Operations of the interpreters, by type of the field and kind of the column. The first ones are for decoding only.
 SKIP_VARINT: Final = 0
 SKIP_FIXED: Final = 1
 SKIP_BYTES: Final = 2
@@ -171,19 +171,19 @@ TAKES: Final = {
     **{(wire, BYTES): TAKE_NESTED for wire in (RECORD, ARRAY, MAP)},
 }
 
-# Those that writing has too.
+# Operations of the encoder.
 WRITTEN: Final = frozenset(TAKES.values()) - {INT_TO_FLOAT32, INT_TO_FLOAT64, WIDEN_FLOAT}
 
 
-def refuse_text() -> InvalidRequestError:
-    """Return the error for text that is none."""
-    return InvalidRequestError("A column holds text that is no UTF-8.", todo="Make it BINARY, or repair the text.")
+def text_error() -> InvalidRequestError:
+    """Return the error for text that is not UTF-8."""
+    return InvalidRequestError("A column has text that is not UTF-8.", todo="Make it BINARY, or repair the text.")
 
 
-def flattened(nodes: Iterable[AvroNode]) -> Iterator[tuple[AvroNode, int]]:
-    """Yield the nodes, and then what they consist of, each with the position of its first child.
+def flatten_nodes(nodes: Iterable[AvroNode]) -> Iterator[tuple[AvroNode, int]]:
+    """Yield the nodes and then their descendants, each with the position of its first child.
 
-    The children of one node follow each other.
+    The children of a node are consecutive.
     """
     waiting = list(nodes)
     done = 0

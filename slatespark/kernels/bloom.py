@@ -1,4 +1,4 @@
-"""The shape of bloom filter data: u16 num_probes (big-endian) || bits. Source: spec 2.9."""
+"""Layout of bloom filter data: u16 num_probes (big-endian) || bits. Source: `docs/reference/format/filter.md`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def bloom_shape(keys: int, bits_per_key: int) -> tuple[int, int]:
 
     Raises
     ------
-    InvalidRequestError : no such filter can be written; the client counts its bits in a u32
+    InvalidRequestError : the filter is too large; the client counts its bits in a u32
     """
-    # The product is rounded to float32 twice, as the client does; do not change.
+    # Rounded to float32 twice, as in the client; do not change.
     probes = int(np.float32(bits_per_key) * np.float32(0.69))
     if bits_per_key < 1 or probes > 0xFFFF:
         raise InvalidRequestError(f"Bloom filters cannot have {bits_per_key} bits per key.", todo="Use 10.")
     if keys * bits_per_key >= 1 << 32:
         raise InvalidRequestError(
-            f"A bloom filter of {keys} keys with {bits_per_key} bits each would exceed 2^32 bits.",
+            f"A bloom filter of {keys} keys with {bits_per_key} bits per key exceeds 2^32 bits.",
             todo="Write smaller SSTs, or use fewer bits per key.",
         )
     return (keys * bits_per_key + 7) // 8 * 8, probes

@@ -1,10 +1,9 @@
 """CRC-32 of many blocks, compiled: folding by carry-less multiplication.
 
-Sixteen bytes at a time are multiplied by powers of x modulo the polynomial and added to what comes 64 bytes later;
-what is left is reduced to 32 bits at the end. The constants are x^n mod P(x), bit-reflected, for the distances that
-the names state; P is 0x04C11DB7, the polynomial of zlib. Method: Gopal et al., "Fast CRC computation for generic
-polynomials using PCLMULQDQ instruction", 2009. Processors without that instruction are served by zlib
-(`reference/checksum.py`).
+Sixteen bytes at a time are multiplied by powers of x modulo the polynomial and added to the data 64 bytes later. The
+remainder is reduced to 32 bits at the end. The constants are x^n mod P(x), bit-reflected, for the distances in their
+names; P is 0x04C11DB7, the polynomial of zlib. Method: Gopal et al., "Fast CRC computation for generic polynomials
+using PCLMULQDQ instruction", 2009. Processors without that instruction use zlib (`reference/checksum.py`).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _has_multiplication() -> bool:
 
 
 def _multiply(typing_context: Any, left: Any, right: Any) -> Any:
-    """Carry-less product of two words as (low, high) words."""
+    """Return the carry-less product of two words as (low, high) words."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
@@ -83,7 +82,7 @@ _product: Callable[[np.uint64, np.uint64], tuple[np.uint64, np.uint64]] = _intri
 def _fold(
     low: np.uint64, high: np.uint64, by_low: np.uint64, by_high: np.uint64, address: int
 ) -> tuple[np.uint64, np.uint64]:
-    """Move 128 bits on by the distance of the constants, onto the 16 bytes there."""
+    """Fold 128 bits by the distance of the constants onto the 16 bytes at `address`."""
     a_low, a_high = _product(low, by_low)
     b_low, b_high = _product(high, by_high)
     return a_low ^ b_low ^ load_word(address), a_high ^ b_high ^ load_word(address + 8)
@@ -91,7 +90,7 @@ def _fold(
 
 @inlined
 def _by_bits(crc: np.uint64, start: int, end: int) -> np.uint64:
-    """Take single bytes into a checksum, for the few that no word holds."""
+    """Add single bytes to a checksum, for the last few bytes."""
     for address in range(start, end):
         crc ^= np.uint64(load8(address))
         for _ in range(8):

@@ -1,4 +1,4 @@
-"""What every kernel takes and gives: row versions as columns, and rows named by packed numbers."""
+"""Common types of all kernels: row versions as columns, and packed row numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# Row flags; on disk, do not change. Source: spec section 2.4.
+# Row flags; on disk, do not change. Source: `docs/reference/format/block.md`.
 TOMBSTONE: Final = 0x01
 HAS_EXPIRE: Final = 0x02
 HAS_CREATE: Final = 0x04
@@ -20,18 +20,18 @@ ROW_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowColumns:
-    """`n` row versions as columns. Contents of an array may be changed; the arrays themselves stay.
+    """`n` row versions as columns. The contents of an array may be changed, the arrays may not be replaced.
 
-    Values stay where they were decoded from: `value_bytes` is the backing buffer, possibly a memory map, and
-    `value_starts`, `value_lengths` point into it. So a value is copied once, after merging and filtering.
+    Values are not copied on decoding: `value_bytes` is the backing buffer, possibly a memory map, and `value_starts`,
+    `value_lengths` point into it. So a value is copied only once, after merging and filtering.
 
     Attributes
     ----------
-    key_bytes : (>= key_offsets[n],) uint8, the keys one behind the other
+    key_bytes : (>= key_offsets[n],) uint8, the concatenated keys
     key_offsets : (n + 1,) int64, ascending
     seqs : (n,) uint64
     flags : (n,) uint8, the bits above
-    create_ts, expire_ts : (n,) int64 ms, 0 where the flag says absent
+    create_ts, expire_ts : (n,) int64 ms, 0 if the flag is not set
     value_bytes : (any,) uint8
     value_starts, value_lengths : (n,) int64
     """
@@ -45,14 +45,14 @@ class RowColumns:
     value_bytes: NDArray[np.uint8]
     value_starts: NDArray[np.int64]
     value_lengths: NDArray[np.int64]
-    # What compiled kernels need of the arrays, made at the first call (`_sources`): a window goes through half a dozen.
+    # Addresses for compiled kernels, cached by the first call (`_sources`): a window passes through six kernels.
     addresses: list[tuple[int, ...]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seqs)
 
     def __reduce__(self) -> tuple[type[RowColumns], tuple[NDArray[Any], ...]]:
-        # Addresses mean nothing in another process, or to a copy.
+        # Addresses are invalid in another process and for a copy.
         return RowColumns, tuple(getattr(self, item.name) for item in fields(self) if item.init)
 
     def key(self, row: int) -> bytes:
@@ -67,17 +67,17 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Which versions a read shows; design section 3.
+    """The versions visible to a read. Source: `docs/reference/format/rows.md`.
 
     Attributes
     ----------
     max_seq : versions above it are invisible
     now_ms : a version with expire_ts <= now_ms is expired
-    include_expired : expired versions count as live (the real client's own view)
-    include_deleted : a key whose newest version is a tombstone shows that tombstone
-    all_versions : every version that the bounds admit, tombstones and expired ones included
-    max_create_ts_ms : versions created later do not exist for the read, whatever their seq; those without a create_ts
-        always do. None sets no bound
+    include_expired : expired versions count as live, as the client reads them
+    include_deleted : return the tombstone of a key whose newest version is one
+    all_versions : return every version within the bounds, including tombstones and expired versions
+    max_create_ts_ms : versions created later are ignored, regardless of their seq; those without a create_ts never.
+        None is unbounded
     """
 
     max_seq: int
@@ -90,15 +90,16 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which versions a compaction keeps; spec 7.4, design sections 7 and 8.
+    """The versions that a compaction keeps. Source: `docs/explanation/what-a-compaction-keeps.md`.
 
     Attributes
     ----------
-    min_seq : versions above it are needed: they stay whatever is newer, and fold with nothing
-    now_ms : a version with expire_ts <= now_ms is expired; None if nothing is
-    floor_ms : versions created after it are needed too, and neither expire nor go as tombstones; None sets no floor
-    retired_ms : versions created at or before it are past retention; None if nothing is
-    drops_tombstones : nothing older lies below
+    min_seq : versions above it are protected: kept regardless of newer versions, and never folded
+    now_ms : versions with expire_ts <= now_ms are expired; None expires nothing
+    floor_ms : versions created after it are protected, too; they do not expire and are not dropped as tombstones. None
+        sets no floor
+    retired_ms : versions created at or before it are past retention; None retires nothing
+    drops_tombstones : no older versions lie below
     """
 
     min_seq: int
@@ -109,16 +110,16 @@ class Retention:
 
 
 # Marks of a selection.
-PLAIN: Final = 0  # the row is shown as it is
-GROUP_HEAD: Final = 1  # newest live operand of a key: a group to fold starts here
+PLAIN: Final = 0  # the row is unchanged
+GROUP_HEAD: Final = 1  # newest live operand of a key: starts a group to fold
 GROUP_REST: Final = 2  # further rows of that group, newest to oldest; the base put, if any, is the last
-BURIED: Final = 3  # of a compaction: the row becomes a tombstone
-GONE: Final = 4  # of a compaction: the row goes
+TO_TOMBSTONE: Final = 3  # compaction only: the row becomes a tombstone
+DROPPED: Final = 4  # compaction only: the row is dropped
 
 
 @dataclass(slots=True)
 class Selection:
-    """Rows chosen by a merge, keys ascending.
+    """Rows selected by a merge, keys ascending.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Data blocks to rows, compiled. Layouts, and every step, are those of `slatespark.kernels.reference.decode`.
+"""Decoder of data blocks, compiled. Layouts and steps are those of `slatespark.kernels.reference.decode`.
 
-One pass over all blocks. How many rows and key bytes come out is known only afterwards: a kernel that runs out of room
-gives up the block it is in, and goes on there once there is more.
+One pass over all blocks. The number of rows and key bytes is not known in advance: a kernel that runs out of room
+abandons the current block, and restarts it with more room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slatespark.kernels.damage import MIN_ROW_BYTES, check_extents, damaged_bloc
 from slatespark.kernels.decode_v1 import decode_v1
 from slatespark.kernels.decode_v2 import decode_v2
 
-# First guesses; what does not suffice is doubled.
+# First guesses; doubled when exceeded.
 _KEY_BYTES_GUESS: Final = 32
 _RESTART_INTERVAL_GUESS: Final = 16
 
@@ -47,7 +47,7 @@ def decode_blocks(
 
 
 class _Output:
-    """The columns being filled, and the record of how far the kernel has come."""
+    """The columns being filled, and the progress record of the kernel."""
 
     def __init__(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], version: int
@@ -67,7 +67,7 @@ class _Output:
         self._allocate_rows()
 
     def make_room(self, wanted: int) -> None:
-        """Double what the kernel ran out of."""
+        """Double the exhausted room."""
         if wanted == MORE_ROWS:
             self.row_room = min(2 * self.row_room, self.row_limit)
             self._allocate_rows()
@@ -87,7 +87,7 @@ class _Output:
         self.keys = _grown(self.keys, int(self.record[KEY_END // 8]), self.key_room + SLACK)
 
     def record_address(self) -> int:
-        """Return where the record is, with the columns written into it."""
+        """Return the address of the record, with the addresses of the columns in it."""
         columns = (self.keys, self.key_offsets, self.seqs, self.flags, self.create_ts, self.expire_ts)
         addresses = [address_of(column) for column in (*columns, self.value_starts, self.value_lengths)]
         self.record[FIRST_ROOM // 8 :] = [self.row_room, self.key_room, self.key_limit, *addresses]
@@ -113,14 +113,14 @@ class _Output:
 
 
 def _guess_rows(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], version: int) -> int:
-    """Return how many rows the blocks seem to hold, by their row or restart counts."""
+    """Estimate the number of rows from the row or restart counts of the blocks."""
     tails = ends[ends - starts >= 2]
     counts = int(data[tails - 2].astype(np.int64).sum()) * 256 + int(data[tails - 1].astype(np.int64).sum())
     return max(counts if version == 1 else counts * _RESTART_INTERVAL_GUESS, 1)
 
 
 def _grown(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
-    """Return an array with room for `room` items that starts with the first `used` ones."""
+    """Return an array of `room` items that starts with the first `used` items."""
     grown = np.empty(room, array.dtype)
     grown[:used] = array[:used]
     return grown

@@ -1,4 +1,4 @@
-"""The rows of data blocks V1, compiled. Layout and steps: `slatespark.kernels.reference.decode`."""
+"""Decoder of V1 data blocks, compiled. Layout and steps: `slatespark.kernels.reference.decode`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from slatespark.kernels._decoding import (
     UNKNOWN_FLAGS,
     VALUE_LENGTHS,
     VALUE_STARTS,
-    against,
     check_block,
+    compare_after_prefix,
     pause,
     stop,
     times_bytes,
@@ -57,7 +57,7 @@ _MIN_BYTES = MIN_ROW_BYTES[1]
 
 @Kernel
 def decode_v1(data: int, data_end: int, starts: int, ends: int, blocks: int, ordered: int, record: int) -> int:  # noqa: C901
-    """Decode blocks `record.block` and up into the columns of the record."""
+    """Decode blocks from `record.block` on into the columns of the record."""
     keys, key_offsets, seqs = load64(record + KEYS), load64(record + KEY_OFFSETS), load64(record + SEQS)
     flags_out, create_out, expire_out = load64(record + FLAGS), load64(record + CREATE_TS), load64(record + EXPIRE_TS)
     value_starts, value_lengths = load64(record + VALUE_STARTS), load64(record + VALUE_LENGTHS)
@@ -71,7 +71,7 @@ def decode_v1(data: int, data_end: int, starts: int, ends: int, blocks: int, ord
         limit = end - 2 - 2 * swapped16(end - 2)
         first_row, first_key_end = row, key_end
         previous_size = key_end - load64(key_offsets + 8 * (row - 1)) if row else 0
-        previous_shared = 0  # bytes that the previous key shares with the block's first key, if it is of this block
+        previous_shared = 0  # bytes that the previous key of this block shares with the block's first key
         shareable = 0
         at = start
         for offset_at in range(limit, end - 2, 2):
@@ -120,7 +120,7 @@ def decode_v1(data: int, data_end: int, starts: int, ends: int, blocks: int, ord
                     return stop(record, block, at - data, 0, TRUNCATED)
             if ordered and row:
                 equal = min(shared, previous_shared)
-                difference = against(key, key_size, key - previous_size, previous_size, equal)
+                difference = compare_after_prefix(key, key_size, key - previous_size, previous_size, equal)
                 if difference < 0 or (difference == 0 and load_word(seqs + 8 * (row - 1)) <= seq):
                     return stop(record, block, at - data, 0, ORDER)
             store64(key_offsets + 8 * row, key_end)

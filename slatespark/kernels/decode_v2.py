@@ -1,4 +1,4 @@
-"""The rows of data blocks V2, compiled. Layout and steps: `slatespark.kernels.reference.decode`."""
+"""Decoder of V2 data blocks, compiled. Layout and steps: `slatespark.kernels.reference.decode`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from slatespark.kernels._decoding import (
     VALUE_LENGTHS,
     VALUE_STARTS,
     VARINT,
-    against,
     check_block,
+    compare_after_prefix,
     pause,
     stop,
     times_bytes,
@@ -62,7 +62,7 @@ _LONG_LENGTHS = 0x808080  # set in the first three bytes of a row unless all its
 
 @Kernel
 def decode_v2(data: int, data_end: int, starts: int, ends: int, blocks: int, ordered: int, record: int) -> int:  # noqa: C901
-    """Decode blocks `record.block` and up into the columns of the record."""
+    """Decode blocks from `record.block` on into the columns of the record."""
     keys, key_offsets, seqs = load64(record + KEYS), load64(record + KEY_OFFSETS), load64(record + SEQS)
     flags_out, create_out, expire_out = load64(record + FLAGS), load64(record + CREATE_TS), load64(record + EXPIRE_TS)
     value_starts, value_lengths = load64(record + VALUE_STARTS), load64(record + VALUE_LENGTHS)
@@ -78,7 +78,7 @@ def decode_v2(data: int, data_end: int, starts: int, ends: int, blocks: int, ord
         next_restart = start + swapped16(restart_at)
         first_row, first_key_end = row, key_end
         previous_size = key_end - load64(key_offsets + 8 * (row - 1)) if row else 0
-        shareable = 0  # bytes of the previous key, if it is of this block
+        shareable = 0  # bytes of the previous key of this block
         at = start
         while at < limit:
             if row == row_room:
@@ -139,7 +139,7 @@ def decode_v2(data: int, data_end: int, starts: int, ends: int, blocks: int, ord
                     return stop(record, block, at - data, value_size, TOMBSTONE_VALUE)
                 flags, expire_ts = flags & ~HAS_EXPIRE, 0
             if ordered and row:
-                difference = against(key, key_size, key - previous_size, previous_size, shared)
+                difference = compare_after_prefix(key, key_size, key - previous_size, previous_size, shared)
                 if difference < 0 or (difference == 0 and load_word(seqs + 8 * (row - 1)) <= seq):
                     return stop(record, block, at - data, 0, ORDER)
             store64(key_offsets + 8 * row, key_end)

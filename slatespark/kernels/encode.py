@@ -1,4 +1,7 @@
-"""Rows to data blocks V2, compiled. Layout: `slatespark.kernels.reference.decode`; filling: spec 2.7."""
+"""Encoder of V2 data blocks, compiled. Layout: `slatespark.kernels.reference.decode`.
+
+Block boundaries: `docs/reference/format/sst.md`.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +39,18 @@ from slatespark.kernels._sources import (
     position_of,
     source_table,
 )
-from slatespark.kernels.blocks import CHECKSUM_BYTES, MAX_BLOCK_BYTES, check_block_size, refuse_flags, refuse_length
+from slatespark.kernels.blocks import CHECKSUM_BYTES, MAX_BLOCK_BYTES, check_block_size, flags_error, length_error
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.kernels.damage import MIN_ROW_BYTES
-from slatespark.kernels.gather import KEY, VALUE, key_of, measured_bytes, value_of
+from slatespark.kernels.gather import KEY, VALUE, key_of, measure_bytes, value_of
 from slatespark.kernels.results import EncodedBlocks
 
-# A row beside its key and value: three varints, seq, flags, times; and, at worst, a block of its own with one restart.
+# A row without key and value: three varints, seq, flags, times; and, at worst, a block of its own with one restart.
 _ROW_BYTES: Final = 3 * 5 + 9 + 16 + 4 + CHECKSUM_BYTES
 _RESTARTS_BYTES: Final = 2 * (MAX_BLOCK_BYTES // MIN_ROW_BYTES[2] + 1)
 _MAX_U32: Final = 0xFFFF_FFFF
 
-# What a kernel returns instead of a number of blocks.
+# Return values of the kernel instead of a number of blocks.
 _BAD_FLAGS: Final = -1
 _TOO_LONG: Final = -2
 
@@ -59,7 +62,7 @@ def encode_blocks(
     check_block_size(block_size, restart_interval)
     rows = np.ascontiguousarray(rows, np.int64)
     count = len(rows)
-    payload = measured_bytes(sources, rows, KEY) + measured_bytes(sources, rows, VALUE)
+    payload = measure_bytes(sources, rows, KEY) + measure_bytes(sources, rows, VALUE)
     table = source_table(sources)
     data = np.empty(payload + count * _ROW_BYTES + SLACK, np.uint8)
     starts, ends, first_rows = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
@@ -68,14 +71,14 @@ def encode_blocks(
     outputs = address_of(data), address_of(starts), address_of(ends), address_of(first_rows)
     blocks = _encode(*named, block_size, restart_interval, address_of(restarts), *outputs, address_of(found))
     if blocks < 0:
-        raise refuse_flags(int(found[0])) if blocks == _BAD_FLAGS else refuse_length(int(found[0]))
+        raise flags_error(int(found[0])) if blocks == _BAD_FLAGS else length_error(int(found[0]))
     used = int(ends[blocks - 1]) + CHECKSUM_BYTES if blocks else 0
     return EncodedBlocks(data[:used], starts[:blocks].copy(), ends[:blocks].copy(), first_rows[:blocks].copy())
 
 
 @called
 def _put_long_varint(at: int, number: int) -> int:
-    """Write a number of 128 or more and return where it ends."""
+    """Write a number of 128 or more and return its end."""
     while number >= 0x80:
         store8(at, number & 0x7F | 0x80)
         number >>= 7
@@ -86,7 +89,7 @@ def _put_long_varint(at: int, number: int) -> int:
 
 @inlined
 def _put_varint(at: int, number: int) -> int:
-    """Write a number and return where it ends."""
+    """Write a number and return its end."""
     if number < 0x80:
         store8(at, number)
         return at + 1
@@ -112,7 +115,7 @@ def _put_swapped16(at: int, number: int) -> None:
 
 @called
 def _finish(at: int, restarts: int, restart_count: int) -> int:
-    """Write the restart offsets behind the entries, and the empty checksum; return where the block ends."""
+    """Write the restart offsets after the entries, and a zero checksum; return the end of the block."""
     copy_exact(at, restarts, 2 * restart_count)
     _put_swapped16(at + 2 * restart_count, restart_count)
     end = at + 2 * restart_count + 2
@@ -135,7 +138,7 @@ def _encode(  # noqa: C901
     first_rows: int,
     found: int,
 ) -> int:
-    """Write all blocks and return how many there are. Requires: the rows were measured, and `data` has room for all."""
+    """Write all blocks and return their number. Requires: the rows were measured, and `data` has room for them."""
     blocks, start, at = 0, data, data
     rows_in_block, restart_count, until_restart = 0, 0, 0
     previous, previous_size = data, 0

@@ -1,4 +1,4 @@
-"""Bloom filters, compiled. Source: spec 2.9."""
+"""Bloom filters, compiled. Source: `docs/reference/format/filter.md`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _rotated(word: np.uint64, by: int) -> np.uint64:
 def _round(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Mix the state of SipHash once; `slatespark.kernels.siphash` is the same in plain Python."""
+    """Run one SipHash round; `slatespark.kernels.siphash` is the same in plain Python."""
     v0 += v1
     v2 += v3
     v1 = _rotated(v1, 13) ^ v0
@@ -92,7 +92,7 @@ def _siphash(key: int, size: int) -> np.uint64:
 
 @Kernel
 def _hash_keys(table: int, sources: int, rows: int, count: int, hashes: int) -> int:
-    """Write the hash of each key; return `-1 - i` if row i cannot be."""
+    """Write the hash of each key; return `-1 - i` if row i is invalid."""
     for number in range(count):
         packed = load64(rows + 8 * number)
         line = line_of(table, sources, packed)
@@ -105,14 +105,14 @@ def _hash_keys(table: int, sources: int, rows: int, count: int, hashes: int) -> 
 
 @inlined
 def _first_probe(hashes: int, number: int, bits: int) -> tuple[int, int]:
-    """Return the first bit to probe for a hash, and the step to the next."""
+    """Return the first bit to probe for a hash, and the step to the next one."""
     value = load_word(hashes + 8 * number)
     return int(np.int64(value & _LOW_HALF)) % bits, int(np.int64(value >> _HALF_BITS)) % bits
 
 
 @inlined
 def _next_probe(bit: int, step: int, number: int, bits: int) -> tuple[int, int]:
-    """Return the bit to probe after probe `number`, and the step behind that. Subtracting is cheaper than dividing."""
+    """Return the bit to probe after probe `number`, and the next step. Subtraction is cheaper than division."""
     bit += step
     if bit >= bits:
         bit -= bits

@@ -1,4 +1,4 @@
-"""FlatColumn: one column of a table as kernels that encode and decode rows see it."""
+"""FlatColumn: one column of a table for the row codecs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# Kinds of items; only meaningful inside a process.
+# Kinds of items; never stored.
 BOOL: Final = 1  # uint8, 0 or 1
 INT8: Final = 2
 INT16: Final = 3
@@ -24,15 +24,15 @@ ITEM_BYTES: Final = {BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT32: 4,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatColumn:
-    """`n` items of one kind, some of which may be absent.
+    """`n` items of one kind; items may be null.
 
     Attributes
     ----------
     kind : one of the kinds above
-    data : uint8; items of a fixed width one behind the other (n * width bytes), or the bytes of all items
+    data : uint8; consecutive items of fixed width (n * width bytes), or the concatenated bytes of all items
     offsets : (n + 1,) for BYTES, item i is `data[offsets[i]:offsets[i + 1]]`; int64 as input of a kernel, int32 as its
         output; else None
-    valid : (n,) uint8, 1 where there is an item; None where all are there
+    valid : (n,) uint8, 0 for null; None if no item is null
     """
 
     kind: int

@@ -1,4 +1,4 @@
-"""Rows named by packed numbers to buffers of their own, compiled."""
+"""Copies of packed rows, compiled."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from slatespark.kernels._sources import (
     address_of,
     line_of,
     position_of,
-    refuse_row,
+    row_error,
     source_table,
 )
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.results import Fields
 
-# Which of a row's two byte strings.
+# Columns of byte strings.
 KEY: Final = 0
 VALUE: Final = 1
 
@@ -109,9 +109,9 @@ def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDAr
 
 
 def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int, dtype: Any) -> tuple[Any, Any]:
-    """Return offsets of the type wanted, and the bytes."""
+    """Return offsets of type `dtype`, and the bytes."""
     rows = np.ascontiguousarray(rows, np.int64)
-    total, count = measured_bytes(sources, rows, column), len(rows)
+    total, count = measure_bytes(sources, rows, column), len(rows)
     if dtype is np.int32 and total > _MAX_ARROW_BYTES:
         raise InternalError(f"{total} bytes do not fit into one Arrow array, at most {_MAX_ARROW_BYTES} do.")
     offsets, gathered = np.empty(count + 1, dtype), np.empty(total + SLACK, np.uint8)
@@ -121,8 +121,8 @@ def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: in
     return offsets, gathered[:total]
 
 
-def measured_bytes(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:
-    """Return the sum of the lengths; afterwards all rows are known to exist and to lie in their buffers."""
+def measure_bytes(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:
+    """Return the total length; also verifies that all rows exist and lie within their buffers."""
     table = source_table(sources)
     total = _measure(address_of(table), len(sources), address_of(rows), len(rows), column, 0)
     check_row(total, sources, rows)
@@ -138,9 +138,9 @@ def _lengths(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int
 
 
 def check_row(result: int, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-    """Raise if a kernel returned `-1 - i`, which means that row i cannot be."""
+    """Raise `InternalError` if a kernel returned `-1 - i`: row i is invalid."""
     if result < 0:
-        raise refuse_row(int(rows[-1 - result]), sources)
+        raise row_error(int(rows[-1 - result]), sources)
 
 
 @inlined
@@ -160,9 +160,9 @@ def value_of(line: int, position: int) -> tuple[int, int]:
 
 @Kernel
 def _measure(table: int, sources: int, rows: int, count: int, column: int, lengths: int) -> int:
-    """Return the sum of the lengths, and write them unless `lengths` is 0; `-1 - i` if row i cannot be.
+    """Return the total length and write the lengths, unless `lengths` is 0; `-1 - i` if row i is invalid.
 
-    After it, `_copy` need not check anything.
+    `_copy` relies on these checks.
     """
     total = 0
     for number in range(count):
@@ -188,7 +188,7 @@ def _measure(table: int, sources: int, rows: int, count: int, column: int, lengt
 def _copy(
     table: int, sources: int, rows: int, count: int, column: int, offsets: int, offset_bytes: int, gathered: int
 ) -> int:
-    """Copy keys or values one behind the other, and write where each starts. Requires: `_measure` found no fault."""
+    """Concatenate keys or values and write their offsets. Requires: `_measure` succeeded."""
     end = 0
     for number in range(count):
         if offset_bytes == 4:
@@ -215,7 +215,7 @@ def _copy(
 def _copy_fields(
     table: int, sources: int, rows: int, count: int, seqs: int, flags: int, create_ts: int, expire_ts: int
 ) -> int:
-    """Copy the fixed-width fields; return `-1 - i` if row i cannot be."""
+    """Copy the fixed-width fields; return `-1 - i` if row i is invalid."""
     for number in range(count):
         packed = load64(rows + 8 * number)
         line = line_of(table, sources, packed)
@@ -231,7 +231,7 @@ def _copy_fields(
 
 @Kernel
 def _mark_new_keys(table: int, sources: int, rows: int, count: int, mask: int) -> int:
-    """Write 1 where the key differs from the one before; return `-1 - i` if row i cannot be."""
+    """Write 1 for each key that differs from the previous one; return `-1 - i` if row i is invalid."""
     previous, previous_size = 0, -1
     for number in range(count):
         packed = load64(rows + 8 * number)

@@ -1,6 +1,6 @@
-"""The index section in whole arrays. Tables and layout: `slatespark.kernels.reference.index`.
+"""Vectorized codec of the index section. Tables and layout: `slatespark.kernels.reference.index`.
 
-numpy alone: indexes are read while planning, where loading numba would take longer.
+Uses numpy only: indexes are read during planning, where loading numba would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels.flatbuffer import check_index, damaged_index
+from slatespark.kernels.index_checks import check_index, damaged_index
 
 _BLOCK_META = np.dtype([("vtable", "<i4"), ("first_key", "<u4"), ("offset", "<u8")])
 
@@ -30,8 +30,8 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
     key_at = buffer.follow(metas.required(1))
     lengths = buffer.numbers(key_at, "<u4").astype(np.int64)
     buffer.need(key_at, 4 + lengths)
-    if lengths.sum() > len(buffer.raw):  # before anything of that size is built: entries may share bytes
-        raise damaged_index("its first keys have more bytes than it has itself", int(vector[0]))
+    if lengths.sum() > len(buffer.raw):  # before allocation: entries may share bytes
+        raise damaged_index("its first keys have more bytes than the section", int(vector[0]))
     raw = buffer.raw.tobytes()
     keys = [raw[start:end] for start, end in zip((key_at + 4).tolist(), (key_at + 4 + lengths).tolist(), strict=True)]
     check_index(offsets, keys)
@@ -74,17 +74,17 @@ class _Buffer:
         if outside.any():
             worst = int(np.argmax(outside))
             wanted = int(np.broadcast_to(count, at.shape)[worst])
-            raise damaged_index(f"it needs {wanted} bytes at {at[worst]}, and has {len(self.raw)}", int(at[worst]))
+            raise damaged_index(f"it needs {wanted} bytes at {at[worst]}, but has {len(self.raw)}", int(at[worst]))
 
     def numbers(self, at: NDArray[np.int64], kind: str) -> NDArray[Any]:
-        """Return the little-endian numbers at the positions given."""
+        """Return the little-endian numbers at the given positions."""
         dtype = np.dtype(kind)
         self.need(at, dtype.itemsize)
         found: NDArray[Any] = self.raw[at[:, None] + np.arange(dtype.itemsize)].view(dtype).reshape(len(at))
         return found
 
     def follow(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where the relative offsets at the positions given point."""
+        """Return the targets of the relative offsets at the given positions."""
         followed: NDArray[np.int64] = at + self.numbers(at, "<u4")
         return followed
 
@@ -101,7 +101,7 @@ class _Tables:
         buffer.need(starts, self.sizes)
 
     def fields(self, number: int, width: int) -> NDArray[np.int64]:
-        """Return where field `number` of each table lies, -1 if it is absent."""
+        """Return the position of field `number` in each table, -1 if it is absent."""
         slot = 4 + 2 * number
         stored = self.vtable_sizes >= slot + 2
         offsets = np.zeros(len(self.starts), np.int64)
@@ -113,7 +113,7 @@ class _Tables:
         return np.where(offsets > 0, self.starts + offsets, -1)
 
     def required(self, number: int) -> NDArray[np.int64]:
-        """Return where the offset field `number` of each table lies."""
+        """Return the position of the required offset field `number` in each table."""
         at = self.fields(number, 4)
         if (at < 0).any():
             raise damaged_index(f"a table lacks its field {number}", int(self.starts[np.argmax(at < 0)]))

@@ -1,10 +1,10 @@
-"""When rows end: by their own expiry, or by the retention of their table. One rule for rows, blocks and files.
+"""The end of rows: by their expiry, or by the retention of their table. One rule for rows, blocks and files.
 
-A row has ended if it has the time that a flag stands for, and that time is not after a limit. For its own expiry that
-is `expire_ts` and the instant of the question; for retention it is `create_ts` and that instant less the retention.
+A row has ended if a flag is set and the time of that flag is not after a limit. For expiry, these are `expire_ts` and
+the current time; for retention, `create_ts` and the current time minus the retention.
 
-The same rule answers for many rows by their bounds: with `all_flags` and the largest time, whether all of them have
-ended; with `any_flags` and the smallest time, whether any may have. `_lifetimes` is the compiled twin.
+The same rule works on bounds of many rows: `all_flags` and the largest time tell whether all of them have ended,
+`any_flags` and the smallest time whether any may have. `_lifetimes` is the compiled twin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slatespark.units import MAX_MS
 
 
 class TimedRows(Protocol):
-    """Flags and times of rows, as `RowColumns` and `Fields` have them."""
+    """Flags and times of rows, as in `RowColumns` and `Fields`."""
 
     @property
     def flags(self) -> NDArray[np.uint8]:
@@ -41,13 +41,13 @@ def reached(flags: NDArray[np.uint8], flag: int, times: NDArray[np.int64], limit
 def reached(
     flags: int | NDArray[np.uint8], flag: int, times: int | NDArray[np.int64] | None, limit_ms: int
 ) -> bool | NDArray[np.bool_]:
-    """Tell whether rows have a time, and have it at or before a limit.
+    """Tell whether rows have a time at or before a limit.
 
     Parameters
     ----------
-    flags : of a row, or of bounds (see the head of this module); one or many
+    flags : of rows or of bounds (see the module); one or many
     flag : HAS_CREATE or HAS_EXPIRE
-    times : the times that the flag stands for; None for bounds without one
+    times : the times of the flag; None for bounds without a time
     """
     if times is None:
         return False
@@ -55,17 +55,17 @@ def reached(
 
 
 def expired(rows: TimedRows, now_ms: int) -> NDArray[np.bool_]:
-    """Return which rows have expired."""
+    """Return a mask of the expired rows."""
     return reached(rows.flags, HAS_EXPIRE, rows.expire_ts, now_ms)
 
 
 def retired(rows: TimedRows, retired_ms: int) -> NDArray[np.bool_]:
-    """Return which rows were created at or before `retired_ms`, so that they are past retention."""
+    """Return a mask of the rows past retention: created at or before `retired_ms`."""
     return reached(rows.flags, HAS_CREATE, rows.create_ts, retired_ms)
 
 
 def is_live(rows: TimedRows) -> NDArray[np.bool_]:
-    """Return which rows are no tombstones."""
+    """Return a mask of the rows that are not tombstones."""
     live: NDArray[np.bool_] = (rows.flags & TOMBSTONE) == 0
     return live
 
@@ -73,23 +73,23 @@ def is_live(rows: TimedRows) -> NDArray[np.bool_]:
 def retired_groups(
     counted: NDArray[np.bool_], is_retired: NDArray[np.bool_], starts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which groups of rows are past retention: a group is as young as its youngest row.
+    """Return which groups of rows are past retention; the newest row of a group decides.
 
     Parameters
     ----------
-    counted : (n,) which rows count: those that show, and have a create_ts
-    is_retired : (n,) which of these are past retention
-    starts : (g,) where each group begins
+    counted : (n,) rows that count: visible ones with a create_ts
+    is_retired : (n,) rows of these that are past retention
+    starts : (g,) first row of each group
 
     Returns
     -------
-    (g,) False also for a group without a row that counts.
+    (g,) False for groups without a counted row.
     """
     old: NDArray[np.bool_] = np.logical_or.reduceat(is_retired, starts)
     return old & ~np.logical_or.reduceat(counted & ~is_retired, starts)
 
 
 def ends_after(times: NDArray[np.int64], duration_ms: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when a duration from each time on is over, and whether it ever is: 64 bits do not hold every sum."""
+    """Return the end of a duration from each time on, and whether the sum fits 64 bits."""
     latest_ms = MAX_MS - duration_ms
     return np.minimum(times, latest_ms) + np.int64(duration_ms), times <= latest_ms

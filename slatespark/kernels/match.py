@@ -1,7 +1,7 @@
-"""Finding many keys among sorted ones, compiled.
+"""Lookup of many keys among sorted keys, compiled.
 
-Both sides are sorted, so each search starts where the last one ended and doubles its steps: what it costs grows with
-the shorter side, and with the logarithm of the distance.
+Both sides are sorted, so each search continues from the last one with doubling steps (galloping search). The cost is
+linear in the shorter side and logarithmic in the distance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lower_bounds(
 
 @called
 def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, size: int) -> int:
-    """Return the first key of `[low, high)` that is at least the wanted one, else `high`; near `low` is fast."""
+    """Return the first key of `[low, high)` that is at least the wanted one, else `high`; fast if it is near `low`."""
     step = 1
     while low < high:
         probe = min(low + step, high) - 1
@@ -70,7 +70,7 @@ def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, 
 def _match(
     keys: int, offsets: int, low: int, high: int, wanted: int, wanted_offsets: int, count: int, found: int
 ) -> int:
-    """Write the rows of `[low, high)` that are wanted; return how many they are."""
+    """Write the wanted rows of `[low, high)`; return their number."""
     row, number, matches = low, 0, 0
     while row < high and number < count:
         start, wanted_start = load64(offsets + 8 * row), load64(wanted_offsets + 8 * number)
@@ -90,7 +90,7 @@ def _match(
 
 @Kernel
 def _bound(keys: int, offsets: int, rows: int, wanted: int, wanted_offsets: int, count: int, bounds: int) -> int:
-    """Write where each wanted key belongs among the rows."""
+    """Write the lower bound of each wanted key."""
     low, before, before_size = 0, wanted, 0
     for number in range(count):
         start = load64(wanted_offsets + 8 * number)

@@ -1,7 +1,7 @@
-"""Sorted sources to one order, and what a read shows of it, compiled. Semantics: design section 3.
+"""Merge of sorted sources with the visibility of reads, compiled. Semantics: `slatespark.kernels.merge_visible`.
 
-A tree of losers over one cursor for each source. A cursor keeps the next 8 bytes of its key, taken behind what all
-keys have in common, as a big-endian word: most comparisons end there.
+A loser tree with one cursor per source. A cursor caches the 8 bytes of its key after the common prefix of all keys, as
+a big-endian word, which decides most comparisons.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from slatespark.kernels.columns import (
 from slatespark.kernels.gather import key_of
 from slatespark.kernels.row_ranges import check_row_ranges
 
-# Byte offsets in a cursor. Word, key and size are of the key behind the common prefix; the size is -1 at the end.
+# Byte offsets in a cursor. Word, key and size describe the key after the common prefix; the size is -1 at the end.
 _ROW, _HIGH, _WORD, _KEY, _SIZE, _LINE, _SOURCE, _LEAF = range(0, 64, 8)
 _CURSOR_FIELDS: Final = 8
 
@@ -102,7 +102,7 @@ def _selected(
 
 
 def _overlapping(sources: Sequence[RowColumns], lows: list[int], highs: list[int]) -> list[tuple[list[int], int]]:
-    """Return groups of sources in key order that do not overlap, and how many bytes the keys of each share."""
+    """Return non-overlapping groups of sources in key order, with the length of the common key prefix of each."""
     ends = [
         (rows.key(low), rows.key(high - 1), number)
         for number, (rows, low, high) in enumerate(zip(sources, lows, highs, strict=True))
@@ -127,14 +127,14 @@ def _shared_bytes(left: bytes, right: bytes) -> int:
 
 @inlined
 def _load_head(cursor: int, row: int, skip: int) -> None:
-    """Put the cursor on a row, or at its end."""
+    """Move the cursor to a row, or to its end."""
     store64(cursor + _ROW, row)
     if row >= load64(cursor + _HIGH):
         store64(cursor + _SIZE, -1)
         store_word(cursor + _WORD, _LAST_WORD)
         return
     key, size = key_of(load64(cursor + _LINE), row)
-    key, size = key + skip, max(size - skip, 0)  # below 0 only if the source is not sorted
+    key, size = key + skip, max(size - skip, 0)  # negative only if the source is not sorted
     store64(cursor + _KEY, key)
     store64(cursor + _SIZE, size)
     store_word(cursor + _WORD, prefix_word(key, size))
@@ -142,7 +142,7 @@ def _load_head(cursor: int, row: int, skip: int) -> None:
 
 @inlined
 def _is_before(left: int, right: int) -> bool:
-    """Tell whether one cursor's row comes before another's."""
+    """Tell whether the row of one cursor sorts before that of another."""
     left_word, right_word = load_word(left + _WORD), load_word(right + _WORD)
     if left_word != right_word:
         return bool(left_word < right_word)
@@ -151,11 +151,11 @@ def _is_before(left: int, right: int) -> bool:
 
 @called
 def _is_before_at_tie(left: int, right: int) -> int:
-    """Decide between two cursors whose words are equal."""
+    """Compare two cursors with equal words."""
     left_size, right_size = load64(left + _SIZE), load64(right + _SIZE)
     if left_size < 0 or right_size < 0:
         return 1 if left_size >= 0 else 0
-    # With equal words, and one key ending within them, the shorter is a prefix of the other.
+    # If the words are equal and one key ends within them, the shorter key is a prefix of the other.
     difference = left_size - right_size
     if min(left_size, right_size) > 8:
         difference = compare(load64(left + _KEY) + 8, left_size - 8, load64(right + _KEY) + 8, right_size - 8)
@@ -174,11 +174,11 @@ def _seq_of(cursor: int) -> np.uint64:
 
 @inlined
 def _replay(winner: int, cursors: int, tree: int) -> int:
-    """Play a cursor up from its leaf and return the overall winner."""
+    """Replay a cursor from its leaf to the root and return the overall winner."""
     node = (load64(winner + _LEAF) + cursors) >> 1
     while node > 0:
         other = load64(tree + 8 * node)
-        if other == 0:  # nobody has come here yet, while the tree is being built
+        if other == 0:  # empty while the tree is being built
             store64(tree + 8 * node, winner)
             return 0
         if _is_before(other, winner):
@@ -201,7 +201,7 @@ def _merge(  # noqa: C901
     rows_out: int,
     marks_out: int,
 ) -> int:
-    """Write the rows shown, and their marks; return how many there are."""
+    """Write the visible rows and their marks; return their number."""
     max_seq = np.uint64(max_seq_bits)
     winner = 0
     for leaf in range(cursors):
@@ -241,7 +241,7 @@ def _merge(  # noqa: C901
                             mark = GROUP_REST if operands else GROUP_HEAD
                             operands += 1
                     else:
-                        decided = True  # a tombstone or a put, expired or not, hides what is older
+                        decided = True  # a tombstone or put, even if expired, hides older versions
                         if flags & TOMBSTONE:
                             if options & _INCLUDE_DELETED and operands == 0:
                                 mark = PLAIN
@@ -255,6 +255,6 @@ def _merge(  # noqa: C901
         ended = load64(winner + _SIZE) < 0
         if ended:
             alive -= 1
-        if alive > 1 or ended:  # a single cursor that is left needs no comparing
+        if alive > 1 or ended:  # a single remaining cursor needs no comparison
             winner = _replay(winner, cursors, tree)
     return chosen

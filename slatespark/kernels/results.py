@@ -1,4 +1,4 @@
-"""What the kernels give back where neither rows nor a selection of rows will do."""
+"""Result types of kernels besides `RowColumns` and `Selection`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 @dataclass(slots=True)
 class EncodedBlocks:
-    """Data blocks, ready to be compressed and sealed.
+    """Data blocks, to be compressed and checksummed.
 
-    The blocks lie in order with `CHECKSUM_BYTES` zero bytes behind each: an uncompressed block can be sealed in place.
+    The blocks are in order, each followed by `CHECKSUM_BYTES` zero bytes. So the checksum of an uncompressed block can
+    be written in place.
 
     Attributes
     ----------
     data : (any,) uint8
     starts, ends : (n,) int64; block i is `data[starts[i]:ends[i]]`, without the gap
-    first_rows : (n,) int64, index of each block's first row in the rows given
+    first_rows : (n,) int64, index of each block's first row in the encoded rows
     """
 
     data: NDArray[np.uint8]
@@ -38,7 +39,7 @@ class Fields:
     ----------
     seqs : (m,) uint64
     flags : (m,) uint8
-    create_ts, expire_ts : (m,) int64 ms, 0 where the flag says absent
+    create_ts, expire_ts : (m,) int64 ms, 0 if the flag is not set
     """
 
     seqs: NDArray[np.uint64]
@@ -49,12 +50,12 @@ class Fields:
 
 @dataclass(slots=True)
 class Retained:
-    """What a compaction does with `m` rows.
+    """The result of a compaction for each of `m` rows.
 
     Attributes
     ----------
-    marks : (m,) uint8: PLAIN, GROUP_HEAD, GROUP_REST, BURIED or GONE
-    outdated : how many rows had expired, or were past retention, and were no tombstones
+    marks : (m,) uint8: PLAIN, GROUP_HEAD, GROUP_REST, TO_TOMBSTONE or DROPPED
+    outdated : number of rows that are expired or past retention, without tombstones
     """
 
     marks: NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""Which versions of each key a compaction keeps, compiled. Semantics: `slatespark.kernels.retain_versions`."""
+"""The versions of each key that a compaction keeps, compiled. Semantics: `slatespark.kernels.retain_versions`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slatespark.kernels._lifetimes import has_reached
 from slatespark.kernels._native import load8, load64, load_word, store8, store64
 from slatespark.kernels._sources import address_of, checked_address
 from slatespark.kernels.columns import (
-    BURIED,
-    GONE,
+    DROPPED,
     GROUP_HEAD,
     GROUP_REST,
     HAS_CREATE,
     HAS_EXPIRE,
     MERGE,
     PLAIN,
+    TO_TOMBSTONE,
     TOMBSTONE,
     Retention,
 )
@@ -30,7 +30,7 @@ _HAS_FLOOR: Final = 2
 _HAS_RETIRED: Final = 4
 _DROPS_TOMBSTONES: Final = 8
 
-# Where `_retain` finds its arrays and bounds: one number each.
+# Byte offsets in the argument record of `_retain`: addresses of arrays, and bounds.
 _SEQS, _FLAGS, _CREATE_TS, _EXPIRE_TS, _MARKS, _MIN_SEQ, _NOW, _FLOOR, _RETIRED, _OPTIONS, _OUTDATED = range(0, 88, 8)
 
 _KINDS: Final = MERGE | TOMBSTONE
@@ -92,8 +92,8 @@ def _is_above_floor(call: int, row: int) -> bool:
 
 
 @inlined
-def _is_needed(call: int, row: int) -> bool:
-    """Tell whether a version stays whatever is newer."""
+def _is_protected(call: int, row: int) -> bool:
+    """Tell whether a version is kept regardless of newer versions."""
     seq = load_word(load64(call + _SEQS) + 8 * row)
     return bool(seq > load_word(call + _MIN_SEQ)) or _is_above_floor(call, row)
 
@@ -108,7 +108,7 @@ def _is_expired(call: int, row: int) -> bool:
 
 
 @inlined
-def _is_due(call: int, row: int) -> bool:
+def _is_past_retention(call: int, row: int) -> bool:
     """Tell whether a version is past retention."""
     return has_reached(_flags_of(call, row), HAS_CREATE, call + _CREATE_TS, row, load64(call + _RETIRED))
 
@@ -125,13 +125,13 @@ def _expires_alike(call: int, row: int, other: int) -> bool:
 
 @inlined
 def _folds_with(call: int, row: int, other: int) -> bool:
-    """Tell whether an older version folds together with the operand `row`."""
-    return _expires_alike(call, row, other) and not _is_needed(call, other)
+    """Tell whether an older version folds with the operand `row`."""
+    return _expires_alike(call, row, other) and not _is_protected(call, other)
 
 
 @called
 def _end_of_operands(call: int, row: int, end: int) -> int:
-    """Return where the operands end that fold together with the operand `row`, which is the newest of them."""
+    """Return the end of the operands that fold with the operand `row`, the newest of them."""
     reach = row + 1
     while reach < end and _flags_of(call, reach) & MERGE != 0 and _folds_with(call, row, reach):
         reach += 1
@@ -140,26 +140,26 @@ def _end_of_operands(call: int, row: int, end: int) -> int:
 
 @called
 def _decide(call: int, start: int, end: int) -> int:
-    """Mark the versions of a key: what is hidden or expired, and what folds together."""
-    row, settled = start, False
+    """Mark the versions of a key: hidden ones, expired ones, and groups that fold."""
+    row, is_hidden = start, False
     while row < end:
         is_operand = _flags_of(call, row) & MERGE != 0
-        needed = _is_needed(call, row)
+        protected = _is_protected(call, row)
         reach, is_base = row + 1, not is_operand
-        if is_operand and not needed:
+        if is_operand and not protected:
             reach = _end_of_operands(call, row, end)
             if reach < end and _flags_of(call, reach) & MERGE == 0 and _folds_with(call, row, reach):
                 reach, is_base = reach + 1, True
         head, rest = PLAIN, GROUP_REST
-        if settled and not needed:
-            head, rest = GONE, GONE
+        if is_hidden and not protected:
+            head, rest = DROPPED, DROPPED
         else:
             if _is_expired(call, row):
-                head, rest = BURIED if is_base else GONE, GONE
+                head, rest = TO_TOMBSTONE if is_base else DROPPED, DROPPED
                 store64(call + _OUTDATED, load64(call + _OUTDATED) + reach - row)
             elif reach > row + 1:
                 head = GROUP_HEAD
-            settled = settled or (is_base and not needed)
+            is_hidden = is_hidden or (is_base and not protected)
         _mark(call, row, head)
         for other in range(row + 1, reach):
             _mark(call, other, rest)
@@ -168,38 +168,38 @@ def _decide(call: int, start: int, end: int) -> int:
 
 
 @called
-def _retire(call: int, start: int, end: int) -> int:
-    """Let go what is past retention: the whole key, or what lies below the group that it shows."""
-    row, group_due, rest_due = start, True, True
+def _drop_retired(call: int, start: int, end: int) -> int:
+    """Drop what is past retention: the whole key, or everything below its visible group."""
+    row, group_retired, rest_retired = start, True, True
     while row < end:
         mark = _mark_of(call, row)
-        if mark != GONE:
-            group_due = group_due and _is_due(call, row)
-            if mark == BURIED or _flags_of(call, row) & MERGE == 0:
+        if mark != DROPPED:
+            group_retired = group_retired and _is_past_retention(call, row)
+            if mark == TO_TOMBSTONE or _flags_of(call, row) & MERGE == 0:
                 row += 1
                 break
         row += 1
     rest = row
     while row < end:
-        rest_due = rest_due and (_mark_of(call, row) == GONE or _is_due(call, row))
+        rest_retired = rest_retired and (_mark_of(call, row) == DROPPED or _is_past_retention(call, row))
         row += 1
-    if rest_due:
-        _let_go(call, start if group_due else rest, end)
+    if rest_retired:
+        _drop(call, start if group_retired else rest, end)
     return 0
 
 
 @called
-def _let_go(call: int, start: int, end: int) -> int:
-    """Mark versions as gone, but for a tombstone in place of the oldest where something older may lie below."""
+def _drop(call: int, start: int, end: int) -> int:
+    """Drop versions; the oldest one becomes a tombstone if older versions may lie below."""
     is_covered = load64(call + _OPTIONS) & _DROPS_TOMBSTONES != 0
     row = end - 1
     while row >= start:
         mark = _mark_of(call, row)
-        if mark != GONE:
+        if mark != DROPPED:
             is_tombstone = _flags_of(call, row) & TOMBSTONE != 0
-            if not is_tombstone and mark != BURIED:
+            if not is_tombstone and mark != TO_TOMBSTONE:
                 store64(call + _OUTDATED, load64(call + _OUTDATED) + 1)
-            _mark(call, row, GONE if is_covered or mark == GROUP_REST else PLAIN if is_tombstone else BURIED)
+            _mark(call, row, DROPPED if is_covered or mark == GROUP_REST else PLAIN if is_tombstone else TO_TOMBSTONE)
             is_covered = is_covered or mark != GROUP_REST
         row -= 1
     return 0
@@ -207,15 +207,15 @@ def _let_go(call: int, start: int, end: int) -> int:
 
 @called
 def _drop_tombstones(call: int, start: int, end: int) -> int:
-    """Mark the tombstones at the old end of a key as gone."""
+    """Drop the oldest tombstones of a key."""
     row = end - 1
     while row >= start:
         mark = _mark_of(call, row)
-        if mark != GONE:
-            is_tombstone = mark == BURIED or (mark == PLAIN and _flags_of(call, row) & TOMBSTONE != 0)
+        if mark != DROPPED:
+            is_tombstone = mark == TO_TOMBSTONE or (mark == PLAIN and _flags_of(call, row) & TOMBSTONE != 0)
             if not is_tombstone or _is_above_floor(call, row):
                 break
-            _mark(call, row, GONE)
+            _mark(call, row, DROPPED)
         row -= 1
     return 0
 
@@ -229,13 +229,13 @@ def _retain(call: int, first: int, count: int) -> int:
         end = start + 1
         while end < count and load8(first + end) == 0:
             end += 1
-        # Most keys have one version, which stays as it is.
+        # Most keys have one version, which is kept unchanged.
         if end == start + 1 and _flags_of(call, start) & _KINDS == 0 and not _is_expired(call, start):
             _mark(call, start, PLAIN)
         else:
             _decide(call, start, end)
         if options & _HAS_RETIRED != 0:
-            _retire(call, start, end)
+            _drop_retired(call, start, end)
         if options & _DROPS_TOMBSTONES != 0:
             _drop_tombstones(call, start, end)
         start = end

@@ -1,4 +1,4 @@
-"""Checking the parts of sources that take part in a merge, and keys that are sought."""
+"""Checks of row ranges and key offsets passed to kernels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slatespark.kernels.columns import RowColumns
 
 
 def check_row_ranges(sources: Sequence[RowColumns], lows: NDArray[np.int64], highs: NDArray[np.int64]) -> None:
-    """Refuse row ranges `[lows[i], highs[i])` that do not lie in source i."""
+    """Raise `InternalError` for row ranges `[lows[i], highs[i])` outside source i."""
     if not len(sources) == len(lows) == len(highs):
-        raise InternalError(f"{len(sources)} sources, but {len(lows)} and {len(highs)} ends of row ranges.")
+        raise InternalError(f"There are {len(sources)} sources, but {len(lows)} and {len(highs)} ends of row ranges.")
     for number, (rows, low, high) in enumerate(zip(sources, lows.tolist(), highs.tolist(), strict=True)):
         if not 0 <= low <= high <= len(rows):
-            raise InternalError(f"Row range [{low}, {high}) of source {number}, which has {len(rows)} rows.")
+            raise InternalError(f"Row range [{low}, {high}) lies outside source {number}, which has {len(rows)} rows.")
 
 
 def check_key_offsets(key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> None:
-    """Refuse keys whose first or last offset lies outside their bytes. Requires: offsets ascending."""
+    """Raise `InternalError` for keys with offsets outside their bytes. Requires: offsets ascending."""
     if not len(key_offsets) or not 0 <= key_offsets[0] <= key_offsets[-1] <= len(key_bytes):
         raise InternalError(f"Offsets of {len(key_offsets) - 1} keys do not fit {len(key_bytes)} bytes.")

@@ -1,4 +1,4 @@
-"""Finding a key among sorted rows."""
+"""Binary search of a key among sorted rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First keys of the index: short keys that separate neighbouring blocks, compiled. Source: spec 2.10."""
+"""Separators of the index: short keys between neighbouring blocks, compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slatespark.kernels._compile import Kernel
 from slatespark.kernels._native import common_prefix, copy_exact, load64, store64
 from slatespark.kernels._sources import address_of, line_of, position_of, source_table
 from slatespark.kernels.columns import RowColumns
-from slatespark.kernels.gather import KEY, check_row, key_of, measured_bytes
+from slatespark.kernels.gather import KEY, check_row, key_of, measure_bytes
 
 
 def separator_keys(
@@ -21,8 +21,10 @@ def separator_keys(
     """See `slatespark.kernels.separator_keys`."""
     rows, first_rows = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(first_rows, np.int64)
     if len(first_rows) and not 0 <= first_rows.min() <= first_rows.max() < len(rows):
-        raise InternalError(f"Blocks start at rows {first_rows.min()} to {first_rows.max()} of {len(rows)}.")
-    room = measured_bytes(sources, rows[first_rows], KEY)
+        raise InternalError(
+            f"Blocks start at rows {first_rows.min()} to {first_rows.max()}, expected below {len(rows)}."
+        )
+    room = measure_bytes(sources, rows[first_rows], KEY)
     table, offsets, separators = (
         source_table(sources),
         np.zeros(len(first_rows) + 1, np.int64),
@@ -36,7 +38,7 @@ def separator_keys(
 
 @Kernel
 def _separate(table: int, sources: int, rows: int, first_rows: int, count: int, offsets: int, separators: int) -> int:
-    """Write the separators and where each ends; return their bytes, or `-1 - i` if row i cannot be."""
+    """Write the separators and their ends; return their total size, or `-1 - i` if row i is invalid."""
     end = 0
     for number in range(count):
         row = load64(first_rows + 8 * number)

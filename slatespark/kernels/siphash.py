@@ -1,4 +1,4 @@
-"""SipHash-1-3 with key 0/0, the hash of SlateDB's bloom filters, in plain Python: for single keys."""
+"""SipHash-1-3 with key 0/0, the hash of SlateDB's bloom filters, in plain Python."""
 
 from __future__ import annotations
 

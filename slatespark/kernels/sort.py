@@ -1,7 +1,7 @@
-"""Sorting rows by key, compiled.
+"""Sort of rows by key, compiled.
 
-Radix sort, least significant byte first, of 8 bytes of each key at a time, taken behind what the keys of a range share.
-Rows that are still equal, and have more bytes, are put on a stack as a range of their own.
+LSD radix sort on 8 bytes of each key at a time, after the common prefix of the keys in a range. Rows that are still
+equal and have more bytes are pushed on a stack as a new range.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from slatespark.kernels._sources import address_of, source_table
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.gather import key_of
 
-# While a range is being sorted, an entry is a row with the number of key bytes that the word holds above these bits:
-# 0 to 8, or 9 if there are more. It makes a shorter key come first where the words, padded with zeros, are equal.
+# While a range is being sorted, an entry is a row number, with the number of key bytes in the word above these bits: 0
+# to 8, or 9 if the key is longer. It orders shorter keys first when the zero-padded words are equal.
 _ROW_BITS: Final = 40
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _MORE: Final = 9
 
-_DIGITS: Final = 9  # that number, and the 8 bytes of the word
+_DIGITS: Final = 9  # the number of key bytes, and the 8 bytes of the word
 _COUNTS_BYTES: Final = _DIGITS * 256 * 8
-_SMALL: Final = 32  # up to here, inserting is cheaper than counting
+_SMALL: Final = 32  # up to this size, insertion sort is cheaper than counting
 _RANGE_BYTES: Final = 24  # start, end, depth
 
 
@@ -58,7 +58,7 @@ def sort_rows(rows: RowColumns) -> NDArray[np.int64]:
 
 @Kernel
 def _is_sorted(line: int, count: int) -> int:
-    """Return whether the keys ascend already."""
+    """Return whether the keys already ascend."""
     for row in range(1, count):
         previous, previous_size = key_of(line, row - 1)
         key, size = key_of(line, row)
@@ -69,7 +69,7 @@ def _is_sorted(line: int, count: int) -> int:
 
 @called
 def _insert(line: int, order: int, start: int, end: int, depth: int) -> None:
-    """Sort a short range in place; its keys share `depth` bytes."""
+    """Sort a short range by insertion; its keys share `depth` bytes."""
     for number in range(start + 1, end):
         row = load64(order + 8 * number)
         key, size = key_of(line, row)
@@ -85,7 +85,7 @@ def _insert(line: int, order: int, start: int, end: int, depth: int) -> None:
 
 @called
 def _shared_bytes(line: int, order: int, start: int, end: int, depth: int) -> int:
-    """Return how many bytes all keys of a range share, of which `depth` are known."""
+    """Return the length of the common prefix of a range, which is at least `depth`."""
     first, shared = key_of(line, load64(order + 8 * start))
     for number in range(start + 1, end):
         key, size = key_of(line, load64(order + 8 * number))
@@ -105,7 +105,7 @@ def _digit(entry: int, word: np.uint64, number: int) -> int:
 
 @called
 def _load_words(line: int, order: int, words: int, start: int, end: int, depth: int, counts: int) -> None:
-    """Take the next 8 bytes of each key in a range, and count its digits."""
+    """Load the next 8 bytes of each key in a range, and count the digits."""
     for at in range(counts, counts + _COUNTS_BYTES, 8):
         store64(at, 0)
     for number in range(start, end):
@@ -124,7 +124,7 @@ def _load_words(line: int, order: int, words: int, start: int, end: int, depth: 
 def _scatter(
     order: int, words: int, to_order: int, to_words: int, start: int, end: int, digit: int, counts: int
 ) -> None:
-    """Move a range, ordered by one digit and else as it was."""
+    """Stable counting sort of a range by one digit."""
     total = start
     for at in range(counts + 2048 * digit, counts + 2048 * digit + 2048, 8):
         size = load64(at)
@@ -146,7 +146,7 @@ def _sort_words(order: int, words: int, spare_order: int, spare_words: int, star
     from_order, from_words, to_order, to_words = order, words, spare_order, spare_words
     for digit in range(_DIGITS):
         if load64(counts + 8 * (digit << 8 | _digit(entry, word, digit))) == end - start:
-            continue  # the same everywhere
+            continue  # all entries have the same digit
         _scatter(from_order, from_words, to_order, to_words, start, end, digit, counts)
         from_order, from_words, to_order, to_words = to_order, to_words, from_order, from_words
     if from_order != order:

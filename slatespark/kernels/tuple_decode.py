@@ -1,6 +1,6 @@
-"""Keys of FoundationDB's tuple layer to columns, compiled. Layout: `slatespark.kernels.reference.tuple_encode`.
+"""Decoder of FoundationDB's tuple layer, compiled. Layout: `slatespark.kernels.reference.tuple_encode`.
 
-Nothing is believed: no byte behind a key's end is looked at, and a key that its own items would not give is refused.
+Keys are not trusted: no byte after a key's end is read, and keys that are not in canonical form are refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from slatespark.kernels.flat import (
     ITEM_BYTES,
     FlatColumn,
 )
-from slatespark.kernels.gather import KEY, key_of, measured_bytes
+from slatespark.kernels.gather import KEY, key_of, measure_bytes
 from slatespark.kernels.tuple_encode import ALL, HIGH_BITS, NONE, first_zero, limit_words
 from slatespark.kernels.tuple_program import (
     BYTES_CODE,
@@ -72,13 +72,13 @@ from slatespark.kernels.tuple_program import (
     read_program,
 )
 
-# Byte offsets in the line that a step has in the table. An address is 0 where the column is not wanted, except that the
-# bytes of strings always go somewhere: they are put together before they can be checked.
-_KIND, _PARTS, _NULL, _DATA, _OFFSETS, _VALID, _SOME_ABSENT, _LIMIT_LOW, _LIMIT_HIGH = range(0, 72, 8)
+# Byte offsets in the record of a step. An address is 0 if the column is not wanted. The bytes of strings are always
+# written, because they are unescaped before they are checked.
+_KIND, _PARTS, _NULL, _DATA, _OFFSETS, _VALID, _HAS_NULLS, _LIMIT_LOW, _LIMIT_HIGH = range(0, 72, 8)
 _LINE_BYTES: Final = 72
-_NO_NULL: Final = 0  # as _NULL, else the bytes of a null
+_NO_NULL: Final = 0  # value of _NULL for a required item; otherwise the size of a null
 
-# numba knows plain numbers, no enumerations. A position in a key is positive, so a status is returned as its negative.
+# numba supports plain numbers, not enumerations. A position in a key is positive, so a status is returned negated.
 _WRONG_TYPE, _CUT_SHORT = -int(KeyStatus.WRONG_TYPE), -int(KeyStatus.CUT_SHORT)
 _OUT_OF_RANGE, _NOT_CANONICAL = -int(KeyStatus.OUT_OF_RANGE), -int(KeyStatus.NOT_CANONICAL)
 _BAD_TEXT, _TRAILING = -int(KeyStatus.BAD_TEXT), -int(KeyStatus.TRAILING)
@@ -94,7 +94,7 @@ def decode_tuples(
     """See `slatespark.kernels.decode_tuples`."""
     steps, rows = read_program(program), np.ascontiguousarray(rows, np.int64)
     check_wanted(steps, wanted)
-    total, count = measured_bytes(sources, rows, KEY), len(rows)
+    total, count = measure_bytes(sources, rows, KEY), len(rows)
     check_total(total)
     outputs = [_output(step, count, total) if step.kind != END and wanted[step.column] else None for step in steps]
     scratch = np.empty(total + SLACK, np.uint8)
@@ -102,17 +102,17 @@ def decode_tuples(
     table, named, status = np.array(lines, np.int64), source_table(sources), np.empty(count, np.uint8)
     keys = address_of(named), len(sources), address_of(rows), count
     _decode(address_of(table), len(steps), *keys, address_of(status))
-    absent = table[:, _SOME_ABSENT // 8].tolist()
+    has_nulls = table[:, _HAS_NULLS // 8].tolist()
     columns = [
         None if output is None else _finished(step, output, bool(some))
-        for step, output, some in zip(steps, outputs, absent, strict=True)
+        for step, output, some in zip(steps, outputs, has_nulls, strict=True)
         if step.kind != END
     ]
     return columns, status
 
 
 def _output(step: Step, count: int, total: int) -> FlatColumn:
-    """Return room for a column. Memory that is not touched costs nothing, so there is enough for all strings."""
+    """Return a column with room for all strings; untouched memory costs nothing."""
     valid = np.ones(count, np.uint8)
     if step.column_kind == BYTES:
         return FlatColumn(BYTES, np.empty(total + SLACK, np.uint8), np.zeros(count + 1, np.int32), valid)
@@ -133,8 +133,8 @@ def _line(step: Step, output: FlatColumn | None, scratch: NDArray[np.uint8]) -> 
     return (step.kind, step.parts, null, data, offsets, valid, 0, *limit_words(step))
 
 
-def _finished(step: Step, output: FlatColumn, some_absent: bool) -> FlatColumn:
-    valid = output.valid if some_absent else None
+def _finished(step: Step, output: FlatColumn, has_nulls: bool) -> FlatColumn:
+    valid = output.valid if has_nulls else None
     if output.offsets is None:
         return FlatColumn(output.kind, output.data, valid=valid)
     return FlatColumn(step.column_kind, output.data[: int(output.offsets[-1])], output.offsets, valid)
@@ -143,14 +143,14 @@ def _finished(step: Step, output: FlatColumn, some_absent: bool) -> FlatColumn:
 @inlined
 def _take_word(at: int, size: int, keys_end: int) -> np.uint64:
     """Return up to 8 bytes as a big-endian number."""
-    half = np.uint64(32 - 4 * size)  # in two steps, as 64 is too much for one
+    half = np.uint64(32 - 4 * size)  # in two steps, because a shift by 64 is undefined
     word = swap_word(load_word(at)) if at + 8 <= keys_end else prefix_word(at, size)
     return word >> half >> half
 
 
 @inlined
 def _low_bytes(size: int) -> np.uint64:
-    """Return a word with ones in its lowest `size` bytes."""
+    """Return a mask of the lowest `size` bytes."""
     half = np.uint64(32 - 4 * size)
     return ALL >> half >> half
 
@@ -172,7 +172,7 @@ def _store_integer(data: int, kind: int, row: int, number: int, sign: int) -> No
 
 @inlined
 def _take_integer(line: int, kind: int, row: int, at: int, end: int, keys_end: int) -> int:
-    """Read an integer of up to 8 bytes; return where it ends, as all of these do."""
+    """Read an integer of up to 8 bytes. Like all `_take` functions, returns its end or a negative status."""
     difference = load8(at) - ZERO_CODE
     size, sign = abs(difference), difference >> 63
     if size > 8:
@@ -182,7 +182,7 @@ def _take_integer(line: int, kind: int, row: int, at: int, end: int, keys_end: i
     magnitude = _take_word(at + 1, size, keys_end) ^ (np.uint64(sign) & _low_bytes(size))
     if (size > 0 and magnitude <= _low_bytes(size - 1)) or magnitude > _MAX_SHORT:
         return _NOT_CANONICAL
-    below = 0 if kind == INT128 else -sign  # integers reach one further down
+    below = 0 if kind == INT128 else -sign  # two's complement: one more negative number
     if magnitude > load_word(line + _LIMIT_LOW) + np.uint64(below) and load64(line + _LIMIT_HIGH) == 0:
         return _OUT_OF_RANGE
     if load64(line + _DATA) != 0:
@@ -256,7 +256,7 @@ def _take_float(line: int, row: int, at: int, end: int) -> int:
 
 @inlined
 def _take_string(line: int, kind: int, row: int, at: int, end: int, keys_end: int) -> int:
-    """Read a string and its end, zeros unescaped."""
+    """Read a string with its terminator, and unescape zeros."""
     if load8(at) != (TEXT_CODE if kind == TEXT else BYTES_CODE):
         return _WRONG_TYPE
     data, offsets = load64(line + _DATA), load64(line + _OFFSETS)
@@ -294,7 +294,7 @@ def _take_string(line: int, kind: int, row: int, at: int, end: int, keys_end: in
 
 @inlined
 def _take_item(line: int, kind: int, row: int, at: int, end: int, keys_end: int) -> int:
-    """Read an item that is there, or the start of a struct."""
+    """Read an item that is not null, or the start of a struct."""
     if BYTES <= kind <= TEXT:
         return _take_string(line, kind, row, at, end, keys_end)
     elif kind == FLOAT64:
@@ -316,11 +316,11 @@ def _take_item(line: int, kind: int, row: int, at: int, end: int, keys_end: int)
 
 
 @called
-def _put_absent(line: int, row: int) -> None:
-    """Say that a column has no item in this row."""
+def _put_null(line: int, row: int) -> None:
+    """Store a null in a column."""
     if load64(line + _VALID) == 0:
         return
-    store64(line + _SOME_ABSENT, 1)
+    store64(line + _HAS_NULLS, 1)
     store8(load64(line + _VALID) + row, 0)
     kind, data = load64(line + _KIND), load64(line + _DATA)
     if BYTES <= kind <= TEXT:
@@ -338,7 +338,7 @@ def _put_absent(line: int, row: int) -> None:
 
 @inlined
 def _take_key(table: int, steps: int, row: int, at: int, end: int, keys_end: int) -> int:  # noqa: C901
-    """Read the items of a key; return 0, or what is wrong with it."""
+    """Read the items of a key; return 0 or a negative status."""
     step = 0
     while step < steps:
         line = table + step * _LINE_BYTES
@@ -364,15 +364,15 @@ def _take_key(table: int, steps: int, row: int, at: int, end: int, keys_end: int
                 return _WRONG_TYPE
             at += 1
         parts = load64(line + _PARTS)
-        for absent in range(line, line + (parts + 1) * _LINE_BYTES, _LINE_BYTES):
-            _put_absent(absent, row)
+        for nested in range(line, line + (parts + 1) * _LINE_BYTES, _LINE_BYTES):
+            _put_null(nested, row)
         step += parts
     return 0 if at == end else _TRAILING
 
 
 @Kernel
 def _decode(table: int, steps: int, named: int, sources: int, rows: int, count: int, status: int) -> int:
-    """Read all keys. Requires: all rows exist and lie in their buffers."""
+    """Read all keys. Requires: all rows exist and lie within their buffers."""
     for row in range(count):
         packed = load64(rows + 8 * row)
         source = line_of(named, sources, packed)
@@ -381,5 +381,5 @@ def _decode(table: int, steps: int, named: int, sources: int, rows: int, count: 
         store8(status + row, -found)
         if found != 0:
             for line in range(table, table + steps * _LINE_BYTES, _LINE_BYTES):
-                _put_absent(line, row)
+                _put_null(line, row)
     return 0

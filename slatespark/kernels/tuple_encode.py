@@ -1,6 +1,6 @@
-"""Columns to keys of FoundationDB's tuple layer, compiled. Layout: `slatespark.kernels.reference.tuple_encode`.
+"""Encoder of FoundationDB's tuple layer, compiled. Layout: `slatespark.kernels.reference.tuple_encode`.
 
-One interpreter for all schemas: it follows the program for each row, so no schema needs a compilation of its own.
+It interprets the program for each row, so one compiled function serves every schema.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from slatespark.kernels.tuple_program import (
     ZERO_CODE,
     Step,
     check_columns,
+    item_error,
     read_program,
-    refuse_item,
 )
 
-# Byte offsets in the line that a step has in the table.
+# Byte offsets in the record of a step.
 KIND, PARTS, NULL_BYTES, DATA, DATA_END, OFFSETS, VALID, LIMIT_LOW, LIMIT_HIGH = range(0, 72, 8)
 LINE_BYTES: Final = 72
 
-_NO_NULL: Final = 0  # as NULL_BYTES: the item may not be absent
+_NO_NULL: Final = 0  # value of NULL_BYTES for a required item
 
 LOW_BITS: Final = np.uint64(0x0101_0101_0101_0101)
 HIGH_BITS: Final = np.uint64(0x8080_8080_8080_8080)
@@ -70,7 +70,7 @@ _INFINITY32: Final = 0x7F80_0000
 _INFINITY64: Final = 0x7FF0_0000_0000_0000
 _MAX_I64: Final = 2**63 - 1
 
-# Above it, zeros are counted before memory for them is set aside.
+# Above this size, zeros are counted instead of reserving memory for the worst case.
 _GUESSED_BYTES: Final = 64 << 20
 
 
@@ -87,12 +87,12 @@ def encode_tuples(
     total = _encode(address_of(table), len(steps), count, address_of(keys), address_of(offsets))
     if total < 0:
         row, number = divmod(-1 - total, len(steps))
-        raise refuse_item(steps, number, row, columns)
+        raise item_error(steps, number, row, columns)
     return keys[:total], offsets
 
 
 def _most_bytes(column: FlatColumn) -> int:
-    """Return an upper bound of the bytes that the strings of a column take, zeros escaped."""
+    """Return an upper bound of the size of a column's strings with escaped zeros."""
     if column.offsets is None:
         return 0
     data = column.data[column.offsets[0] : column.offsets[-1]]
@@ -117,7 +117,7 @@ def limit_words(step: Step) -> tuple[Any, Any]:
 
 @inlined
 def _put_magnitude(at: int, magnitude: np.uint64, sign: int) -> int:
-    """Write an integer of up to 8 bytes; the sign is 0 or -1. Return where the next item goes, as all of these do."""
+    """Write an integer of up to 8 bytes; the sign is 0 or -1. Like all `_put` functions, returns its end."""
     size = (71 - leading_zeros(magnitude)) >> 3
     word = (magnitude ^ np.uint64(sign)) << np.uint64((64 - 8 * size) & 63)
     store8(at, ZERO_CODE + (size ^ sign) - sign)
@@ -177,13 +177,13 @@ def _put_float(at: int, bits: int) -> int:
 
 @inlined
 def first_zero(word: np.uint64) -> np.uint64:
-    """Return a word whose lowest one bit is in the first zero byte, or 0 if there is none."""
+    """Return a word whose lowest set bit is in the first zero byte, or 0 without zero bytes."""
     return (word - LOW_BITS) & ~word & HIGH_BITS
 
 
 @inlined
 def _put_bytes(at: int, source: int, size: int, source_end: int) -> tuple[int, np.uint64]:
-    """Write a string and its end, zeros escaped; return also a word with a high bit if any byte has one."""
+    """Write a string with escaped zeros and its terminator; also returns a word with a high bit if any byte has one."""
     end, seen = source + size, NONE
     while source < end:
         rest = end - source
@@ -191,7 +191,7 @@ def _put_bytes(at: int, source: int, size: int, source_end: int) -> tuple[int, n
         store_word(at, word)
         zero = first_zero(word)
         taken = zero_bits(zero) >> 3 if zero != NONE else 8
-        if taken >= rest:  # what lies behind the string does not count
+        if taken >= rest:  # ignore bytes after the string
             at += rest
             seen |= word & ALL >> np.uint64(64 - 8 * min(rest, 8))
             break
@@ -208,7 +208,7 @@ def _put_bytes(at: int, source: int, size: int, source_end: int) -> tuple[int, n
 
 @inlined
 def _put_item(at: int, kind: int, line: int, row: int) -> int:  # noqa: C901
-    """Write an item that is there, or a struct's start or end; return -1 if it cannot be written."""
+    """Write an item that is not null, or the start or end of a struct; return -1 if it is invalid."""
     data = load64(line + DATA)
     if kind == INT64:
         return _put_integer(at, load64(data + 8 * row))
@@ -244,7 +244,7 @@ def _put_item(at: int, kind: int, line: int, row: int) -> int:  # noqa: C901
 
 @Kernel
 def _encode(table: int, steps: int, count: int, keys: int, offsets: int) -> int:
-    """Write the keys and where each starts; return their bytes, or `-1 - row * steps - step` of what cannot be."""
+    """Write the keys and their offsets; return the total size, or `-1 - row * steps - step` of an invalid item."""
     at = keys
     for row in range(count):
         store64(offsets + 8 * row, at - keys)

@@ -1,12 +1,12 @@
-"""What a key is made of, step by step: the program that both implementations of the tuple kernels follow.
+"""Program of the tuple kernels: the parts of a key, one step each.
 
-Keys are those of FoundationDB's tuple layer. One step for each column, and for each part of a struct:
+Keys use FoundationDB's tuple layer. There is one step for each column and for each field of a struct:
 
     key columns          program
     a INT, b STRING      INT32, TEXT
     a STRUCT<x, y>, b    STRUCT, x, y, END, b
 
-A struct has a column of its own, a BOOL one of which only `valid` counts; END has none.
+A struct has a BOOL column of its own, of which only `valid` is significant; END has no column.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ FLOAT_CODE: Final = 0x20
 DOUBLE_CODE: Final = 0x21
 FALSE_CODE: Final = 0x26
 TRUE_CODE: Final = 0x27
-ESCAPE: Final = 0xFF  # behind a zero byte that is no end
+ESCAPE: Final = 0xFF  # after a zero byte that is not a terminator
 
-# What NaN and -0.0 are written as, as bits.
+# Canonical bits of NaN. -0.0 is encoded as 0.0.
 NAN32: Final = 0x7FC0_0000
 NAN64: Final = 0x7FF8_0000_0000_0000
 
-# The largest magnitude of up to 8 bytes that has a code of its own; fdb's packages differ on the one above.
+# The largest magnitude in the short form; FoundationDB's packages disagree on the next one.
 MAX_SHORT: Final = 2**64 - 2
 
 MAX_PRECISION: Final = 38
 
-# What else an entry of a program holds, above the kind.
+# Further fields of a program entry, above the kind.
 _PRECISION_SHIFT: Final = 8
 _REQUIRED_SHIFT: Final = 16
 
 _MAX_ARROW_BYTES: Final = 2**31 - 1
 
-# Bytes of an item at most, besides the bytes of strings.
+# Largest size of an item, without the bytes of strings.
 _MOST_BYTES: Final = {BOOL: 1, INT8: 2, INT16: 3, INT32: 5, INT64: 9, FLOAT32: 5, FLOAT64: 9, INT128: 18} | {
     BYTES: 2,
     TEXT: 2,
@@ -78,15 +78,15 @@ _MOST_BYTES: Final = {BOOL: 1, INT8: 2, INT16: 3, INT32: 5, INT64: 9, FLOAT32: 5
 
 
 class KeyStatus(IntEnum):
-    """Why the bytes of a key are not the tuple that they should be."""
+    """Result of decoding a key."""
 
     FINE = 0
-    WRONG_TYPE = 1  # another type code than the column has, or a null that may not be
-    CUT_SHORT = 2  # the key ends inside an item, or before the last one
+    WRONG_TYPE = 1  # type code of another type, or null in a required column
+    CUT_SHORT = 2  # the key ends within an item, or before the last item
     OUT_OF_RANGE = 3  # a number that the column cannot hold
-    NOT_CANONICAL = 4  # the same value has another key: leading zeros, -0.0, another NaN
-    BAD_TEXT = 5  # no UTF-8
-    TRAILING = 6  # bytes behind the last item
+    NOT_CANONICAL = 4  # the value has another canonical key: leading zeros, -0.0, another NaN
+    BAD_TEXT = 5  # not UTF-8
+    TRAILING = 6  # bytes after the last item
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class Step:
     ----------
     kind : of an item, or STRUCT or END
     column : index of its column, -1 for END
-    parts : of a STRUCT, how many steps it has, END included
+    parts : of a STRUCT, its number of steps, END included
     nested : whether it is inside a struct
-    required : whether it is never absent, unless a struct around it is
-    limit : largest number; the smallest is -limit - 1, or -limit of a decimal
+    required : whether it is never null, unless an enclosing struct is
+    limit : largest number; the smallest is -limit - 1, for decimals -limit
     """
 
     kind: int
@@ -112,27 +112,27 @@ class Step:
 
     @property
     def null_bytes(self) -> int:
-        """Bytes of an absent item."""
+        """Size of a null."""
         return 2 if self.nested else 1
 
     @property
     def most_bytes(self) -> int:
-        """Bytes of an item at most, besides those of a string."""
+        """Largest size of an item, without the bytes of a string."""
         return max(_MOST_BYTES[self.kind], self.null_bytes)
 
     @property
     def column_kind(self) -> int:
-        """The kind of its column."""
+        """Kind of the column."""
         return {TEXT: BYTES, STRUCT: BOOL}.get(self.kind, self.kind)
 
 
 def program_entry(kind: int, *, precision: int = 0, required: bool = False) -> int:
-    """Return a step as an entry of a program; the precision is that of a decimal."""
+    """Return the program entry of a step; the precision is for decimals."""
     return kind | precision << _PRECISION_SHIFT | required << _REQUIRED_SHIFT
 
 
 def read_program(program: NDArray[np.int64]) -> list[Step]:
-    """Return the steps of a program, checked."""
+    """Decode and check a program."""
     entries: list[int] = program.tolist()
     steps: list[Step] = []
     opened: list[int] = []
@@ -141,7 +141,7 @@ def read_program(program: NDArray[np.int64]) -> list[Step]:
         kind, precision, required = entry & 0xFF, entry >> _PRECISION_SHIFT & 0xFF, entry >> _REQUIRED_SHIFT
         precisions = range(1, MAX_PRECISION + 1) if kind == INT128 else range(1)
         if kind not in _MOST_BYTES or precision not in precisions or required not in (0, 1):
-            raise InternalError(f"Step {number} of a key's program is {entry}.")
+            raise InternalError(f"Step {number} of a key's program is {entry}, which is invalid.")
         if kind == END:
             if not opened:
                 raise InternalError(f"Step {number} of a key's program ends no struct.")
@@ -156,7 +156,7 @@ def read_program(program: NDArray[np.int64]) -> list[Step]:
         if kind == STRUCT:
             opened.append(number)
     if opened:
-        raise InternalError("A struct in a key's program has no end.")
+        raise InternalError("A struct in a key's program has no END.")
     return steps
 
 
@@ -167,46 +167,46 @@ def _limit(kind: int, precision: int) -> int:
 
 
 def check_columns(steps: Sequence[Step], columns: Sequence[FlatColumn]) -> int:
-    """Return how many rows the columns have; refuse columns that are not those of the program."""
+    """Return the number of rows; raises `InternalError` for columns that do not match the program."""
     kinds = [step.column_kind for step in steps if step.kind != END]
     if not columns or kinds != [column.kind for column in columns]:
-        raise InternalError(f"Columns of kinds {[column.kind for column in columns]}, the key has {kinds}.")
+        raise InternalError(f"Columns have the kinds {[column.kind for column in columns]}, the key has {kinds}.")
     count = len(columns[0])
     for column in columns:
         data, offsets = column.data, column.offsets
         if len(column) != count or (column.valid is not None and len(column.valid) < count):
-            raise InternalError(f"Key columns of {count} and {len(column)} rows.")
+            raise InternalError(f"Key columns have {count} and {len(column)} rows.")
         if offsets is not None and not 0 <= offsets[0] <= offsets[-1] <= len(data):
             raise InternalError(f"Offsets of a key column do not fit its {len(data)} bytes.")
     return count
 
 
-def refuse_item(
+def item_error(
     steps: Sequence[Step], number: int, row: int, columns: Sequence[FlatColumn]
 ) -> InternalError | SchemaError:
-    """Return the error for an item that cannot be encoded."""
+    """Return the error for an invalid item."""
     step, where = steps[number], f"column {sum(not step.nested for step in steps[: number + 1])} of the key"
     offsets, valid = columns[step.column].offsets, columns[step.column].valid
     if valid is not None and not valid[row]:
-        return SchemaError(f"A field in {where} is null but must not be, in row {row} of the batch.")
+        return SchemaError(f"A required field in {where} is null, in row {row} of the batch.")
     if offsets is not None and offsets[row + 1] < offsets[row]:
         return InternalError(f"Offsets of a key column descend at row {row}.")
     if step.kind == TEXT:
         return SchemaError(
-            f"A string in {where} is no UTF-8, in row {row} of the batch.", todo="Make the column BINARY."
+            f"A string in {where} is not UTF-8, in row {row} of the batch.", todo="Make the column BINARY."
         )
     digits = len(str(step.limit))
     return SchemaError(f"A decimal in {where} has more than {digits} digits, in row {row} of the batch.")
 
 
 def check_wanted(steps: Sequence[Step], wanted: NDArray[np.bool_]) -> None:
-    """Refuse what does not say for each column whether it is wanted."""
+    """Raise `InternalError` unless `wanted` has one entry per column."""
     columns = sum(step.kind != END for step in steps)
     if len(wanted) != columns:
-        raise InternalError(f"{len(wanted)} columns are named, the key has {columns}.")
+        raise InternalError(f"The wanted mask has {len(wanted)} columns, the key has {columns}.")
 
 
 def check_total(key_bytes: int) -> None:
-    """Refuse keys whose strings might not fit one Arrow array."""
+    """Raise `InternalError` for keys whose strings might not fit into one Arrow array."""
     if key_bytes > _MAX_ARROW_BYTES:
-        raise InternalError(f"{key_bytes} bytes of keys are decoded at once, at most {_MAX_ARROW_BYTES} can be.")
+        raise InternalError(f"A batch has {key_bytes} bytes of keys, expected at most {_MAX_ARROW_BYTES}.")

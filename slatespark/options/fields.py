@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from slatespark.errors import OptionError
-from slatespark.options.values import STORAGE_PREFIX, Parser, parse_text, plain_name, unknown_option
+from slatespark.options.values import STORAGE_PREFIX, Parser, normalize_name, parse_text, unknown_option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -64,21 +64,21 @@ def option(
 
 
 MERGE_OPERATOR_DOC: Final = (
-    "How merge operands fold: `concat`, `sum`, `max`, `min` (8-byte little-endian integers), or `module:function`. "
-    "Default: the table's property `mergeOperator`."
+    "How merge operands are folded: `concat`; `sum`, `max` or `min` (8-byte little-endian integers); or "
+    "`module:function`. Default: the table property `mergeOperator`."
 )
 
 
 def path_option(*, calls: Collection[Call]) -> Any:
     """Declare the location of the table."""
-    return option("path", doc="Location of the table: a local path, or any fsspec URL.", parse=parse_text, calls=calls)
+    return option("path", doc="Location of the table: a local path or any fsspec URL.", parse=parse_text, calls=calls)
 
 
 def wal_path_option(*, calls: Collection[Call]) -> Any:
     """Declare the location of a WAL apart from the table."""
     return option(
         "walPath",
-        doc="Where the database keeps its WAL, if apart from the table: the folder that holds `wal/`.",
+        doc="Location of the WAL if it is apart from the table: the folder that contains `wal/`.",
         parse=parse_text,
         calls=calls,
         default=None,
@@ -94,15 +94,15 @@ def storage_options() -> Any:
 
 
 def parse_options(cls: type[Options], given: Mapping[str, Any]) -> Options:
-    """Return the options that a mapping spells out; raises `OptionError`."""
-    fields = {plain_name(item.metadata["key"]): item for item in _option_fields(cls)}
+    """Return the options of a mapping; raises `OptionError`."""
+    fields = {normalize_name(item.metadata["key"]): item for item in _option_fields(cls)}
     values: dict[str, Any] = {}
     storage: dict[str, str] = {}
     for key, value in given.items():
         if key.lower().startswith(STORAGE_PREFIX):
             storage[key[len(STORAGE_PREFIX) :].lower()] = value
             continue
-        field = fields.get(plain_name(key))
+        field = fields.get(normalize_name(key))
         if field is None:
             raise unknown_option(key, list(option_keys(cls)))
         if field.name in values:
@@ -116,7 +116,7 @@ def parse_options(cls: type[Options], given: Mapping[str, Any]) -> Options:
 
 
 def no_path(what: str) -> OptionError:
-    """Return the error for a table that is not named by its path; Spark's catalog is the usual way into it."""
+    """Return the error for a table without a path, which usually comes from Spark's catalog."""
     return OptionError(
         what,
         why="Catalog tables are not supported: Spark drops their options.",
@@ -145,7 +145,7 @@ def option_rows(cls: type[DataclassInstance]) -> list[tuple[str, str, str]]:
             default = "" if absent else f"`{str(field.default).lower()}`"
         rows.append((field.metadata["key"], default, field.metadata["doc"]))
     rows.append(
-        (f"{STORAGE_PREFIX}*", "", "Handed to the storage backend; `storage.root` is where external paths start.")
+        (f"{STORAGE_PREFIX}*", "", "Passed to the storage backend. `storage.root` is the root of external paths.")
     )
     return rows
 

@@ -1,4 +1,4 @@
-"""Properties that a table keeps in its definition: their names, what they may say, and how they are written down."""
+"""Properties that a table keeps in its definition: names, values, and text form."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 from slatespark.errors import OptionError
 from slatespark.options.values import (
     Parser,
+    normalize_name,
     parse_choice,
     parse_duration_or_none,
     parse_flag,
-    plain_name,
     refuse_misspelt,
     unknown_option,
 )
@@ -30,17 +30,20 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "versionRetention": parse_duration_or_none,
 }
 
-FIXED_PROPERTIES: Final = {"history": "false", "clock": "system"}  # never change; what a table without them has
+FIXED_PROPERTIES: Final = {
+    "history": "false",
+    "clock": "system",
+}  # they cannot be changed; the values of a table without them
 
 
 def parse_property(name: str, value: object) -> Any:
-    """Return the meaning of a table property; the value itself where the name is unknown."""
+    """Return the typed value of a table property; the value unchanged if the name is unknown."""
     parse = TABLE_PROPERTIES.get(name)
     return value if parse is None else parse(value, name)
 
 
 def property_text(name: str, value: object) -> str:
-    """Return a property as a definition keeps it; raises `OptionError` when it has no such value."""
+    """Return a property as text for a definition; raises `OptionError` for an invalid value."""
     parsed = parse_property(name, value)
     if isinstance(value, str):
         return value.strip()
@@ -50,36 +53,38 @@ def property_text(name: str, value: object) -> str:
 
 
 def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return table properties under their own names, as text; raises `OptionError` for an unknown one."""
-    known = {plain_name(name): name for name in TABLE_PROPERTIES}
+    """Return table properties as text under their canonical names; raises `OptionError` for an unknown one."""
+    known = {normalize_name(name): name for name in TABLE_PROPERTIES}
     properties = {}
     for key, value in given.items():
-        name = known.get(plain_name(key))
+        name = known.get(normalize_name(key))
         if name is None:
             raise unknown_option(key, list(TABLE_PROPERTIES))
         properties[name] = property_text(name, value)
     return properties
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise `OptionError` where the properties of a table, as text, do not go together."""
+def require_consistent_properties(properties: Mapping[str, str]) -> None:
+    """Raise `OptionError` if the properties of a table, as text, contradict each other."""
     chosen = {name: parse_property(name, properties.get(name, "false")) for name in ("holdHistory", "history")}
     if chosen["holdHistory"] and not chosen["history"]:
-        raise OptionError("holdHistory is for history tables.", todo="Leave it out, or create one with history=true.")
+        raise OptionError(
+            "holdHistory is for history tables.", todo="Leave it out, or create a table with history=true."
+        )
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Return the formats, the table properties, and the rest of what a creation was given.
+    """Return the formats, the table properties, and the remaining arguments of a creation.
 
     Raises
     ------
     OptionError
-        When a property has no such value, or something in the rest is nearly called like one.
+        When a property has an invalid value, or a remaining name is similar to a known one.
     """
-    formats = {plain_name(name): name for name in ("keyFormat", "valueFormat")}
-    known = {plain_name(name) for name in TABLE_PROPERTIES}
-    properties = parse_properties({key: value for key, value in given.items() if plain_name(key) in known})
-    chosen = {formats[plain_name(key)]: value for key, value in given.items() if plain_name(key) in formats}
-    rest = {key: value for key, value in given.items() if plain_name(key) not in known | set(formats)}
+    formats = {normalize_name(name): name for name in ("keyFormat", "valueFormat")}
+    known = {normalize_name(name) for name in TABLE_PROPERTIES}
+    properties = parse_properties({key: value for key, value in given.items() if normalize_name(key) in known})
+    chosen = {formats[normalize_name(key)]: value for key, value in given.items() if normalize_name(key) in formats}
+    rest = {key: value for key, value in given.items() if normalize_name(key) not in known | set(formats)}
     refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values()])
     return chosen, properties, rest

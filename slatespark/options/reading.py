@@ -18,9 +18,10 @@ from slatespark.options.fields import (
 )
 from slatespark.options.values import (
     METADATA_COLUMNS,
+    MIB,
     MergeOperator,
     key_range_of,
-    named,
+    normalize_name,
     parse_choice,
     parse_count,
     parse_duration_or_none,
@@ -29,21 +30,19 @@ from slatespark.options.values import (
     parse_metadata_columns,
     parse_names,
     parse_operator,
+    parse_size,
     parse_text,
-    plain_name,
+    parse_time,
 )
 from slatespark.ranges import KeyRange
-from slatespark.units import parse_bytes, parse_time_ms
-
-MIB: Final = 1 << 20
 
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
-_OUTSIDE: Final = (Call.READ,)  # a transaction fixes the table and the state that its reads see
+_OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Options of a read; design 5.1."""
+    """Options of a read."""
 
     path: str = path_option(calls=_OUTSIDE)
     version_as_of: int | None = option(
@@ -51,15 +50,15 @@ class ReadOptions:
     )
     timestamp_as_of_ms: int | None = option(
         "timestampAsOf",
-        doc="Read the table as it was at an instant, ISO-8601 or epoch ms: the newest version committed at or before "
-        "it; on tables with `history=true` each row as of its timestamp; with `clock=custom` by the table's ticks.",
-        parse=named(parse_time_ms),
+        doc="Instant to read the table as of, ISO-8601 or epoch ms: the newest version committed at or before it. On "
+        "tables with `history=true`, each row as of its timestamp. With `clock=custom`, by the table's clock ticks.",
+        parse=parse_time,
         calls=_OUTSIDE,
         default=None,
     )
     seq_as_of: int | None = option(
         "seqAsOf",
-        doc="Read the table as it was when this was its last sequence number.",
+        doc="Sequence number to read the table as of: the state in which it was the last one.",
         parse=parse_count(0, 2**63 - 1),
         calls=_OUTSIDE,
         default=None,
@@ -69,32 +68,32 @@ class ReadOptions:
     )
     now_ms: int | None = option(
         "now",
-        doc="The instant at which expiry is judged, ISO-8601 or epoch ms. Default: the system clock or the last clock "
-        "tick of the table, whichever is later; for `timestampAsOf` that instant (of plain tables the tick of the "
-        "version found, if that is later), for `versionAsOf` and `checkpoint` that manifest's tick. On tables with "
-        "`clock=custom` the tick instead of the system clock.",
-        parse=named(parse_time_ms),
+        doc="Instant at which expiry is evaluated, ISO-8601 or epoch ms. Default: the system clock or the table's last "
+        "clock tick, whichever is later. With `timestampAsOf`: that instant (on plain tables the tick of the version "
+        "found, if later). With `versionAsOf` and `checkpoint`: the tick of that manifest. On tables with "
+        "`clock=custom`: the tick instead of the system clock.",
+        parse=parse_time,
         calls=_ANY_READ,
         default=None,
     )
     columns: tuple[str, ...] | None = option(
         "columns",
-        doc="Comma list, case ignored: only these columns are decoded and produced.",
+        doc="Comma-separated, case-insensitive: only these columns are decoded and returned.",
         parse=parse_names,
         calls=_ANY_READ,
         default=None,
     )
     filter: str | None = option(
         "filter",
-        doc="Comparisons joined by `AND`, on any columns: only rows for which they are true. Those on leading key "
-        "columns decide which blocks are read.",
+        doc="Comparisons on any columns, joined by `AND`: only rows for which all are true are returned. Comparisons "
+        "on leading key columns limit which blocks are read.",
         parse=parse_text,
         calls=_ANY_READ,
         default=None,
     )
     pushdown: bool = option(
         "pushdown",
-        doc="`true` lets Spark hand over its own `where` as well. Spark 4.3 then returns wrong rows where one `load()` "
+        doc="`true` lets Spark push down its own `where` as well. Spark 4.3 then returns wrong rows where one `load()` "
         "is used twice.",
         parse=parse_flag,
         calls=_ANY_READ,
@@ -109,22 +108,22 @@ class ReadOptions:
     )
     end_key: bytes | None = option(
         "endKey",
-        doc="Raw tables: end of the keys, in hexadecimal, exclusive.",
+        doc="Raw tables: end key, in hexadecimal, exclusive.",
         parse=parse_key,
         calls=_ANY_READ,
         default=None,
     )
     key_prefix: bytes | None = option(
         "keyPrefix",
-        doc="Raw tables: only keys that start with it, in hexadecimal.",
+        doc="Raw tables: only keys with this prefix, in hexadecimal.",
         parse=parse_key,
         calls=_ANY_READ,
         default=None,
     )
     metadata_columns: tuple[str, ...] = option(
         "metadataColumns",
-        doc="`true` or a comma list of `key`, `seq`, `op`, `create_ts`, `expire_ts`: adds `_key`, `_seq`, `_op`, "
-        "`_create_ts`, `_expire_ts`. With `columns`, name them there too.",
+        doc="`true`, or a comma-separated list of `key`, `seq`, `op`, `create_ts` and `expire_ts`: adds the columns "
+        "`_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`. If `columns` is given, list them there as well.",
         parse=parse_metadata_columns,
         calls=_ANY_READ,
         default=(),
@@ -132,30 +131,30 @@ class ReadOptions:
     )
     read_versions: str = option(
         "readVersions",
-        doc="`latest`; `all`: every stored version, tombstones and expired ones included, with metadata columns; or "
-        "`intervals`, of history tables: every version that was ever visible, with `_valid_from`, `_valid_to` and "
-        "`_is_current`.",
+        doc="`latest`: the visible version of each row. `all`: every stored version, including tombstones and expired "
+        "versions, with metadata columns. `intervals`, on history tables: every version that was ever visible, with "
+        "`_valid_from`, `_valid_to` and `_is_current`.",
         parse=parse_choice("latest", "all", "intervals"),
         calls=_ANY_READ,
         default="latest",
     )
     include_expired: bool = option(
         "includeExpired",
-        doc="Show rows past their expiry, as the SlateDB client does.",
+        doc="Return expired rows, as the SlateDB client does.",
         parse=parse_flag,
         calls=_ANY_READ,
         default=False,
     )
     include_deleted: bool = option(
         "includeDeleted",
-        doc="Show deleted keys, with null values and `_op` = `delete`.",
+        doc="Return deleted keys, with null values and `_op` = `delete`.",
         parse=parse_flag,
         calls=_ANY_READ,
         default=False,
     )
     ignore_undecodable: bool = option(
         "ignoreUndecodable",
-        doc="Leave out rows whose bytes do not decode as the columns asked for, and warn of how many they were.",
+        doc="Skip rows whose bytes do not decode as the requested columns, and warn with their number.",
         parse=parse_flag,
         calls=_ANY_READ,
         default=False,
@@ -166,22 +165,22 @@ class ReadOptions:
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
-        parse=named(parse_bytes),
+        parse=parse_size,
         calls=_ANY_READ,
         default=64 * MIB,
         shown="`64m`",
     )
     read_buffer_bytes: int = option(
         "readBuffer",
-        doc="Memory for stored bytes in flight per task, shared by all files it merges.",
-        parse=named(parse_bytes),
+        doc="Memory per task for stored bytes in flight, shared by all files that it merges.",
+        parse=parse_size,
         calls=_ANY_READ,
         default=64 * MIB,
         shown="`64m`",
     )
     pin_ms: int | None = option(
         "pin",
-        doc="A duration: what the read needs is kept from garbage collectors for so long, by a checkpoint.",
+        doc="Duration for which a checkpoint protects the objects of the read from garbage collection.",
         parse=parse_duration_or_none,
         calls=(Call.READ, Call.BEGIN),
         default=None,
@@ -191,7 +190,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> ReadOptions:
-        """Return the options that `given` spells out; raises `OptionError`."""
+        """Return the options of a mapping; raises `OptionError`."""
         return parse_options(cls, given)
 
     def __post_init__(self) -> None:
@@ -199,14 +198,18 @@ class ReadOptions:
         if len(given := self._as_of()) > 1:
             raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
         if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
-            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
+            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
         if self.shows_intervals and self.include_deleted:
-            raise OptionError("includeDeleted: a deletion has no interval, it ends one.", todo="Use readVersions=all.")
+            raise OptionError(
+                "includeDeleted and readVersions=intervals are both given.",
+                why="A deletion ends an interval and has none.",
+                todo="Use readVersions=all.",
+            )
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
 
     def _as_of(self) -> list[str]:
-        """Return the names of the options given that choose a state of the past."""
+        """Return the names of the given options that select a past state."""
         choices = {
             "versionAsOf": self.version_as_of,
             "timestampAsOf": self.timestamp_as_of_ms,
@@ -217,27 +220,27 @@ class ReadOptions:
 
     @property
     def reads_past(self) -> bool:
-        """Whether a state of the past is asked for, not the newest one."""
+        """Whether the read is of a past state, not of the newest."""
         return bool(self._as_of())
 
     @property
     def shows_intervals(self) -> bool:
-        """Whether rows come with the time in which they were valid."""
+        """Whether rows come with the interval in which they were valid."""
         return self.read_versions == "intervals"
 
     @property
     def given_keys(self) -> dict[str, bytes]:
-        """The options given that name keys by their bytes."""
+        """The given options that select keys by their bytes."""
         choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
         return {name: key for name, key in choices.items() if key is not None}
 
     @property
     def key_range(self) -> KeyRange:
-        """The keys asked for."""
+        """The selected keys."""
         return key_range_of(self.start_key, self.end_key, self.key_prefix)
 
 
 def refuse_filter(options: Mapping[str, Any]) -> None:
-    """Refuse the read option `filter` beside a condition, which is one; raises `OptionError`."""
-    if any(plain_name(name) == "filter" for name in options):
-        raise OptionError("where and filter are both given.", todo="Join them by AND.")
+    """Raise `OptionError` if the read option `filter` is given next to a condition."""
+    if any(normalize_name(name) == "filter" for name in options):
+        raise OptionError("where and filter are both given.", todo="Join them with AND.")

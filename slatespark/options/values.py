@@ -1,6 +1,6 @@
-"""What options may say: parsers from text or Python values to typed values, and how names are compared.
+"""Values of options: parsers from text or Python values to typed values, and how names are compared.
 
-Each parser takes (value, option name) and raises `OptionError`. Spark hands over text, `SlateStore` Python values.
+Each parser takes (value, option name) and raises `OptionError`. Spark passes text, `SlateStore` Python values.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
-from slatespark.units import parse_duration_ms
+from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
+
+MIB: Final = 1 << 20
 
 STORAGE_PREFIX: Final = "storage."
 METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
-DEFAULT_TTL_MS: Final = -1  # the table's defaultTtl
-AUTO_THROUGHPUT: Final = -1  # the rate at which the table was last reaped
-MAX_APP_ID_BYTES: Final = 512  # each checkpoint's name is in every manifest that has it
-MAX_DIGITS: Final = 20  # of a number as text; Python refuses to convert thousands of them with an error of its own
+DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
+AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
+MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
+MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
-_MISSPELT: Final = 0.75  # of letters in common; names of storage options are further from those of properties
+_MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 Parser: TypeAlias = Callable[[Any, str], Any]
@@ -31,17 +33,17 @@ MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
 def parse_text(value: object, name: str) -> str:
     """Return non-empty text."""
     if not isinstance(value, str) or not value.strip():
-        raise OptionError(f"{name}: {value!r} is no text.", todo=f"Give {name} a non-empty value.")
+        raise OptionError(f"{name}: {value!r} is not text.", todo=f"Give {name} a non-empty value.")
     return value.strip()
 
 
 def parse_app_id(value: object, name: str) -> str:
-    """Return the name of an application, which checkpoints and paths will hold."""
+    """Return the name of an application, which becomes part of checkpoint names and paths."""
     text = parse_text(value, name)
     try:
         size = len(text.encode())
     except UnicodeEncodeError as exc:
-        raise OptionError(f"{name}: {text!r} is no Unicode text.", todo="Choose another name.") from exc
+        raise OptionError(f"{name}: {text!r} is not valid Unicode.", todo="Choose another name.") from exc
     if size > MAX_APP_ID_BYTES:
         raise OptionError(
             f"{name}: {size} bytes are too many.", todo=f"Give a name of at most {MAX_APP_ID_BYTES} bytes of UTF-8."
@@ -55,7 +57,7 @@ def parse_flag(value: object, name: str) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise OptionError(f"{name}: {value!r} is no boolean.", todo="Write true or false.")
+    raise OptionError(f"{name}: {value!r} is not a boolean.", todo="Write true or false.")
 
 
 def parse_count(low: int, high: int) -> Parser:
@@ -107,26 +109,28 @@ def parse_rounding(value: object) -> bool:
 
 
 def parse_names(value: object, name: str) -> tuple[str, ...]:
-    """Return distinct names from a comma list or a sequence."""
+    """Return distinct names from comma-separated text or a sequence."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
-        raise OptionError(f"{name}: {value!r} is no list of names.", todo="Separate names by commas.")
+        raise OptionError(f"{name}: {value!r} is not a list of names.", todo="Separate names with commas.")
     names = tuple(part.strip() for part in parts) if isinstance(value, str) else tuple(parts)
     if not names or len(set(names)) != len(names):
-        raise OptionError(f"{name}: {value!r} names nothing, or something twice.", todo="Name each column once.")
+        raise OptionError(f"{name}: {value!r} is empty or repeats a name.", todo="Give each name once.")
     return names
 
 
 def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:
-    """Return the metadata columns asked for, in their fixed order; `true` asks for all, `false` for none."""
+    """Return the requested metadata columns in their fixed order; `true` requests all, `false` none."""
     if value is True or (isinstance(value, str) and value.strip().lower() == "true"):
         return METADATA_COLUMNS
     if value is False or (isinstance(value, str) and value.strip().lower() == "false"):
         return ()
-    asked = {part.lower() for part in parse_names(value, name)}
-    if unknown := sorted(asked - set(METADATA_COLUMNS)):
-        raise OptionError(f"{name}: unknown {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}.")
-    return tuple(column for column in METADATA_COLUMNS if column in asked)
+    requested = {part.lower() for part in parse_names(value, name)}
+    if unknown := sorted(requested - set(METADATA_COLUMNS)):
+        raise OptionError(
+            f"{name}: there is no metadata column {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}."
+        )
+    return tuple(column for column in METADATA_COLUMNS if column in requested)
 
 
 def parse_key(value: object, name: str) -> bytes:
@@ -140,7 +144,7 @@ def parse_key(value: object, name: str) -> bytes:
 
 
 def parse_operator(value: object, name: str) -> MergeOperator:
-    """Return the name of a merge operator, or a callable as it is."""
+    """Return the name of a merge operator, or a callable unchanged."""
     return value if callable(value) else parse_text(value, name)
 
 
@@ -155,16 +159,26 @@ def parse_duration_or_none(value: object, name: str) -> int | None:
     """Return a duration in ms; None for `none`."""
     if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
         return None
+    return parse_duration(value, name)
+
+
+def parse_duration(value: object, name: str) -> int:
+    """Return a duration in ms."""
     return parse_duration_ms(value, name=name)  # type: ignore[arg-type]  # it checks
 
 
-def named(parse: Callable[..., Any]) -> Parser:
-    """Adapt a parser of `units`, which takes the name by keyword."""
-    return lambda value, name: parse(value, name=name)
+def parse_time(value: object, name: str) -> int:
+    """Return an instant in ms since 1970."""
+    return parse_time_ms(value, name=name)  # type: ignore[arg-type]  # it checks
+
+
+def parse_size(value: object, name: str) -> int:
+    """Return a number of bytes."""
+    return parse_bytes(value, name=name)  # type: ignore[arg-type]  # it checks
 
 
 def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -> KeyRange:
-    """Return the keys that `startKey`, `endKey` and `keyPrefix` name, of which any may be absent."""
+    """Return the keys selected by `startKey`, `endKey` and `keyPrefix`, each of which may be absent."""
     if prefix is not None:
         return prefix_range(prefix)
     return KeyRange(start or b"", end) if start or end is not None else ALL_KEYS
@@ -173,25 +187,25 @@ def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
-def plain_name(key: str) -> str:
-    """Return a name as names are compared: without case and underscores."""
+def normalize_name(key: str) -> str:
+    """Return a name without case and underscores, for comparisons."""
     return key.replace("_", "").lower()
 
 
 def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise `OptionError` for a name that is nearly a known one.
+    """Raise `OptionError` for a name that is similar to a known one.
 
-    For calls that hand what they do not know to a storage backend, which may pass over it.
+    For calls that pass unknown names to a storage backend, which may ignore them.
     """
-    by_plain = [plain_name(name) for name in known]
+    by_plain = [normalize_name(name) for name in known]
     for name in given:
-        if difflib.get_close_matches(plain_name(name), by_plain, n=1, cutoff=_MISSPELT):
+        if difflib.get_close_matches(normalize_name(name), by_plain, n=1, cutoff=_MISSPELT):
             raise unknown_option(name, list(known))
 
 
 def unknown_option(key: str, known: list[str]) -> OptionError:
-    """Return the error for an option that does not exist, with the nearest one that does."""
-    by_plain = {plain_name(name): name for name in known}
-    near = difflib.get_close_matches(plain_name(key), by_plain, n=1, cutoff=0.5)
+    """Return the error for an unknown option, with the nearest known one."""
+    by_plain = {normalize_name(name): name for name in known}
+    near = difflib.get_close_matches(normalize_name(key), by_plain, n=1, cutoff=0.5)
     todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
     return OptionError(f"Unknown option {key!r}.", todo=todo)

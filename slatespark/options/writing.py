@@ -20,37 +20,35 @@ from slatespark.options.fields import (
 from slatespark.options.properties import property_text
 from slatespark.options.values import (
     DEFAULT_TTL_MS,
+    MIB,
     MergeOperator,
     key_range_of,
-    named,
     parse_app_id,
     parse_choice,
     parse_count,
+    parse_duration,
     parse_flag,
     parse_key,
     parse_names,
     parse_operator,
+    parse_size,
     parse_text,
     parse_throughput,
+    parse_time,
     parse_ttl,
 )
 from slatespark.ranges import KeyRange
-from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
-
-COMPRESSIONS: Final = ("none", "snappy", "zlib", "lz4", "zstd")
-
-MIB: Final = 1 << 20
 
 _WRITE: Final = (Call.WRITE,)
-_ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # what the rows of a write mean
-_KEYS: Final = (Call.WRITE, Call.COMPACT)  # the keys that are rewritten
-_COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)
+_ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options of rows
+_KEYS: Final = (Call.WRITE, Call.COMPACT)  # options that select the keys to rewrite
+_COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
 _SEVERAL_FILES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT)
-_FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # what any new file is like
+_FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 
 def _internal(key: str) -> Any:
-    """Declare an option that our own code hands through Spark; it has no documentation, and no message names it."""
+    """Declare an option that our own code passes through Spark. It is not documented, and no message names it."""
     return option(key, doc="", parse=parse_text, calls=_WRITE, default=None)
 
 
@@ -64,27 +62,27 @@ def _property(name: str, *, doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Options of a write; design 5.2."""
+    """Options of a write."""
 
     path: str = path_option(calls=_WRITE)
     operation: str = option(
         "operation",
-        doc="`upsert`, `delete` (the key column suffices) or `merge` (values are operands).",
+        doc="`upsert`, `delete` (the key columns suffice) or `merge` (values are operands).",
         parse=parse_choice("upsert", "delete", "merge"),
         calls=_ROWS,
         default="upsert",
     )
     op_column: str | None = option(
         "opColumn",
-        doc="Column that says `put`, `delete` or `merge` for each row; not stored.",
+        doc="Column with the operation of each row: `put`, `delete` or `merge`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
         default=None,
     )
     ttl_ms: int | None = option(
         "ttl",
-        doc="Time to live of every row of the write: `7d`, `90m`, `P7D`, a number of ms; `none` for no expiry; "
-        "`default` for the table's `defaultTtl`.",
+        doc="Time to live of all rows of the write: `7d`, `90m`, `P7D` or a number of ms. `none`: no expiry. "
+        "`default`: the table's `defaultTtl`.",
         parse=parse_ttl,
         calls=_ROWS,
         default=DEFAULT_TTL_MS,
@@ -92,57 +90,56 @@ class WriteOptions:
     )
     ttl_column: str | None = option(
         "ttlColumn",
-        doc="Column with a time to live per row: a whole number of ms, or a day-time interval; null for the write's "
-        "`ttl`. Not stored.",
+        doc="Column with the time to live of each row: a whole number of ms, or a day-time interval. Null means the "
+        "write's `ttl`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
         default=None,
     )
     expire_at_column: str | None = option(
         "expireAtColumn",
-        doc="Column with the instant at which each row expires, a TIMESTAMP; null for the write's `ttl`. Not stored.",
+        doc="Column with the instant at which each row expires, a TIMESTAMP. Null means the write's `ttl`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
         default=None,
     )
     timestamp_ms: int | None = option(
         "timestamp",
-        doc="The commit time of all rows of the write, ISO-8601 or epoch ms, which TTLs count from: not before the "
-        "table's last clock tick, not in the future. Default: the system clock. Tables with `clock=custom` need it; "
-        "there it may be in the future. On history tables it may be of the past, but not before what is stored of any "
-        "key of the write.",
-        parse=named(parse_time_ms),
+        doc="Commit time of all rows of the write, ISO-8601 or epoch ms. TTLs count from it. Default: the system "
+        "clock. It must not be in the future, nor before the table's last clock tick. Tables with `clock=custom` "
+        "require it and allow it to be in the future. On history tables it may be in the past, but not before the "
+        "stored versions of the keys of the write.",
+        parse=parse_time,
         calls=(Call.WRITE, Call.SST_WRITER, Call.INGEST),
         default=None,
     )
     timestamp_column: str | None = option(
         "timestampColumn",
-        doc="History tables: column with the time of each row, a TIMESTAMP or a BIGINT of ms since 1970; parts of a "
-        "millisecond are cut off. Several versions of a key may be in one write; of two with the same time the later "
-        "row is kept, or the one with the highest `sequenceColumn`. Stored like any column of the table.",
+        doc="History tables: column with the time of each row, a TIMESTAMP or a BIGINT of ms since 1970. Fractions of "
+        "a millisecond are truncated. One write may hold several versions of a key. Of versions with the same time the "
+        "last row is kept, or the one with the highest `sequenceColumn`. Stored like any column of the table.",
         parse=parse_text,
         calls=(Call.WRITE, Call.SST_WRITER),
         default=None,
     )
     ttl_from: str = option(
         "ttlFrom",
-        doc="What a TTL counts from: `row`, the time of the row; or `write`, the time by the clock at which it is "
-        "written.",
+        doc="Start of a TTL: `row`, the time of the row, or `write`, the clock time at which it is written.",
         parse=parse_choice("row", "write"),
         calls=_ROWS,
         default="row",
     )
     key_columns: tuple[str, ...] | None = option(
         "keyColumns",
-        doc="Comma list: creates a typed table with these key columns, in this order; on an existing table it must "
-        "agree.",
+        doc="Comma-separated: creates a typed table with these key columns, in this order. On an existing table they "
+        "must match.",
         parse=parse_names,
         calls=_WRITE,
         default=None,
     )
     key_format: str | None = option(
         "keyFormat",
-        doc="At creation of a typed table: `tuple`, or `utf8` or `raw` for a single STRING or BINARY column.",
+        doc="For a new typed table: `tuple`, or `utf8` or `raw` for a single STRING or BINARY column.",
         parse=parse_choice("tuple", "utf8", "raw"),
         calls=_WRITE,
         default=None,
@@ -150,7 +147,7 @@ class WriteOptions:
     )
     value_format: str | None = option(
         "valueFormat",
-        doc="At creation of a typed table: `avro`, `json`, or `utf8` or `raw` for a single STRING or BINARY column.",
+        doc="For a new typed table: `avro`, `json`, or `utf8` or `raw` for a single STRING or BINARY column.",
         parse=parse_choice("avro", "json", "utf8", "raw"),
         calls=_WRITE,
         default=None,
@@ -158,23 +155,24 @@ class WriteOptions:
     )
     merge_schema: bool = option(
         "mergeSchema",
-        doc="Add columns that the table lacks, widen types, and store nulls for columns that the rows lack.",
+        doc="Add columns that the table lacks, widen types, and store nulls in columns that the rows lack.",
         parse=parse_flag,
         calls=(Call.WRITE, Call.INGEST),
         default=False,
     )
     sequence_column: str | None = option(
         "sequenceColumn",
-        doc="Of several rows of one key in this write the one with the highest value in this column wins; default: the "
-        "row of the later partition, in it the later row.",
+        doc="Of several rows with one key in a write, the one with the highest value in this column wins. Default: the "
+        "last row of the last partition.",
         parse=parse_text,
         calls=_ROWS,
         default=None,
     )
     replace_where: str | None = option(
         "replaceWhere",
-        doc="With mode `overwrite`: replaces the rows of an interval of keys only. Comparisons on leading key columns, "
-        "joined by `AND`, name it: `=` or `IN` on all but the last of them. Rows outside of it are refused.",
+        doc="With mode `overwrite`: replaces only the rows in an interval of keys. Comparisons on leading key columns, "
+        "joined by `AND`, give the interval, with `=` or `IN` on all but the last column. Rows outside of it are "
+        "refused.",
         parse=parse_text,
         calls=_WRITE,
         default=None,
@@ -188,89 +186,90 @@ class WriteOptions:
     )
     end_key: bytes | None = option(
         "endKey",
-        doc="Raw tables, with mode `overwrite`: end of the interval to replace, in hexadecimal, exclusive.",
+        doc="Raw tables, with mode `overwrite`: end key of the interval to replace, in hexadecimal, exclusive.",
         parse=parse_key,
         calls=_KEYS,
         default=None,
     )
     key_prefix: bytes | None = option(
         "keyPrefix",
-        doc="Raw tables, with mode `overwrite`: all keys that start with it are replaced, in hexadecimal.",
+        doc="Raw tables, with mode `overwrite`: all keys with this prefix are replaced, in hexadecimal.",
         parse=parse_key,
         calls=_KEYS,
         default=None,
     )
     txn_app_id: str | None = option(
         "txnAppId",
-        doc="Together with `txnVersion`: names the write; one that was committed under this pair before is skipped. "
-        "The name of the job that writes.",
+        doc="Name of the writing job. Together with `txnVersion` it identifies the write; a write that was already "
+        "committed under this pair is skipped.",
         parse=parse_app_id,
         calls=_COMMIT,
         default=None,
     )
     txn_version: int | None = option(
         "txnVersion",
-        doc="Number of the write among those of its `txnAppId`, such as that of a batch; in any order.",
+        doc="Number of the write within its `txnAppId`, such as a batch number. Any order is allowed.",
         parse=parse_count(0, 2**63 - 1),
         calls=_COMMIT,
         default=None,
     )
     if_last_seq: int | None = option(
         "ifLastSeq",
-        doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of what was read, not "
-        "the `_seq` of a row. Each commit moves it, a compaction (`autoCompact` too) as well.",
+        doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of the read, not the "
+        "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
         parse=parse_count(0, 2**63 - 1),
         calls=(Call.WRITE, Call.INGEST),
         default=None,
     )
     read_set: str | None = _internal("readSet")
-    default_ttl: str | None = _property("defaultTtl", doc="the `ttl` of writes that give none.")
-    retention: str | None = _property("retention", doc="how long after its last upsert a row is kept.")
+    default_ttl: str | None = _property("defaultTtl", doc="`ttl` of writes that give none.")
+    retention: str | None = _property("retention", doc="how long a row is kept after its last upsert.")
     history: str | None = _property(
-        "history", doc="`true` keeps every version of a row, at times that writes may give; never changes."
+        "history", doc="`true` keeps every version of a row, at times that writes may give. It cannot be changed."
     )
     hold_history: str | None = _property(
         "holdHistory",
-        doc="history tables: `true` keeps the schedulers of SlateDB clients from compacting what stands, from the next "
-        "commit on.",
+        doc="on history tables, `true` keeps the schedulers of SlateDB clients from compacting existing data, from the "
+        "next commit on.",
     )
-    version_retention: str | None = _property("versionRetention", doc="how long replaced versions stay readable.")
+    version_retention: str | None = _property("versionRetention", doc="how long replaced versions remain readable.")
     clock: str | None = _property(
-        "clock", doc="`system`, or `custom`: every write gives its `timestamp`, and reads judge expiry at the last one."
+        "clock",
+        doc="`system`, or `custom`: every write gives its `timestamp`, and reads evaluate expiry at the last one.",
     )
     periodic_compaction_interval: str | None = _property(
         "periodicCompactionInterval", doc="age at which `compact --due` rewrites files that may hold expired rows."
     )
-    auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs merge them.")
+    auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs compact them.")
     merge_operator: MergeOperator | None = option(
         "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_FILES, default=None
     )
     compression: str = option(
         "compression",
-        doc="Codec of the new files: `none`, `snappy`, `lz4`, `zlib`, `zstd`.",
-        parse=parse_choice(*COMPRESSIONS),
+        doc="Codec of new files: `none`, `snappy`, `lz4`, `zlib` or `zstd`.",
+        parse=parse_choice("none", "snappy", "zlib", "lz4", "zstd"),
         calls=_FILES,
         default="none",
     )
     block_bytes: int = option(
         "blockSize",
         doc="Size of a data block, 1k to 64k.",
-        parse=named(parse_bytes),
+        parse=parse_size,
         calls=_FILES,
         default=4096,
         shown="`4k`",
     )
     sst_bytes: int = option(
         "sstSize",
-        doc="Size at which a new file is begun.",
-        parse=named(parse_bytes),
+        doc="Size at which the next file is started.",
+        parse=parse_size,
         calls=_SEVERAL_FILES,
         default=64 * MIB,
         shown="`64m`",
     )
     bloom_bits_per_key: int = option(
         "bloomBitsPerKey",
-        doc="Bits per key of the bloom filters; 0 writes none.",
+        doc="Bits per key of the bloom filters; 0 for no filters.",
         parse=parse_count(0, 64),
         calls=_FILES,
         default=10,
@@ -278,46 +277,46 @@ class WriteOptions:
     write_buffer_bytes: int = option(
         "writeBuffer",
         doc="Rows a task holds in memory before it sorts them and spills them to local disk.",
-        parse=named(parse_bytes),
+        parse=parse_size,
         calls=_FILES,
         default=64 * MIB,
         shown="`64m`",
     )
     throughput_bytes_per_s: int | None = option(
         "throughputMBPerSec",
-        doc="How fast the files of the write are uploaded, all its tasks together, in millions of bytes per second; "
-        "`auto` for the rate at which the last reap of the table deleted. Default: as fast as it goes.",
+        doc="Upload rate of the write over all its tasks, in millions of bytes per second. `auto`: the rate at which "
+        "the last reap of the table deleted. Default: no limit.",
         parse=parse_throughput,
         calls=(Call.WRITE, Call.INGEST),
         default=None,
     )
     if_exists: str | None = option(
         "ifExists",
-        doc="What a write to an existing table does instead of its mode: `error` or `ignore`.",
+        doc="Action of a write to an existing table, instead of its mode: `error` or `ignore`.",
         parse=parse_choice("error", "ignore"),
         calls=_WRITE,
         default=None,
     )
     if_client_active: str = option(
         "ifClientActive",
-        doc="`fail` refuses to commit when a SlateDB client was active on the table during the write, `fence` goes on "
-        "and shuts that client out.",
+        doc="`fail` refuses to commit if a SlateDB client was active on the table during the write. `fence` commits "
+        "and fences that client.",
         parse=parse_choice("fail", "fence"),
         calls=(*_COMMIT, Call.COMPACT),
         default="fail",
     )
     gc_min_age_ms: int = option(
         "gcMinAge",
-        doc="Minimum age at which the table's garbage collector may remove unreferenced files.",
-        parse=named(parse_duration_ms),
+        doc="Minimum age at which the table's garbage collector may delete unreferenced files.",
+        parse=parse_duration,
         calls=_COMMIT,
         default=300_000,
         shown="`300s`",
     )
     rewrite_limit_bytes: int = option(
         "commitRewriteLimit",
-        doc="How many bytes of new files a commit may rewrite to move them above a concurrent commit.",
-        parse=named(parse_bytes),
+        doc="Bytes of new files that a commit may rewrite to move them above a concurrent commit.",
+        parse=parse_size,
         calls=_COMMIT,
         default=1 << 30,
         shown="`1g`",
@@ -327,13 +326,13 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> WriteOptions:
-        """Return the options that `given` spells out; raises `OptionError`."""
+        """Return the options of a mapping; raises `OptionError`."""
         return parse_options(cls, given)
 
     def __post_init__(self) -> None:
         """Check combinations."""
         if not 1024 <= self.block_bytes <= 65536:
-            raise OptionError(f"blockSize: {self.block_bytes} is not acceptable.", todo="Give 1k to 64k.")
+            raise OptionError(f"blockSize: {self.block_bytes} is out of range.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
         if self.ttl_column is not None and self.expire_at_column is not None:
@@ -342,29 +341,29 @@ class WriteOptions:
             raise OptionError("timestampColumn and timestamp are both given.", todo="Give one of them.")
         if (self.txn_app_id is None) != (self.txn_version is None):
             alone = "txnVersion" if self.txn_app_id is None else "txnAppId"
-            raise OptionError(f"{alone} is given alone.", todo="Give txnAppId and txnVersion, or neither.")
+            raise OptionError(f"{alone} is given alone.", todo="Give both txnAppId and txnVersion, or neither.")
         given = self.given_keys
         if self.key_prefix is not None and len(given) > 1:
-            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give either.")
+            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
         if self.replace_where is not None and given:
             raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
 
     @property
     def txn(self) -> tuple[str, int] | None:
-        """The name of an idempotent write; None for other writes."""
+        """Name and number of an idempotent write; None for other writes."""
         if self.txn_app_id is None or self.txn_version is None:
             return None
         return self.txn_app_id, self.txn_version
 
     @property
     def given_keys(self) -> dict[str, bytes]:
-        """The options given that name keys by their bytes."""
+        """The given options that select keys by their bytes."""
         choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
         return {name: key for name, key in choices.items() if key is not None}
 
     @property
     def key_range(self) -> KeyRange:
-        """The keys that these options name."""
+        """The selected keys."""
         return key_range_of(self.start_key, self.end_key, self.key_prefix)
 
     @property

@@ -1,7 +1,7 @@
-"""The only package that imports pyspark: Spark's calls become calls on `slatespark.table`, and nothing is decided here.
+"""The Spark connector: turns Spark's calls into calls of `slatespark.table`. The only package that imports pyspark.
 
-May import every layer below; pyspark itself is imported inside modules, never by this file, since `java` must run
-before it. Rows cross as Arrow record batches, options as the typed objects of `slatespark.options`, errors as one line
-of text (Spark keeps nothing else of them). What Spark pickles stays small: ids, paths and key ranges, no credentials.
-Keep out: reading order, commit order, any look at stored bytes.
+May import every layer below. Its modules import pyspark, but this file does not, since `java` must run before pyspark
+is loaded. Rows cross as Arrow record batches, options as the typed objects of `slatespark.options`, errors as one line
+of text, since Spark keeps nothing else of them. Pickled objects are small: ids, paths and key ranges, no credentials.
+Keep out: the order of reads and commits, and stored bytes.
 """

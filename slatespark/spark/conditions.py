@@ -1,4 +1,4 @@
-"""SQL conditions of Spark that the option `filter` understands as well, so that a read can skip what they exclude."""
+"""SQL conditions of Spark that mean the same as the option `filter`, so that reads can skip what they exclude."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _UTC: Final = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
-_WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # of the decimal that Spark makes of an integer type
+_WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # of the decimal type that Spark casts an integer type to
 
 
 def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool:
-    """Tell whether a condition is text that means the same as the option `filter`: every row it selects passes that.
+    """Tell whether a condition is text that means the same as the option `filter`: it selects only rows that pass.
 
-    The two differ where Spark is told to: in another time zone than UTC, without ANSI mode, and by settings that change
-    what double quotes and backslashes mean. They differ for numbers that Spark rounds to compare them, and it takes
-    some comparisons with numbers that a column cannot hold for true, whatever is null.
+    The two differ by Spark's settings: a time zone other than UTC, no ANSI mode, other meanings of double quotes and
+    backslashes. They also differ for numbers that Spark rounds to compare them. And Spark takes some comparisons with
+    numbers outside a column's range for true, even for null.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
 
 
 def narrowing(condition: object, schema: pa.Schema, spark: SparkSession) -> dict[str, str]:
-    """Return the read option that leaves out only rows for which a condition is not true; Spark still decides."""
+    """Return the read option that excludes only rows for which a condition is not true; Spark still decides."""
     return {"filter": condition} if isinstance(condition, str) and is_filter(condition, schema, spark) else {}
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Tell whether Spark takes names for different that differ in their case."""
+    """Tell whether Spark distinguishes names that differ only in case."""
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def _compares_exactly(literals: Sequence[Literal], kind: pa.DataType) -> bool:
-    """Tell whether Spark compares a column with numbers as they are, in a type that holds all of them."""
+    """Tell whether Spark compares a column with numbers unrounded, in a type that holds all of them."""
     if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         return True
     numbers = [literal.value for literal in literals if isinstance(literal.value, Fraction | float)]
@@ -74,5 +74,5 @@ def _compares_exactly(literals: Sequence[Literal], kind: pa.DataType) -> bool:
 
 
 def _scale(number: Fraction) -> int:
-    """Return how many decimals a number has."""
+    """Return how many decimal places a number has."""
     return next(digits for digits in range(MAX_DIGITS + 1) if 10**digits % number.denominator == 0)

@@ -1,4 +1,4 @@
-"""SlateDataSource: what `format("slate")` is, and who serves a read or a write."""
+"""SlateDataSource: the entry point of `format("slate")`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
@@ -14,7 +13,7 @@ from slatespark.errors import OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
-from slatespark.spark.type_mapping import arrow_schema
+from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -32,7 +31,7 @@ class SlateDataSource(DataSource):
         return "slate"
 
     def schema(self) -> StructType:
-        """Return the columns of a read; a missing table is noticed here."""
+        """Return the columns of a read; a missing table raises here."""
         with spark_errors():
             options = self._read_options()
             codec = _fetch_codec(options)
@@ -40,13 +39,13 @@ class SlateDataSource(DataSource):
             return _spark_schema(project(options, codec=codec))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads; a schema that the user gave selects columns."""
+        """Return a reader; a schema given by the user selects columns."""
         with spark_errors():
             options = self._read_options()
             return open_reader(options, _projection_of(schema, options, _fetch_codec(options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
-        """Return what writes."""
+        """Return a writer."""
         with spark_errors():
             options = WriteOptions.parse(_given(self.options))
             columns = arrow_schema(schema, options.key_columns or ())
@@ -59,34 +58,34 @@ class SlateDataSource(DataSource):
 def _given(options: Mapping[str, str]) -> dict[str, Any]:
     if "paths" in options:
         raise OptionError("Several paths were given.", todo="Load one table at a time and union the DataFrames.")
-    if {"owner", "provider"} <= {name.lower() for name in options}:  # what CREATE TABLE adds
-        raise no_path("A catalog table cannot be made here.")
+    if {"owner", "provider"} <= {name.lower() for name in options}:  # added by CREATE TABLE
+        raise no_path("A catalog table cannot be created here.")
     return dict(options)
 
 
 def _fetch_codec(options: ReadOptions) -> RowCodec:
-    """Return how the rows of the table are stored; a missing table is noticed here."""
+    """Return the codec of the table's rows; a missing table raises here."""
     stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
     _, manifest = fetch_latest_manifest(stores)
     return resolve_codec(stores, manifest)
 
 
 def _spark_schema(projection: Projection) -> StructType:
-    return from_arrow_schema(projection.schema, prefer_timestamp_ntz=True)
+    return spark_schema(projection.schema)
 
 
 def _projection_of(schema: StructType, options: ReadOptions, codec: RowCodec) -> Projection:
-    """Return the projection that yields exactly the columns Spark expects."""
+    """Return the projection that yields exactly the columns that Spark expects."""
     projection = project(options, schema.names, codec=codec)
     for asked, field in zip(schema.fields, _spark_schema(projection).fields, strict=True):
         if asked.dataType != field.dataType:
             kinds = asked.dataType.simpleString(), field.dataType.simpleString()
-            if kinds[0] == kinds[1]:  # what may be null is all that differs
+            if kinds[0] == kinds[1]:  # they differ only in nullability
                 kinds = asked.dataType.json(), field.dataType.json()
             raise SchemaError(
-                f"Column {asked.name} was asked for as {kinds[0]}, but is {kinds[1]}.",
-                todo="Ask for its own type and cast afterwards.",
+                f"Column {asked.name} was requested as {kinds[0]}, but is {kinds[1]}.",
+                todo="Request its own type and cast afterwards.",
             )
         if not asked.nullable:
-            raise SchemaError(f"Column {asked.name} was asked for as not null.", todo="Drop NOT NULL.")
+            raise SchemaError(f"Column {asked.name} was requested as not null.", todo="Drop NOT NULL.")
     return projection

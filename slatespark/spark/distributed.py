@@ -1,4 +1,4 @@
-"""What Spark does to rows before a table takes them: the sorted load, of which no two files overlap."""
+"""The sorted load: how Spark partitions and sorts rows before a write, so that no two files overlap."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _POSITION = "__slate_position"
 
 
 def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:
-    """Return the rows partitioned by ranges of the key and sorted within, rows of one key in the order they came in.
+    """Return the rows partitioned by key range and sorted by key; rows of one key keep their order.
 
-    So each task writes a range of keys of its own, and of several rows of one key the later one wins, whatever Spark
-    does: the row of the later partition, within it the later row.
+    So each task writes its own key range. Of several rows of one key the last wins: that of the later partition, and
+    within a partition the later row.
 
     Raises
     ------
@@ -32,36 +32,42 @@ def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:
 
 
 def cluster_by_key(rows: DataFrame, keys: Sequence[Column], *order: Column) -> DataFrame:
-    """Return the rows partitioned by ranges of the key and sorted by it, then by `order`.
+    """Return the rows partitioned by key range and sorted by key, then by `order`.
 
-    A window partitioned by the key needs no further exchange on it.
+    A window partitioned by the key needs no further exchange.
     """
     return rows.repartitionByRange(*keys).sortWithinPartitions(*keys, *order)
 
 
-def resolve_columns(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
-    """Return the names of columns as a DataFrame spells them; like Spark, case does not matter.
+def resolve_columns(wanted: Sequence[str], present: Sequence[str], *, called: str = "Key column") -> list[str]:
+    """Return the names of columns as a DataFrame spells them; as in Spark, case does not matter.
+
+    Parameters
+    ----------
+    called : how the message of the error calls such a column
 
     Raises
     ------
     SchemaError
-        When one is missing, or there twice.
+        When one is missing or ambiguous.
     """
     found = []
     for name in wanted:
         hits = [column for column in present if column.lower() == name.lower()]
         if len(hits) != 1:
-            what = f"Key column {name} is missing" if not hits else f"Key column {name} is there {len(hits)} times"
-            raise SchemaError(f"{what} among {', '.join(present)}.", todo="Select and rename the columns first.")
+            what = "is missing" if not hits else f"occurs {len(hits)} times"
+            raise SchemaError(
+                f"{called} {name} {what} among {', '.join(present)}.", todo="Select and rename the columns first."
+            )
         found.append(hits[0])
     return found
 
 
 def split_names(names: Sequence[str] | str) -> list[str]:
-    """Return names that are given as a list or as a comma list."""
+    """Return names from a list or a comma list."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 def quoted(name: str) -> str:
-    """Return a column's name so that Spark takes it as one name, whatever is in it."""
+    """Return a column's name in backticks, so that Spark reads it as one name."""
     return f"`{name.replace('`', '``')}`"

@@ -1,4 +1,4 @@
-"""Our errors as Spark shows them, and back: Spark keeps only the text, so it begins with the class and is one line."""
+"""Our errors through Spark and back. Spark keeps only their text, so it is one line that begins with the class."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from typing import Final
 
 from slatespark import errors
-from slatespark.errors import SlateError
+from slatespark.errors import InvalidRequestError, SlateError
 
 _CLASSES: Final = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SlateError)
 }
-# `RuntimeError` is what spark_errors raises; the other one is how Spark marks what raise_error says.
+# spark_errors raises RuntimeError; the other prefix is how Spark marks the text of raise_error.
 _OUR_LINE: Final = re.compile(rf"(?:RuntimeError: |\[USER_RAISED_EXCEPTION\] )({'|'.join(_CLASSES)}): ([^\n]*)")
+_NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*\bslate\b")
 _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn an error of ours into one whose text says class, what, where and what to do."""
+    """Turn an error of ours into a RuntimeError whose text holds its class and message."""
     try:
         yield
     except SlateError as exc:
@@ -30,9 +31,9 @@ def spark_errors() -> Iterator[None]:
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Turn Spark's error about an error of ours back into that one; every other error passes as it is.
+    """Turn Spark's error about an error of ours back into ours, with its class and text; other errors pass unchanged.
 
-    For what runs Spark jobs on the user's side. The class comes back, and the whole text.
+    For code on the user's side that runs Spark jobs.
     """
     try:
         yield
@@ -46,8 +47,16 @@ def own_errors() -> Iterator[None]:
 
 
 def find_own_error(text: str) -> SlateError | None:
-    """Return the error of ours that an error text of Spark speaks of; None when it speaks of none."""
+    """Return the error of ours that Spark's error text contains or stands for; None if there is none."""
     found = _OUR_LINE.search(text)
     if found is None:
-        return None
+        return _not_registered() if _NOT_FOUND.search(text) else None
     return _CLASSES[found[1]](_SQL_STATE.sub("", found[2]).strip())
+
+
+def _not_registered() -> SlateError:
+    return InvalidRequestError(
+        'Spark does not find format("slate").',
+        why="It only finds data sources of installed packages, not those of --py-files or of failed imports.",
+        todo="Call slatespark.register(spark) first.",
+    )

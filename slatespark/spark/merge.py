@@ -1,4 +1,4 @@
-"""Delta's merge: a builder of clauses, executed as one pass over target and source and one commit."""
+"""Delta's merge: a builder of clauses, executed as one join of target and source and one commit."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from slatespark.spark.merge_rows import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slatespark.spark.slate_table import SlateTable
+    from slatespark.spark.table_frames import TableFrames
 
 
 class SlateMergeBuilder:
     """Clauses of a merge, as in `DeltaMergeBuilder`; made by `SlateTable.merge`.
 
-    Every method returns a new builder. Of several clauses of a kind the first one whose condition holds is taken; a
-    clause without a condition must be the last of its kind.
+    Every method returns a new builder. Of several clauses of a kind the first whose condition is true applies; a clause
+    without a condition must be the last of its kind.
     """
 
     def __init__(
-        self, table: SlateTable, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
+        self, target: TableFrames, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
     ) -> None:
-        self._table, self._source, self._condition, self._clauses = table, source, condition, clauses
+        self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
 
     def whenMatchedUpdate(
         self,
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
     ) -> SlateMergeBuilder:
-        """Set columns of rows that match; expressions may use the columns of both sides."""
+        """Set columns of matched rows; expressions may use the columns of both sides."""
         return self._with(MergeClause(MATCHED, "update", condition, _given(set, "whenMatchedUpdate", "set")))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Set every column of rows that match to the source's column of the same name."""
+        """Set every column of matched rows to the source's column of the same name."""
         return self._with(MergeClause(MATCHED, "update", condition))
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Delete rows that match."""
+        """Delete matched rows."""
         return self._with(MergeClause(MATCHED, "delete", condition))
 
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
     ) -> SlateMergeBuilder:
-        """Insert rows of the source that match no row; columns not named become null."""
+        """Insert rows of the source that match no row; columns that are not named become null."""
         return self._with(
             MergeClause(NOT_MATCHED, "insert", condition, _given(values, "whenNotMatchedInsert", "values"))
         )
@@ -80,65 +80,65 @@ class SlateMergeBuilder:
         return self._with(MergeClause(BY_SOURCE, "delete", condition))
 
     def execute(self, **writeOptions: Any) -> None:
-        """Carry the merge out, in one commit.
+        """Run the merge in one commit.
 
         Parameters
         ----------
-        writeOptions : options of the write, such as `ttl` of the rows updated and inserted
+        writeOptions : write options, such as `ttl` for updated and inserted rows
 
         Raises
         ------
         InvalidRequestError
-            When there is no clause; when several rows of the source change one row, or insert one key; when a row would
-            be inserted under the key of a row that stays. Nothing was changed.
+            When there is no clause; when several rows of the source change one row or insert one key; when a row would
+            be inserted under the key of an existing row. Nothing was changed.
         SchemaError
             When a clause names a column that the table does not have, or the source lacks one.
         TransactionConflictError
-            When anything was committed, after the merge read the table, to the keys that it depends on: all of them.
-            Of an upsert by the whole key, with a last `whenMatched` and a last `whenNotMatched` clause that have no
-            condition, those that it writes. Of a merge that only changes rows that match, those that comparisons of
-            `t`, the alias of the table, with literals leave in a condition such as `t.tenant = 'a' AND t.id = s.id`.
+            When another commit, after the merge read the table, changed keys that the merge depends on. In general
+            these are all keys. An upsert by the whole key, whose last `whenMatched` and last `whenNotMatched` clause
+            have no condition, depends on the keys that it writes. A merge with only `whenMatched` clauses depends on
+            the keys that pass comparisons of the table's columns with literals, as in `t.tenant = 'a' AND t.id = s.id`.
         """
         if not self._clauses:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
-        table = self._table
+        table = self._target
         with own_errors():
-            if table._is_committed(writeOptions):
+            if table.is_committed(writeOptions):
                 return
-            schema = table._codec().schema
+            schema = table.codec().schema
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)
-            change = table._begin_change({} if narrowed is None else {"filter": narrowed})
+            change = table.begin_change({} if narrowed is None else {"filter": narrowed})
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
-            sides = replace(sides, target=table.toDF(columns=needed, where=narrowed))
+            sides = replace(sides, target=table.select(needed, narrowed, {}))
             if unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
-            table._write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
+            table.write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
 
-    # --- in between ---------------------------------------------------------------------------------------------------
+    # --- private helpers ----------------------------------------------------------------------------------------------
 
     def _with(self, clause: MergeClause) -> SlateMergeBuilder:
         same = (known for known in self._clauses if known.kind == clause.kind)
         before = next((known for known in same if known.condition is None), None)
         if before is not None:
             raise InvalidRequestError(
-                f"{clause.name} comes after {before.name} without a condition, so no row ever reaches it.",
+                f"{clause.name} comes after {before.name} without a condition, so it never applies.",
                 todo="Give the earlier clause a condition, or put it last.",
             )
-        return SlateMergeBuilder(self._table, self._source, self._condition, (*self._clauses, clause))
+        return SlateMergeBuilder(self._target, self._source, self._condition, (*self._clauses, clause))
 
 
-# --- clauses against the table --------------------------------------------------------------------------------------
+# --- clauses and the table's columns --------------------------------------------------------------------------------
 
 
 def _resolve(
     clause: MergeClause, columns: tuple[str, ...], key_columns: tuple[str, ...], alias: str | None
 ) -> MergeClause:
-    """Return a clause with the columns it assigns spelled as in the table."""
+    """Return a clause whose assigned columns are spelled as in the table."""
     if clause.assigned is None:
         return clause
     assigned: dict[str, Expression] = {}
@@ -150,7 +150,7 @@ def _resolve(
     if clause.action == "update" and (changed := [name for name in key_columns if name in assigned]):
         raise InvalidRequestError(
             f"{clause.name} sets key column {changed[0]}.",
-            why="A row cannot get another key.",
+            why="The key of a row cannot change.",
             todo="Delete the row and insert the new one.",
         )
     if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
@@ -161,7 +161,7 @@ def _resolve(
 
 
 def _column(given: str, clause: MergeClause, columns: tuple[str, ...], alias: str | None) -> str:
-    """Return the table's column for a name, which may be in backticks, and have the target's alias in front."""
+    """Return the table's column for a name, which may be in backticks and qualified by the target's alias."""
     names = [given]
     if alias is not None and given.lower().startswith(f"{alias.lower()}."):
         names.append(given[len(alias) + 1 :])

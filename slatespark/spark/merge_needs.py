@@ -1,4 +1,4 @@
-"""What of the target a merge needs, as far as the text of its conditions tells; where it tells nothing, everything."""
+"""The parts of the target that a merge needs, from the text of its conditions; everything where that is unclear."""
 
 from __future__ import annotations
 
@@ -11,27 +11,36 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, IntegralType
 
+from slatespark.errors import OptionError
 from slatespark.spark.conditions import is_case_sensitive, is_filter
 from slatespark.spark.merge_rows import MATCHED, NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
+from slatespark.spark.sql_text import (
+    Tokens,
+    cut_sql,
+    find_names,
+    is_name,
+    is_same_operand,
+    join_tokens,
+    split_condition,
+    split_equality,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STAR: Final = re.compile(r"(?:^|[\s.(,])\*")
-_AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
-_LITERAL: Final = re.compile(r"'[^']*'")
-_NOT_JOINED: Final = re.compile(r"\b(?:or|not|case|between|exists|select)\b|--|/\*|[!|]", re.IGNORECASE)
-_BRACKETS: Final = ("()", "[]", "{}")
-_EQUAL: Final = re.compile(r"\s*([\w.]+)\s*(=|==|<=>)\s*([\w.]+)\s*", re.ASCII)
+_CONSTANTS: Final = ("TRUE", "FALSE", "NULL")  # constants in a filter, even if columns have these names
 
 
 def needed_columns(sides: MergeSides, condition: Expression, clauses: Clauses) -> list[str]:
-    """Return the columns of the target to read: keys, those that updates leave as they are, and those that are named.
+    """Return the columns of the target to read: keys, those that updates keep, and those that expressions name.
 
-    Whatever an expression refers to stands in its text, so no column that is needed is missing; some may be too many.
+    No column that is needed is missing; some may be unneeded.
     """
-    texts = [str(text).lower() for text in _expressions(condition, clauses)]
-    if any(_STAR.search(text) for text in texts):
+    expressions = list(_expressions(condition, clauses))
+    names = [find_names(text) for text in expressions if isinstance(text, str)]
+    columns = [str(column).lower() for column in expressions if not isinstance(column, str)]
+    if None in names or any(_STAR.search(text) for text in columns):
         return list(sides.columns)
     kept = {
         name
@@ -39,13 +48,17 @@ def needed_columns(sides: MergeSides, condition: Expression, clauses: Clauses) -
         if clause.action == "update" and clause.assigned is not None
         for name in set(sides.columns) - set(clause.assigned)
     }
+    named = frozenset[str]().union(*filter(None, names))
     needed = kept | set(sides.key_columns)
-    return [name for name in sides.columns if name in needed or "`" in name or _is_named(name, texts)]
+    return [
+        name for name in sides.columns if name in needed or name.lower() in named or _is_shown(name.lower(), columns)
+    ]
 
 
-def _is_named(name: str, texts: Sequence[str]) -> bool:
-    word = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
-    return any(word.search(text) for text in texts)
+def _is_shown(name: str, columns: Sequence[str]) -> bool:
+    """Tell whether the text that a Column shows holds a name; that text is no SQL, so it is not cut into tokens."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return any("`" in name or word.search(text) for text in columns)
 
 
 def _expressions(condition: Expression, clauses: Clauses) -> Iterator[Expression]:
@@ -59,10 +72,9 @@ def _expressions(condition: Expression, clauses: Clauses) -> Iterator[Expression
 def find_target_filter(
     condition: Expression, clauses: Clauses, source: DataFrame, alias: str | None, schema: pa.Schema
 ) -> str | None:
-    """Return what a condition says of the target alone, as the option `filter`; None where no row may be left out.
+    """Return the parts of a condition that only concern the target, as the option `filter`; None if there are none.
 
-    Only rows that match are needed where no clause is about others. Left out of the answer is whatever cannot be told
-    from the text; nothing is told where names differ by their case, or quotes are none of literals.
+    They may narrow the read only if every clause is about matched rows. The filter never excludes a row that matches.
 
     Parameters
     ----------
@@ -73,89 +85,90 @@ def find_target_filter(
         return None
     if is_case_sensitive(source.sparkSession) or alias.lower() in map(str.lower, source.columns):
         return None
-    own = re.compile(rf"\s*{re.escape(alias)}\.(.*)", re.IGNORECASE | re.DOTALL)
-    texts = [found[1] for part in _conjuncts(condition) if (found := own.fullmatch(part))]
+    texts = [join_tokens(part[2:]) for part in split_condition(condition) if _is_of_target(part, alias)]
     return " AND ".join(text for text in texts if is_filter(text, schema, source.sparkSession)) or None
 
 
-def _conjuncts(condition: str) -> list[str]:
-    """Return what AND joins at the top of a condition; nothing where that cannot be told without parsing it."""
-    bare = _LITERAL.sub(lambda found: "'" * len(found[0]), condition)  # nothing in a literal joins or brackets
-    if condition.count("'") % 2 or any(sign in condition for sign in '"\\`') or _NOT_JOINED.search(bare):
-        return []
-    joints = list(_AND.finditer(bare))
-    starts, ends = [0, *(joint.end() for joint in joints)], [*(joint.start() for joint in joints), len(bare)]
-    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-    if any(bare[part].count(opening) != bare[part].count(closing) for part in parts for opening, closing in _BRACKETS):
-        return []
-    return [condition[part] for part in parts]
+def _is_of_target(part: Tokens, alias: str) -> bool:
+    """Tell whether a part of a condition begins with a column of the target."""
+    if len(part) < len(("alias", ".", "column")):
+        return False
+    return is_name(part[0], alias) and part[1].is_sign(".") and is_name(part[2]) and not part[2].is_word(*_CONSTANTS)
 
 
 def writes_every_row(clauses: Clauses) -> bool:
-    """Tell whether a merge writes something for every row of the source, and for no other row.
+    """Tell whether a merge writes one row for every row of the source, and no other.
 
-    If target and source match by the whole key, it then depends on nothing but the keys that it writes.
+    If target and source match by the whole key, such a merge depends only on the keys that it writes.
     """
     always = {clause.kind for clause in clauses if clause.condition is None}
     return always == {clause.kind for clause in clauses} == {MATCHED, NOT_MATCHED}
 
 
 def find_unmatched_nulls(sides: MergeSides, condition: Expression, clauses: Clauses) -> tuple[str, ...] | None:
-    """Return the key columns whose nulls match nothing, if target and source match by the whole key and nothing else.
+    """Return the key columns whose nulls match nothing, if the condition is equality of the whole key.
 
-    No row can then be inserted under the key of a row that stays, unless one of these columns is null.
+    A row can then be inserted under the key of a row that stays only if one of these columns is null.
 
     Returns
     -------
-    None when the condition says anything else, inserts take their keys from elsewhere, or it cannot be told.
+    None when the condition says anything else, inserts take their keys from elsewhere, or tokens do not settle it.
     """
-    parts = _AND.split(condition) if isinstance(condition, str) else []
+    parts = split_condition(condition) if isinstance(condition, str) else []
     if sides.alias is None or len(parts) != len(sides.key_columns) or is_case_sensitive(sides.source.sparkSession):
         return None
     inserts = [clause for clause in clauses if clause.kind == NOT_MATCHED]
-    operators: dict[str, str] = {}
+    signs: dict[str, str] = {}
     for part in parts:
-        found = _EQUAL.fullmatch(part)
+        found = split_equality(part)
         if found is None:
             return None
-        for own, other in ((found[1], found[3]), (found[3], found[1])):
+        left, sign, right = found
+        for own, other in ((left, right), (right, left)):
             key = _key_of_target(own, sides)
             if key is not None and _is_inserted(other, key, sides, inserts):
-                operators[key] = found[2]
-    if set(operators) != set(sides.key_columns):
+                signs[key] = sign
+    if set(signs) != set(sides.key_columns):
         return None
-    return tuple(key for key in sides.key_columns if operators[key] != "<=>")
+    return tuple(key for key in sides.key_columns if signs[key] != "<=>")
 
 
-def _key_of_target(text: str, sides: MergeSides) -> str | None:
-    """Return the key column that a name with the target's alias in front says; None if it says none."""
-    alias, _, name = text.partition(".")
-    if alias.lower() != str(sides.alias).lower():
+def _key_of_target(operand: Tokens, sides: MergeSides) -> str | None:
+    """Return the key column that an operand with the target's alias names; None if it names none."""
+    qualifier, name = operand[0], operand[-1]
+    if len(operand) != len(("alias", ".", "column")) or not is_name(qualifier, sides.alias):
         return None
-    return next((key for key in sides.key_columns if key.lower() == name.lower()), None)
+    return next((key for key in sides.key_columns if is_name(name, key)), None)
 
 
-def _is_inserted(text: str, key: str, sides: MergeSides, inserts: list[MergeClause]) -> bool:
-    """Tell whether a name is a column of the source that every insert makes the key column, without a change."""
-    qualifier, dot, _ = text.partition(".")
-    if qualifier.lower() == str(sides.alias).lower():
+def _is_inserted(operand: Tokens, key: str, sides: MergeSides, inserts: list[MergeClause]) -> bool:
+    """Tell whether an operand is a column of the source that every insert stores unchanged in a key column."""
+    if is_name(operand[0], sides.alias):
         return False
-    if text.count(".") > 1 or (dot and qualifier.lower() in map(str.lower, sides.source.columns)):
-        return False  # part of a struct, which has the name of a column but not its values
+    if len(operand) > 1 and any(is_name(operand[0], name) for name in sides.source.columns):
+        return False  # a field of a struct: it has the name of a column, but not its values
+    if len(operand) > len(("alias", ".", "column")):
+        return False
     try:
-        [field] = sides.source.select(F.expr(text)).schema.fields
+        [field] = sides.source.select(F.expr(join_tokens(operand))).schema.fields
     except AnalysisException:
         return False
     if not _same_values(field.dataType, sides.types[key]):
         return False
-    for clause in inserts:
-        value = field.name if clause.assigned is None else clause.assigned[key]
-        wanted = key if clause.assigned is None else text
-        if not isinstance(value, str) or value.strip().lower() != wanted.lower():
-            return False
-    return True
+    return all(_inserts(clause, key, operand, field.name) for clause in inserts)
+
+
+def _inserts(clause: MergeClause, key: str, operand: Tokens, name: str) -> bool:
+    """Tell whether an insert stores an operand, which is the column `name` of the source, in a key column."""
+    if clause.assigned is None:
+        return name.lower() == key.lower()
+    value = clause.assigned[key]
+    try:
+        return isinstance(value, str) and is_same_operand(cut_sql(value), operand)
+    except OptionError:
+        return False
 
 
 def _same_values(kind: DataType, wanted: DataType) -> bool:
-    """Tell whether a value that is stored in another type is stored as it is, or refused."""
+    """Tell whether values of one type are stored unchanged in a column of another type, or refused."""
     return kind == wanted or (isinstance(kind, IntegralType) and isinstance(wanted, IntegralType))

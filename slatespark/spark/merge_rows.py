@@ -1,8 +1,8 @@
-"""The rows that a merge changes: target and source joined once, every row marked with what becomes of it.
+"""The rows that a merge writes: target and source joined once, every row marked with its operation.
 
 The join yields pairs (matched), rows of the source alone (not matched) and rows of the target alone (not matched by
-source). Each of the three is judged where only the columns are in scope that its clauses may use. Then rows of one key
-come together, sorted for the load, and what must not happen to a key raises an error inside the job.
+source). Clauses of each kind are evaluated with only those columns in scope that they may use. Then rows of one key are
+brought together, sorted for the load, and contradictions within a key raise an error inside the job.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class MergeClause:
 
     Attributes
     ----------
-    kind : which rows it is about: `matched`, `notMatched` or `notMatchedBySource`
+    kind : the rows it applies to: `matched`, `notMatched` or `notMatchedBySource`
     action : `update`, `delete` or `insert`
-    condition : of these rows, those for which it is true; None for all
-    assigned : what columns become; None takes every column from the source
+    condition : selects some of these rows; None for all
+    assigned : new values by column; None takes every column from the source
     """
 
     kind: str
@@ -48,18 +48,18 @@ class MergeClause:
 
     @property
     def name(self) -> str:
-        """How the builder's method begins."""
+        """The name of the builder's method, without `All`."""
         return f"{_CALLED[self.kind]}{self.action.capitalize()}"
 
 
 OP_COLUMN: Final = "__slate_op"
 _PUT: Final = "put"
 _DELETE: Final = "delete"
-_KEEP: Final = "keep"  # a row that stays as it is; inserts must know its key
+_KEEP: Final = "keep"  # a row that stays unchanged; inserts are checked against its key
 
 _IN_SOURCE: Final = "__slate_in_source"
 _IN_TARGET: Final = "__slate_in_target"
-_CHOICE: Final = "__slate_choice"  # index of the clause that applies; null where none does
+_CHOICE: Final = "__slate_choice"  # index of the clause that applies; null if none does
 
 Clauses: TypeAlias = Sequence[MergeClause]
 
@@ -70,9 +70,9 @@ class MergeSides:
 
     Attributes
     ----------
-    target : those columns of the table that the merge needs, under its alias if it has one
+    target : the columns of the table that the merge needs, under its alias if it has one
     types : all columns of the table, in order
-    key_columns : names of those that make the key
+    key_columns : names of the key columns
     """
 
     target: DataFrame
@@ -92,7 +92,7 @@ def merge_rows(
 ) -> DataFrame:
     """Return the rows to write: the table's columns and `OP_COLUMN`, sorted for the load.
 
-    The job that runs it fails with the text of an `InvalidRequestError` where the merge is not allowed.
+    Its job fails with the text of an `InvalidRequestError` if the merge is not allowed.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def merge_rows(
 
 
 def expression(given: Expression) -> Column:
-    """Return a column, or what SQL text says."""
+    """Return a Column; SQL text is parsed."""
     return F.expr(given) if isinstance(given, str) else given
 
 
@@ -124,12 +124,12 @@ def _join_kind(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> str:
     kinds = {clause.kind for clause in clauses}
     if NOT_MATCHED not in kinds:
         return "right" if BY_SOURCE in kinds else "inner"
-    rows_that_stay = unmatched_nulls is None or len(unmatched_nulls) > 0  # none may be inserted over
+    rows_that_stay = unmatched_nulls is None or len(unmatched_nulls) > 0  # inserts are checked against them
     return "full" if BY_SOURCE in kinds or rows_that_stay else "left"
 
 
 def _in_the_way(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Column:
-    """Return which rows that stay an insert could meet."""
+    """Return which of the rows that stay an insert could collide with."""
     if all(clause.kind != NOT_MATCHED for clause in clauses):
         return F.lit(False)
     if unmatched_nulls is None:
@@ -138,14 +138,14 @@ def _in_the_way(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Colu
     return reduce(Column.__or__, nulls, F.lit(False))
 
 
-# --- which clause applies, and what it makes of the row -------------------------------------------------------------
+# --- the clause that applies to a row, and its new values -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The joined rows with what is decided of them, and the columns of target and source that may be named now.
+    """The joined rows with the decisions so far; its methods change which columns of target and source are in scope.
 
-    What the rows become is in columns of its own: keys start as the target's, values as null.
+    New values are in columns of their own: keys start as the target's, values as null.
     """
 
     frame: DataFrame
@@ -160,7 +160,7 @@ class _Scope:
         return _Scope(self.frame.withColumns(start), sides)
 
     def judge(self, kind: str, clauses: Clauses, rows: Column) -> _Scope:
-        """Let the clauses of one kind decide on their rows."""
+        """Evaluate the clauses of one kind on their rows."""
         numbered = [(index, clause) for index, clause in enumerate(clauses) if clause.kind == kind]
         if not numbered:
             return self
@@ -176,14 +176,14 @@ class _Scope:
         return _Scope(chosen.withColumns(results), self.sides)
 
     def leave_target(self) -> _Scope:
-        """Take the target's columns out of scope; the source's stay, with the qualifier that they have."""
+        """Remove the target's columns from the scope; the source's keep their qualifier."""
         sides = self.sides
         source = [sides.source[quoted(name)] for name in sides.source.columns]
         hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.target.columns)]
         return _Scope(self.frame.select(*source, *hidden, *self._own()), sides)
 
     def leave_source(self) -> _Scope:
-        """Take the source's columns out of scope, and the target's into it again."""
+        """Remove the source's columns from the scope and bring the target's back."""
         sides = self.sides
         target = [F.col(_hidden(place)).alias(name) for place, name in enumerate(sides.target.columns)]
         frame = self.frame.select(*target, *self._own())
@@ -197,7 +197,7 @@ class _Scope:
         return self.sides.target[quoted(name)]
 
     def _made(self, clause: MergeClause) -> dict[str, Column]:
-        """Return what a clause sets columns to."""
+        """Return the new values of a clause by column."""
         sides = self.sides
         if clause.action == "delete":
             return {}
@@ -217,7 +217,7 @@ class _Scope:
         return values
 
     def _fit(self, assigned: Mapping[str, Column], clause: MergeClause) -> dict[str, Column]:
-        """Return the values with the types of their columns."""
+        """Return the values cast to the types of their columns."""
         named = [value.alias(f"c{place}") for place, value in enumerate(assigned.values())]
         found = self.frame.select(*named).schema.fields
         return {
@@ -235,7 +235,7 @@ def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClau
         When the source lacks one.
     """
     try:
-        return dict(zip(columns, resolve_columns(columns, source.columns), strict=True))
+        return dict(zip(columns, resolve_columns(columns, source.columns, called="Column"), strict=True))
     except SchemaError as exc:
         raise SchemaError(
             f"{clause.name}All takes every column of the table from the source. {exc.args[0]}",
@@ -252,7 +252,7 @@ def _hidden(place: int) -> str:
 
 
 def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
-    """Return the index of the first clause whose condition is true; null where there is none."""
+    """Return the index of the first clause whose condition is true; null if there is none."""
     chosen = F.lit(None).cast("int")
     for index, clause in reversed(numbered):
         holds = F.lit(True) if clause.condition is None else expression(clause.condition)
@@ -261,7 +261,7 @@ def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
 
 
 def _same_key(kept: Column, given: Column, name: str, clause: MergeClause) -> Column:
-    """Return a key column that an update of all columns leaves as it is, or fail."""
+    """Return a key column that an update of all columns leaves unchanged; the job fails if it would change."""
     text = (
         f"InvalidRequestError: {clause.name}All would give a row another value in key column {name}. "
         "Match rows by all key columns, or name the columns to set."
@@ -273,7 +273,7 @@ def _same_key(kept: Column, given: Column, name: str, clause: MergeClause) -> Co
 
 
 def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
-    """Return the rows under the names of the table's columns, with the operation and the choice."""
+    """Return the new values under the names of the table's columns, with the operation and the choice."""
     operation = (
         F.when(_chosen(clauses, action="delete"), F.lit(_DELETE))
         .when(F.col(_CHOICE).isNotNull(), F.lit(_PUT))
@@ -284,7 +284,7 @@ def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> Da
 
 
 def _settle_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
-    """Return the rows to write, sorted by key; its job fails where the rows of a key contradict each other."""
+    """Return the rows to write, sorted by key; the job fails if rows of one key contradict each other."""
     keys = [F.col(quoted(name)) for name in sides.key_columns]
     inserted, deleted = _chosen(clauses, kind=NOT_MATCHED), F.col(OP_COLUMN) == _DELETE
     counted = {
@@ -309,18 +309,18 @@ def _settle_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFr
     todo = " Leave one row per key in the source, and match by all key columns."
     failure = F.raise_error(F.concat(F.lit("InvalidRequestError: "), text, F.lit(": "), key, F.lit("."), F.lit(todo)))
     operation = F.when(text.isNotNull(), failure.cast("string")).otherwise(F.col(OP_COLUMN))
-    replaced = deleted & (inserts > 0)  # the row inserted under the key of a deleted one takes its place
+    replaced = deleted & (inserts > 0)  # the row inserted under the key of a deleted one replaces it
     settled = cluster_by_key(rows, keys).withColumns(counts).where((F.col(OP_COLUMN) != _KEEP) & ~replaced)
     return settled.select(*[F.col(quoted(name)) for name in sides.columns], operation.alias(OP_COLUMN))
 
 
 def _chosen(clauses: Clauses, *, kind: str | None = None, action: str | None = None) -> Column:
-    """Return whether a clause of this kind, or with this action, was chosen."""
+    """Return whether a clause of this kind or action was chosen."""
     indexes = [i for i, clause in enumerate(clauses) if kind in (None, clause.kind) and action in (None, clause.action)]
     return F.coalesce(F.col(_CHOICE).isin(indexes), F.lit(False))
 
 
 def _is_sole_delete(clauses: Clauses) -> bool:
-    """Tell whether it does not matter how many rows of the source match a row, since it is deleted in any case."""
+    """Tell whether several rows of the source may match one row, since it is deleted in any case."""
     matched = [clause for clause in clauses if clause.kind == MATCHED]
     return len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None

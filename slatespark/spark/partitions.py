@@ -1,4 +1,4 @@
-"""What travels between driver and executors: small and picklable, and without credentials."""
+"""Messages between driver and executors: small, picklable, and without credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slatespark.table.rows.sst_upload import NewFile
 
 @dataclass
 class SlatePartition(InputPartition):
-    """One split of a read; the snapshot is pinned in it."""
+    """One split of a read, with its snapshot."""
 
     split: Split
     settings: ScanSettings

@@ -1,6 +1,6 @@
-"""Plans and writes of `table` as Spark jobs of their own: rows of a plan as a DataFrame, a DataFrame as files.
+"""Read plans as DataFrames, and DataFrames as uploaded files, by Spark jobs without the data source.
 
-For what the data source cannot say: a read that sees the writes of a transaction, and a write that does not commit.
+For requests that the data source cannot express: reads that see a transaction's writes, and writes without a commit.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.type_mapping import spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.plan import Split
@@ -32,36 +33,37 @@ _MESSAGE = "task INT, files BINARY"
 
 
 def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
-    """Return the rows of a plan as a DataFrame, a partition for each split."""
-    schema = from_arrow_schema(plan.schema, prefer_timestamp_ntz=True)
+    """Return the rows of a plan as a DataFrame with one partition per split."""
+    schema = spark_schema(plan.schema)
     count = len(plan.splits)
     if not count:
         return spark.createDataFrame([], schema)
-    return spark.range(0, count, 1, count).mapInArrow(_Scan(place, plan.settings, plan.splits), schema)
+    numbers = spark.range(0, count, 1, count)
+    return map_in_arrow(numbers, _Scan(place, plan.settings, plan.splits), schema)
 
 
 def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:
-    """Upload the rows of a DataFrame, and return the files per partition; no manifest shows them.
+    """Upload the rows of a DataFrame and return the files of each partition; no manifest lists them yet.
 
     Raises
     ------
     SlateError
-        Of the tasks, as they raised it.
+        The error of a task, with its class.
     """
     with own_errors():
-        messages = rows.mapInArrow(_Upload(place, load), _MESSAGE).collect()
-    # They come from our own tasks, over Spark's own channel.
+        messages = map_in_arrow(rows, _Upload(place, load), _MESSAGE).collect()
+    # Unpickling is safe: the messages come from our own tasks over Spark's channel.
     return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is, for tasks in other processes.
+    """The location of a table, for tasks in other processes.
 
     Attributes
     ----------
-    path, wal_path : of the table, and of its WAL if that is apart
-    storage : what the storage backend takes; never shown, since there may be credentials among it
+    path, wal_path : of the table, and of its WAL if that is elsewhere
+    storage : options of the storage backend; never shown, since they may hold credentials
     """
 
     path: str
@@ -78,7 +80,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Numbers of splits -> their rows."""
+    """Split numbers -> rows."""
 
     place: Place
     settings: ScanSettings
@@ -95,7 +97,7 @@ class _Scan:
 
 @dataclass(frozen=True)
 class _Upload:
-    """Rows of one partition -> the files that hold them."""
+    """Rows of one partition -> uploaded files."""
 
     place: Place
     load: Load

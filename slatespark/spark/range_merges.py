@@ -1,4 +1,4 @@
-"""Compaction by Spark: each task merges a range of keys and uploads what stays; the driver plans and commits."""
+"""Compaction by Spark: each task merges one key range and uploads the result; the driver plans and commits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.merge import MergedRange, merge_range
@@ -27,12 +28,12 @@ _RESULT = "merged BINARY"
 class SparkRunner:
     """Merges ranges as the tasks of one Spark job.
 
-    Filters travel with the tasks: what is defined in a notebook or script by value, what is imported from a module by
-    its name, so that executors need that module.
+    Filters travel with the tasks. Classes from a notebook or script are pickled by value; classes from a module by
+    name, so executors need that module.
 
     Attributes
     ----------
-    together : how many tasks Spark runs at a time; 1 where it does not say, through Spark Connect
+    together : how many tasks Spark runs at a time; 1 with Spark Connect, which does not tell
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -42,7 +43,7 @@ class SparkRunner:
             self.together = max(1, spark.sparkContext.defaultParallelism)
 
     def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
-        """Return what became of each range, in the order of the tasks."""
+        """Return the merged ranges, in the order of the tasks."""
         if not tasks:
             return []
         packed = [_packed(task) for task in tasks]
@@ -52,28 +53,28 @@ class SparkRunner:
                 results = [run_packed(packed[number]) for number in batch.column(0).to_pylist()]
                 yield pa.RecordBatch.from_pydict({"merged": pa.array(results, pa.binary())})
 
-        # One number a partition: ranges of numbers are cut evenly, and nothing is shuffled.
+        # One number per partition: Spark splits ranges of numbers evenly, without a shuffle.
         numbers = self._spark.range(0, len(tasks), 1, len(tasks))
         with own_errors():
-            rows = numbers.mapInArrow(merge, _RESULT).collect()  # in the order of partitions
+            rows = map_in_arrow(numbers, merge, _RESULT).collect()  # in the order of partitions
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
 
 def check_filters_travel(filters: object) -> None:
-    """Refuse filters that cannot be sent to executors, before anything is begun; what is no list is refused later."""
+    """Refuse filters that cannot be sent to executors before anything is begun; a wrong type is refused later."""
     for chosen in filters if isinstance(filters, Sequence) else ():
         try:
             _packed(chosen)
-        except Exception as exc:  # whatever an object says to its being pickled
+        except Exception as exc:  # pickling can raise anything
             raise InvalidRequestError(
                 f"filters: {type(chosen).__name__} cannot be pickled: {exc}.",
                 why="Filters travel to Spark's executors.",
-                todo="Make what cannot travel, such as locks and connections, in decide.",
+                todo="Create objects that cannot be pickled, such as locks and connections, in decide.",
             ) from exc
 
 
 def run_packed(packed: bytes) -> bytes:
-    """Merge one range in a worker."""
+    """Merge one key range in a worker."""
     with spark_errors():
         task: RangeTask = cloudpickle.loads(packed)
         options = task.options

@@ -1,4 +1,4 @@
-"""Batch reads: planned on the driver, Arrow batches from executors."""
+"""Batch reads: planned on the driver, executed as Arrow batches on executors."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReader:
-    """Return what reads a table with these options."""
+    """Return the reader for these options."""
     return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection)
 
 
 class SlateReader(DataSourceReader):
-    """Reads one table. Pickled before `partitions` runs, so all that a task needs is in its partition."""
+    """Reads one table. Spark pickles it before `partitions` runs, so partitions hold all that their tasks need."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
         self._options, self._projection = options, projection
         self._pushed: tuple[Comparison, ...] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Fix the snapshot and cut it into splits."""
+        """Resolve the snapshot and cut it into splits."""
         with spark_errors():
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
@@ -44,7 +44,7 @@ class SlateReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one split."""
-        if not isinstance(partition, SlatePartition):  # Spark makes an empty one up when a plan has no split
+        if not isinstance(partition, SlatePartition):  # Spark passes an empty one when a plan has no splits
             return
         with spark_errors():
             options = self._options
@@ -54,14 +54,14 @@ class SlateReader(DataSourceReader):
 
 
 class PushdownReader(SlateReader):
-    """Takes over filters of `where` too: option `pushdown`.
+    """Evaluates filters of `where` too: option `pushdown`.
 
-    A class of its own, since Spark refuses every query of a reader that overrides `pushFilters` where its configuration
-    does not allow pushdown.
+    A class of its own: if its configuration does not allow pushdown, Spark refuses every query of a reader that
+    overrides `pushFilters`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
-        """Keep what a read tests exactly, and return the rest."""
+        """Keep the filters that a read evaluates exactly, and return the rest."""
         from slatespark.spark.filters import split_filters  # most reads have no filter
 
         with spark_errors():

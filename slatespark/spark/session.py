@@ -1,7 +1,7 @@
-"""What needs a Spark session at hand: registering the data source, and reading the session's S3 settings.
+"""Functions that need a Spark session: registering the data source, and reading the session's S3 settings.
 
-A Python data source sees neither the session nor the Hadoop configuration, wherever it runs; what it shall know must
-come as options. Only `spark.conf.get` and `spark.dataSource` are used, so that Spark Connect sessions serve as well.
+A Python data source sees neither the session nor the Hadoop configuration, so such settings must come as options. Only
+`spark.conf.get` and `spark.dataSource` are used, which Spark Connect sessions have too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slatespark.options.values import STORAGE_PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Option of the S3 backend <- setting of S3A that is the same text.
+# Option of the S3 backend <- setting of S3A with the same text as value.
 _SAME_TEXT: Final = {
     "key": "access.key",
     "secret": "secret.key",
@@ -23,10 +23,11 @@ _SAME_TEXT: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("slate")` known to a session.
+    """Register `format("slate")` in a session.
 
-    Needed only where Spark does not find the data source by itself: when another `pyspark_*` module on the path fails
-    to import, or when Spark looked for data sources before slatespark was installed.
+    Needed only if Spark does not find the data source by itself: when slatespark was added with `--py-files`, when
+    another `pyspark_*` module on the path fails to import, or when Spark looked for data sources before slatespark was
+    installed.
     """
     from slatespark.spark.datasource import SlateDataSource
 
@@ -38,14 +39,15 @@ def storageOptions(spark: SparkSession) -> dict[str, str]:
 
     ``spark.read.format("slate").options(**slatespark.storageOptions(spark)).load("s3a://bucket/table")``
 
-    Reads `fs.s3a.*` and `spark.hadoop.fs.s3a.*` of the session, the first before the second as Spark does: keys and
-    session token, endpoint, region, TLS, path style, anonymous access. Settings per bucket (`fs.s3a.bucket.*`),
-    credential providers other than the anonymous one, and files such as core-site.xml are not seen; there the usual
-    AWS environment of the executors serves.
+    Reads `fs.s3a.*` and `spark.hadoop.fs.s3a.*` of the session, preferring the first as Spark does: keys and session
+    token, endpoint, region, TLS, path style, anonymous access. Settings per bucket (`fs.s3a.bucket.*`), credential
+    providers other than the anonymous one, and files such as core-site.xml are not read; without them the AWS
+    environment of the executors applies.
 
     Returns
     -------
-    Options for a reader or a writer; empty when the session has no such settings. Holds credentials: do not print it.
+    Options for a reader or a writer; empty if the session has no such settings. They hold credentials: do not print
+    them.
     """
     options = {option: value for option, setting in _SAME_TEXT.items() if (value := _setting(spark, setting))}
     with_tls = _setting(spark, "connection.ssl.enabled").lower() != "false"

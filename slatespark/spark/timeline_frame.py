@@ -1,4 +1,4 @@
-"""The timeline of a table as a DataFrame: a row for each file of each interval of keys, bounds as key columns."""
+"""The timeline of a table as a DataFrame: one row per key interval and file, with bounds as key columns."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.read.history.key_spans import FileVersion, TimelineInterval
-from slatespark.table.read.history.key_timeline import KeyTimeline
+from slatespark.spark.type_mapping import spark_schema
+from slatespark.table.inspection.timeline import KeyTimeline
+from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
 from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: no datetime of Python, in any time zone, goes much further
+_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: about the last instant a Python datetime holds in any time zone
 
-_Bound = tuple[dict[str, pa.Scalar] | None, bool]  # its key columns as far as it has them, and whether it lies behind
+_Bound = tuple[dict[str, pa.Scalar] | None, bool]  # the key columns that it has, and whether it lies behind them
 
 
 def timeline_frame(spark: SparkSession, timeline: KeyTimeline) -> DataFrame:
-    """Return a row for each file of each interval; one without a file for an interval of which none is known."""
+    """Return one row per interval and file; an interval without files has one row."""
     table = timeline_table(timeline)
-    return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+    return spark.createDataFrame(table, spark_schema(table.schema))
 
 
 def timeline_table(timeline: KeyTimeline) -> pa.Table:
@@ -78,7 +78,7 @@ def _cells(item: TimelineInterval, file: FileVersion | None) -> tuple[Any, ...]:
 
 
 class _Bounds:
-    """Bounds of intervals as key columns."""
+    """The bounds of intervals as key columns."""
 
     def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
         wanted = {key for key in keys if key}
@@ -91,15 +91,15 @@ class _Bounds:
                 self._found[key] = {name: column[row] for name, column in columns.items()}
 
     def is_behind(self, key: bytes | None) -> bool:
-        """Tell whether a bound lies behind the keys that begin with its columns, not before them."""
+        """Tell whether a bound lies behind the keys that begin with its columns, rather than before them."""
         if not key or key[:-1] not in self._found:
             return False
-        if not self._is_tuple:  # any bytes are a key; as in names of keys, the shorter one is what writers mean
+        if not self._is_tuple:  # any bytes are a key; writers mean the shorter one, as in key names
             return key.endswith(b"\0")
         return key not in self._found and key.endswith((b"\0", AFTER))
 
     def structs(self, keys: list[bytes | None]) -> pa.Array:
-        """Return the key columns of bounds; null where there are none, or where a column is missing."""
+        """Return the key columns of bounds; null for bounds without columns, and for missing columns."""
         found = [self._columns(key) for key in keys]
         arrays = [_array([(each or {}).get(item.name) for each in found], item.type) for item in self._fields]
         fields = [pa.field(item.name, item.type) for item in self._fields]
@@ -113,7 +113,7 @@ class _Bounds:
 
 
 def _array(scalars: list[pa.Scalar | None], kind: pa.DataType) -> pa.Array:
-    """Return scalars as an array; no value passes through Python, which has none for the year 10000."""
+    """Return scalars as an array, without Python values: Python has none for the year 10000."""
     null = pa.scalar(None, kind)
     parts = [pa.repeat(null if item is None else item, 1) for item in scalars]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)

@@ -1,4 +1,4 @@
-"""SlateTransaction: a transaction with DataFrames. Its reads and writes are Spark jobs, all else is `Transaction`'s."""
+"""SlateTransaction: a transaction with DataFrames. Reads and writes are Spark jobs; `Transaction` does the rest."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class SlateTransaction:
     """Reads and writes of a table, with DataFrames, that become visible together or not at all. See `Transaction`.
 
-    Made by `SlateTable.begin`. As a context manager it commits at the end of the block, and is rolled back by an
-    exception. A DataFrame shows what the transaction had written when it was made, and can be used until the
-    transaction ends.
+    Made by `SlateTable.begin`. As a context manager it commits at the end of the block; an exception rolls it back. A
+    DataFrame shows what the transaction had written when the DataFrame was made. It can be used until the transaction
+    ends.
 
     Examples
     --------
@@ -41,36 +41,36 @@ class SlateTransaction:
     def __init__(self, spark: SparkSession, core: Transaction, place: Place, name: str | None) -> None:
         self._spark, self._core, self._place, self._name = spark, core, place, name
 
-    # --- what it is ---------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
-        """What names it, in the commit record too."""
+        """The transaction's id, as in its commit record."""
         return self._core.id
 
     @property
     def state(self) -> str:
-        """`open`, `prepared`, `committed`, `rolled back`, `failed`, or `unknown` where the store did not answer."""
+        """`open`, `prepared`, `committed`, `rolled back`, `failed`, or `unknown` if the store did not answer."""
         return self._core.state
 
     @property
     def readVersion(self) -> int:
-        """The version that it reads."""
+        """The version that the transaction reads."""
         return self._core.readVersion
 
     @property
     def readSeq(self) -> int:
-        """Highest sequence number that it sees of others."""
+        """The highest sequence number of other writers that the transaction sees."""
         return self._core.readSeq
 
     @property
     def readTimestamp(self) -> int | None:
-        """The instant that it reads as of, in ms; None for the newest state at its begin."""
+        """The instant of its reads, in ms; None for the newest state when it began."""
         return self._core.readTimestamp
 
     @property
     def wasCommitted(self) -> bool:
-        """Whether it was committed before under its `txnAppId` and `txnVersion`: its commit will do nothing then."""
+        """Whether a commit with its `txnAppId` and `txnVersion` exists already; then its own commit does nothing."""
         return self._core.wasCommitted
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class SlateTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless that was done; roll back after an exception."""
+        """Commit, unless done already; roll back after an exception."""
         self._core.__exit__(kind, error, trace)
 
     # --- reads --------------------------------------------------------------------------------------------------------
@@ -90,14 +90,14 @@ class SlateTransaction:
     def read(
         self, columns: Sequence[str] | str | None = None, where: Expression | None = None, **readOptions: Any
     ) -> DataFrame:
-        """Return the rows of the read point with all own writes so far, as `SlateTable.toDF`; they are not validated.
+        """Return the rows at the read point with all own writes so far, like `SlateTable.toDF`; they are not validated.
 
         Parameters
         ----------
-        columns : only these are decoded
-        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, by which Spark
-            filters after reading
-        readOptions : read options, but those that choose a version
+        columns : the columns to return; no others are decoded
+        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, with which Spark
+            filters after the read
+        readOptions : read options, except those that choose a version
 
         Raises
         ------
@@ -110,12 +110,12 @@ class SlateTransaction:
         if where is None or isinstance(where, str):
             limits = {"columns": named, "filter": where}
             given = {name: value for name, value in limits.items() if value is not None}
-            return self._frame(self._core.plan_scan(**{**readOptions, **given}))
-        rows = self._frame(self._core.plan_scan(**readOptions)).where(where)
+            return self._frame(self._core.planScan(**{**readOptions, **given}))
+        rows = self._frame(self._core.planScan(**readOptions)).where(where)
         return rows if named is None else rows.select(*[quoted(name) for name in named])
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, own writes included, without a Spark job; None if there is none."""
+        """Return the row of one key as a dict, including own writes, without a Spark job; None if there is none."""
         return self._core.get(*key, **readOptions)
 
     def getForUpdate(
@@ -125,21 +125,21 @@ class SlateTransaction:
         columns: Sequence[str] | str | None = None,
         **readOptions: Any,
     ) -> DataFrame:
-        """Return rows as `read` does, and make the commit fail if any of them, or of those keys, changes until then.
+        """Return rows like `read`; the commit fails if any of these rows or keys changes before it.
 
         Parameters
         ----------
-        keys : a tuple of values for each key column, or a value where there is one key column; keys without a row
-            count too
-        where : instead, a condition as in the option `filter`: all keys in the ranges that it makes on leading key
-            columns count. With a Column, or other SQL text, the whole table counts
-        columns : only these are returned; a condition may name any column of the table
+        keys : per key a tuple with a value for each key column, or a plain value if there is one key column; keys
+            without a row count too
+        where : instead, a condition as in the option `filter`: all keys in its ranges of leading key columns count.
+            With a Column or other SQL text the whole table counts
+        columns : the columns to return; a condition may name any column of the table
         readOptions : read options
 
         Raises
         ------
         InvalidRequestError, OptionError
-            When that names no keys.
+            When the arguments name no keys.
         """
         named = None if columns is None else split_names(columns)
         if isinstance(keys, str) and where is None:
@@ -148,10 +148,10 @@ class SlateTransaction:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
             given = readOptions if named is None else {**readOptions, "columns": named}
-            return self._frame(self._core.plan_for_update(keys, None, **given))
+            return self._frame(self._core.planForUpdate(keys, None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        plan = self._core.plan_scan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
+        plan = self._core.planScan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
         return rows if named is None else rows.select(*[quoted(name) for name in named])
@@ -159,68 +159,69 @@ class SlateTransaction:
     # --- writes -------------------------------------------------------------------------------------------------------
 
     def write(self, df: DataFrame, **writeOptions: Any) -> int:
-        """Write rows, which only this transaction sees until it commits; return how many keys they have.
+        """Write rows that only this transaction sees until it commits; return the number of their keys.
 
-        Spark partitions them by ranges of the key and sorts them. Of several writes of one key the later one wins; TTLs
-        count from the time of the commit.
+        Spark partitions them by key range and sorts them. The last write of a key wins; TTLs start at the time of the
+        commit.
 
         Parameters
         ----------
-        writeOptions : write options that say something of the rows: `operation`, `ttl`, ...
+        writeOptions : write options about rows: `operation`, `ttl`, ...
 
         Raises
         ------
         SchemaError, OptionError, InvalidRequestError
-            When rows or options do not fit; the transaction is as it was.
+            When rows or options do not fit; the transaction is unchanged.
         """
-        load = self._core.plan_load(arrow_schema(df.schema, ()), **writeOptions)
+        load = self._core.planLoad(arrow_schema(df.schema, ()), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
-        return self._core.take_up(load, upload_frame(rows, self._place, load))
+        return self._core.takeUp(load, upload_frame(rows, self._place, load))
 
     def delete(
         self, condition: Expression | None = None, keys: Iterable[Any] | None = None, **writeOptions: Any
     ) -> int:
-        """Delete rows, and return how many keys got a tombstone.
+        """Delete rows and return how many keys got a tombstone.
 
         Parameters
         ----------
-        condition : a Column, or SQL text with any expression of Spark SQL, on what the transaction sees. What it
-            searched is validated: the ranges of keys that the text makes as an option `filter`, else the whole table
-        keys : instead, a tuple of values for each key column, or a value where there is one; nothing is read
+        condition : a Column, or any SQL expression of Spark as text, on the rows that the transaction sees. The commit
+            validates the searched keys: the key ranges of text as in the option `filter`, else the whole table
+        keys : instead, per key a tuple with a value for each key column, or a plain value if there is one; nothing is
+            read
         writeOptions : write options: sizes, and `mergeOperator`
 
         Raises
         ------
         InvalidRequestError, OptionError
-            When that names no rows.
+            When the arguments name no rows.
         """
         if condition is None:
             return self._core.delete(None, keys, **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
         narrowed = narrowing(condition, self._codec.schema, self._spark)
-        plan = self._core.plan_scan(**{**operator_of(writeOptions), **narrowed})
+        plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
         names = resolve_columns(self._codec.key_columns, rows.columns)
         deleted = self.write(rows.select(*[quoted(name) for name in names]), **{**writeOptions, "operation": "delete"})
         self._core.lock(plan)
         return deleted
 
-    # --- its end ------------------------------------------------------------------------------------------------------
+    # --- end ----------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Do all of the commit that may fail, but for what comes in between; see `Transaction.prepare`."""
+        """Do all steps of the commit that can fail, except for later conflicts; see `Transaction.prepare`."""
         self._core.prepare()
 
     def commit(self, timestamp: int | str | datetime | None = None) -> int:
-        """Make all writes visible at once, and return the version that shows them; see `Transaction.commit`."""
+        """Make all writes visible at once and return their version; see `Transaction.commit`."""
         return self._core.commit(timestamp)
 
     def rollback(self) -> None:
-        """Give the transaction up; the files of what it wrote are removed."""
+        """End the transaction without a commit, and delete the files it wrote."""
         self._core.rollback()
 
-    # --- in between ---------------------------------------------------------------------------------------------------
+    # --- private helpers ----------------------------------------------------------------------------------------------
 
     @property
     def _codec(self) -> RowCodec:
@@ -231,6 +232,6 @@ class SlateTransaction:
         return rows if self._name is None else rows.alias(self._name)
 
     def _with_all(self, named: Sequence[str]) -> list[str]:
-        """Return the names with those of all columns of the table."""
+        """Return the names together with those of all columns of the table."""
         own = {name.lower(): name for name in self._codec.schema.names}
         return [*own.values(), *(name for name in named if name.lower() not in own)]

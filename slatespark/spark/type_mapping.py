@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,12 +10,16 @@ import pyarrow as pa
 from pyspark.errors import ParseException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
     ByteType,
     CharType,
     DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -27,11 +32,46 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
     VarcharType,
+    VariantType,
 )
 
+from slatespark.encoding.column_types import (
+    DURATION,
+    SPARK_METADATA,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    list_of,
+    map_of,
+)
+from slatespark.encoding.spark_schema import spark_json
 from slatespark.errors import SchemaError
 
+# Not PySpark's own mapping: it is internal, and its arguments differ between releases.
+_ARROW: Final[tuple[tuple[type[DataType], pa.DataType], ...]] = (
+    (BooleanType, pa.bool_()),
+    (ByteType, pa.int8()),
+    (ShortType, pa.int16()),
+    (IntegerType, pa.int32()),
+    (LongType, pa.int64()),
+    (FloatType, pa.float32()),
+    (DoubleType, pa.float64()),
+    (StringType, pa.string()),
+    (CharType, pa.string()),
+    (VarcharType, pa.string()),
+    (BinaryType, pa.binary()),
+    (DateType, pa.date32()),
+    (TimestampType, TIMESTAMP),
+    (TimestampNTZType, TIMESTAMP_NTZ),
+    (DayTimeIntervalType, DURATION),
+    (TimeType, TIME),
+    (VariantType, VARIANT),
+)
 _BYTE_ORDER: Final = "UTF8_BINARY"  # the collation whose order is that of the stored bytes
 
 # Types that no table has, and what to do instead; by name, since not every release of Spark has all of them.
@@ -94,29 +134,36 @@ def arrow_schema(schema: StructType, key_columns: Sequence[str] = ()) -> pa.Sche
     for field in schema.fields:
         if field.name.lower() in keys:
             _check_order(field.name, field.dataType)
-    plain = StructType([_plain_field(field, field.name) for field in schema.fields])
-    return to_arrow_schema(plain, timezone="UTC")
+    return pa.schema([_arrow_field(field, field.name) for field in schema.fields])
 
 
-def _plain(name: str, kind: DataType) -> DataType:
-    """Return a type without lengths of strings; `name` is the path to it."""
-    if isinstance(kind, CharType | VarcharType):
-        return StringType()
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark columns of a table's Arrow schema, comments included."""
+    return StructType.fromJson(spark_json(schema))
+
+
+def _arrow_field(field: StructField, path: str) -> pa.Field:
+    metadata = {SPARK_METADATA: json.dumps(field.metadata).encode()} if field.metadata else None
+    return pa.field(field.name, _arrow_type(field.dataType, path), field.nullable, metadata)
+
+
+def _arrow_type(kind: DataType, path: str) -> pa.DataType:
+    """Return the Arrow type of a Spark type; `path` leads to it."""
+    for known, arrow in _ARROW:
+        if isinstance(kind, known):
+            return arrow
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, StructType):
-        return StructType([_plain_field(field, f"{name}.{field.name}") for field in kind.fields])
+        return pa.struct([_arrow_field(field, f"{path}.{field.name}") for field in kind.fields])
     if isinstance(kind, ArrayType):
-        return ArrayType(_plain(f"{name}.element", kind.elementType), kind.containsNull)
+        return list_of(_arrow_type(kind.elementType, f"{path}.element"), nullable=kind.containsNull)
     if isinstance(kind, MapType):
-        key, value = _plain(f"{name}.key", kind.keyType), _plain(f"{name}.value", kind.valueType)
-        return MapType(key, value, kind.valueContainsNull)
-    for refused, todo in _REFUSED:
-        if any(cls.__name__ == refused for cls in type(kind).__mro__):
-            raise SchemaError(f"Column {name} has type {kind.simpleString()}, which no table holds.", todo=todo)
-    return kind
-
-
-def _plain_field(field: StructField, name: str) -> StructField:
-    return StructField(field.name, _plain(name, field.dataType), field.nullable, field.metadata)
+        key, value = _arrow_type(kind.keyType, f"{path}.key"), _arrow_type(kind.valueType, f"{path}.value")
+        return map_of(key, value, nullable=kind.valueContainsNull)
+    names = {cls.__name__ for cls in type(kind).__mro__}
+    todo = next((todo for refused, todo in _REFUSED if refused in names), "Cast it to a type that a table has.")
+    raise SchemaError(f"Column {path} has type {kind.simpleString()}, which no table holds.", todo=todo)
 
 
 def _check_order(name: str, kind: DataType) -> None:

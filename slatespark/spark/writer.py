@@ -1,4 +1,4 @@
-"""Batch writes: SSTs from executors, one commit on the driver."""
+"""Batch writes: executors upload SSTs, the driver commits them at once."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.job import abandon_write
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 
 
 class SlateWriter(DataSourceArrowWriter):
-    """Writes one DataFrame. Made once by the planner, then pickled into every task and into the commit."""
+    """Writes one DataFrame. The planner makes it once; Spark pickles it for every task and for the commit."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
         with spark_errors():
             self._options = options
-            self._load = plan_load(self._stores(), SystemClock(), schema, options, overwrite=overwrite)
+            self._load = begin_load(self._stores(), SystemClock(), schema, options, overwrite=overwrite)
 
     def _stores(self) -> TableStores:
         options = self._options
@@ -46,7 +46,7 @@ class SlateWriter(DataSourceArrowWriter):
             return SlateCommitMessage(partition, files)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the files of all tasks in one manifest."""
+        """Publish the files of all tasks by one manifest."""
         if self._load is None:
             return
         arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
@@ -56,7 +56,7 @@ class SlateWriter(DataSourceArrowWriter):
         compact_after_write(self._stores(), SystemClock(), record, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Give the write up. Files stay for collection: a failed commit may have published them after all."""
+        """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""
         if self._load is not None:
             with spark_errors():
                 abandon_write(self._stores(), self._load.job)

@@ -1,8 +1,8 @@
-"""Objects by path: what a table needs of a local folder, of S3 and of other object stores.
+"""Object stores: a local folder, S3, and other stores through fsspec.
 
-Here live the `ObjectStore` protocol, its implementations, and the rules by which a request may be repeated. May import:
-`fsspec` and its drivers (inside functions only: opening a local table loads none of them), `options`, `units`,
-`ranges`, `errors`. Must stay out: any knowledge of tables, manifests or SSTs, and any connection made at import time.
+Contains the `ObjectStore` protocol, its implementations, and the rules for retries. May import `fsspec` and its drivers
+(inside functions only: opening a local table loads none of them), `options`, `units`, `ranges`, `errors`. Must not know
+tables, manifests or SSTs, and must not connect at import time.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from slatespark.storage.credentials import refuse_user_info
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
-from slatespark.storage.reading_ahead import read_ahead, run_together
+from slatespark.storage.readahead import read_ahead, run_concurrently
 
-__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead", "run_together"]
+__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead", "run_concurrently"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
-    """Return the store whose root is `url`; nothing is connected before the first request.
+    """Return the store with the root `url`; connects on the first request.
 
     Parameters
     ----------
-    url : a local path, `file://`, `memory://name` (one process, for tests), `s3://` or `s3a://` (the same), or any
-        other address for which fsspec has a driver. Roots of other tables, as a clone names them, are opened by a call
-        of their own with the same options.
-    options : the `storage.*` options without that prefix; `root` is not for this layer and is ignored
+    url : a local path, `file://`, `memory://name` (one process, for tests), `s3://` or `s3a://` (equivalent), or any
+        other URL for which fsspec has a driver. The parents of a clone are opened by separate calls with the same
+        options.
+    options : the `storage.*` options without that prefix; `root` is ignored by this layer
 
     Raises
     ------
-    InvalidRequestError : the address cannot be used, or an option is unknown. No message shows credentials.
+    InvalidRequestError : the URL cannot be used, or an option is unknown. Messages never contain credentials.
     """
     scheme = _SCHEME.match(url)
     if scheme is None and "://" in url:  # as in `simplecache::s3://`
         refuse_user_info(url)
-        raise InvalidRequestError(f"{url} is no address.", todo="Write a path or protocol://place.")
+        raise InvalidRequestError(f"{url} is not a URL.", todo="Use a path or protocol://location.")
     if scheme is None:
         return LocalStore(_local_folder(url))
     protocol = scheme[1].lower()
@@ -54,7 +54,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
 
 
 def open_scratch(folder: str) -> ObjectStore:
-    """Return a store for files that need not outlive this process."""
+    """Return a store for temporary files of this process."""
     return LocalStore(folder, is_scratch=True)
 
 
@@ -67,8 +67,8 @@ def _local_folder(url: str) -> Path:
         host, slash, rest = place[2:].partition("/")
         if host not in ("", "localhost"):
             raise InvalidRequestError(
-                f"{url} names a host.",
-                why="A local address has three slashes.",
+                f"{url} has a host.",
+                why="A local URL has three slashes.",
                 todo=f"Use file:///{host}{slash}{rest}.",
             )
         place = slash + rest

@@ -1,4 +1,4 @@
-"""What may be asked of a store: object paths, folders and byte ranges, and the errors for what cannot be answered."""
+"""Checks of object paths, folders and byte ranges, and the errors of missing or truncated objects."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from slatespark.ranges import ByteRange
 
 
 def check_path(path: str) -> str:
-    """Return `path` if it names an object below a root: parts joined by `/`, none of them empty, `.` or `..`."""
+    """Return `path` if it is a valid object path: parts joined by `/`, none of them empty, `.` or `..`."""
     if "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
         raise InvalidRequestError(
-            f"{path!r} is no object path.",
-            why="Paths are relative to the root of the store, their parts are not empty and not '.' or '..'.",
+            f"{path!r} is not an object path.",
+            why="Paths are relative to the root of the store, without empty parts, '.' or '..'.",
         )
     return path
 
 
 def check_folder(prefix: str) -> str:
-    """Return `prefix` if it names a folder below a root: empty for the root itself, else a path and a final `/`."""
+    """Return `prefix` if it is a valid folder: empty for the root, otherwise a path with a trailing `/`."""
     if prefix:
         if not prefix.endswith("/"):
-            raise InvalidRequestError(f"{prefix!r} is no folder.", why="A folder ends with '/'.")
+            raise InvalidRequestError(f"{prefix!r} is not a folder.", why="A folder ends with '/'.")
         check_path(prefix[:-1])
     return prefix
 
@@ -31,17 +31,17 @@ def check_span(path: str, span: ByteRange, size: int) -> None:
     """Raise `CorruptDataError` unless `span` lies within the `size` bytes of the object `path`."""
     if not 0 <= span.start <= span.end:
         raise CorruptDataError(
-            f"[{span.start}, {span.end}) is no byte range.", why="A stored offset or length is damaged.", path=path
+            f"[{span.start}, {span.end}) is not a byte range.", why="A stored offset or length is damaged.", path=path
         )
     if span.end > size:
         raise past_end(path, span, size)
 
 
 def past_end(path: str, span: ByteRange, size: int) -> CorruptDataError:
-    """Return the error for an object that ends before the range that was asked for."""
+    """Return the error for an object that ends before the requested range."""
     return CorruptDataError(
-        f"Bytes up to {span.end} were asked for, but the object has {size}.",
-        why="It is truncated, or what points into it is damaged.",
+        f"Bytes up to {span.end} were requested, but the object has {size}.",
+        why="The object is truncated, or an offset into it is damaged.",
         todo="Run `slatespark verify` on the table.",
         path=path,
         offset=span.start,
@@ -49,10 +49,10 @@ def past_end(path: str, span: ByteRange, size: int) -> CorruptDataError:
 
 
 def no_such_object(location: str) -> FileNotFoundError:
-    """Return the error for an object that does not exist; `location` is its full address."""
+    """Return the error for an object that does not exist; `location` is its full URL."""
     return FileNotFoundError(errno.ENOENT, "No such object", location)
 
 
 def object_exists(location: str) -> FileExistsError:
-    """Return the error for an object that was to be created and exists already; `location` is its full address."""
-    return FileExistsError(errno.EEXIST, "The object exists already", location)
+    """Return the error for an object that already exists; `location` is its full URL."""
+    return FileExistsError(errno.EEXIST, "The object already exists", location)

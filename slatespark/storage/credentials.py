@@ -1,4 +1,4 @@
-"""The `storage.*` options of one backend, of which nothing secret gets out."""
+"""The `storage.*` options of one backend, without leaking secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from slatespark.errors import InvalidRequestError
 
-# Options whose values may be shown; every other one is taken for a secret.
+# Options whose values may be shown; all others are treated as secrets.
 _SHOWABLE = frozenset(
     {
         "addressing_style",
@@ -37,17 +37,17 @@ _SECRET_VARIABLES = (
     "AZURE_STORAGE_SAS_TOKEN",
 )
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*:[^/?#\s]*@")
-# The same at the head of an address, where a password may hold a slash; a port or an ARN is none.
+# The same at the start of a URL, where a password may contain a slash. A port or an ARN is not a credential.
 _CREDENTIALS_IN_URL = re.compile(r"\w*://(?!arn:)[^/@]*:(?!\d+(?:/|$))[^@]*@")
-_SHORTEST_SECRET = 4  # masking shorter ones would garble every message
+_SHORTEST_SECRET = 4  # masking shorter values would garble messages
 
 
 class BackendOptions(Mapping[str, str]):
-    """Options by lower-case name. Neither `repr` nor a printed pickle shows a value that may be a secret.
+    """Options by lower-case name. Neither `repr` nor a printed pickle shows secrets.
 
     Parameters
     ----------
-    options : the `storage.*` options without that prefix; `root` is left out, since it concerns the table alone
+    options : the `storage.*` options without that prefix; `root` is omitted, it is for the table only
     """
 
     __slots__ = ("_values",)
@@ -68,11 +68,11 @@ class BackendOptions(Mapping[str, str]):
         return f"BackendOptions({', '.join(self._values)})"
 
     def __reduce__(self) -> tuple[object, tuple[bytes]]:
-        # No protection, but a dump of the pickle in some log shows no secret in the clear.
+        # No protection, but a pickle dumped into a log shows no secret in clear text.
         return _unsealed, (base64.b85encode(json.dumps(self._values).encode()),)
 
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """Return what tells these options from others; holds the secrets."""
+        """Return a key that identifies the options; contains the secrets."""
         return tuple(sorted(self._values.items()))
 
     def mask(self, text: str) -> str:
@@ -82,7 +82,7 @@ class BackendOptions(Mapping[str, str]):
         return _USER_INFO.sub("***@", text)
 
     def shows_secret(self, error: BaseException) -> bool:
-        """Tell whether the text of `error`, or of what caused it, holds a secret."""
+        """Tell whether the text of `error`, or of its causes, contains a secret."""
         links: list[BaseException] = []
         link: BaseException | None = error
         while link is not None and link not in links:
@@ -93,17 +93,17 @@ class BackendOptions(Mapping[str, str]):
     def _secrets(self) -> list[str]:
         values = [value for name, value in self._values.items() if name not in _SHOWABLE]
         values += [os.environ.get(name, "") for name in _SECRET_VARIABLES]
-        # The longest first: one secret may be part of another.
+        # Longest first: one secret may be part of another.
         return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def refuse_user_info(url: str) -> None:
-    """Raise `InvalidRequestError` if `url` holds a user name and a password; the message shows neither."""
+    """Raise `InvalidRequestError` if `url` has a user name and a password; the message shows neither."""
     if _CREDENTIALS_IN_URL.match(url):
         raise InvalidRequestError(
-            f"The address {url.partition('://')[0]}://*** holds credentials.",
-            why="Addresses are shown in plans and messages.",
-            todo="Give them as options, such as storage.key and storage.secret, or in the environment.",
+            f"The URL {url.partition('://')[0]}://*** contains credentials.",
+            why="URLs are shown in plans and messages.",
+            todo="Pass them as options, such as storage.key and storage.secret, or in the environment.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Local files that appear whole and stay: temporary name, fsync, then link or rename, then fsync of the folder."""
+"""Atomic and durable local files: temporary name, fsync, link or rename, fsync of the folder."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from pathlib import Path
 from slatespark.errors import InvalidRequestError
 from slatespark.storage.object_store import Buffer
 
-# The part before the first dot is empty and the extension is foreign: SlateDB takes such a name neither for a number
-# nor for a ULID, in no folder.
+# SlateDB ignores such names in every folder: the part before the first dot is empty, so it is neither a number nor a
+# ULID.
 TEMPORARY_PREFIX = ".slatespark-"
 TEMPORARY_SUFFIX = ".tmp"
 
-# The client uploads `x.sst` under `x.sst#1`, or a higher number if that is there; its listings pass these over, too.
+# The client uploads `x.sst` as `x.sst#1`, or with a higher number if that exists; its listings ignore these names.
 _STAGED_BY_CLIENTS = re.compile(r"\.[a-z]+#\d+$", re.ASCII)
 
-# What file systems without hard links answer, and those that have no more of them to give for this file.
+# Errors of file systems without hard links, or at the limit of links per file.
 NO_HARD_LINK = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 _serial = itertools.count()
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether `name` is a temporary file, of ours or of a SlateDB client, which no listing shows."""
+    """Tell whether `name` is a temporary file of slatespark or of a SlateDB client; listings omit it."""
     is_ours = name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
     return is_ours or _STAGED_BY_CLIENTS.search(name) is not None
 
 
 def create_file(path: Path, data: Buffer) -> None:
-    """Create `path` with the content `data`, atomically and durably; `FileExistsError` if it exists."""
+    """Create `path` with the content `data`, atomically and durably; raises `FileExistsError` if it exists."""
     with _written_file(path.parent, [data]) as temporary:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # A network file system may repeat the request by itself and then see the link that it has made.
+            # A network file system may repeat the request and find its own link.
             if not temporary.samefile(path):
                 raise
         except OSError as exc:
@@ -49,24 +49,24 @@ def create_file(path: Path, data: Buffer) -> None:
                 raise
             raise InvalidRequestError(
                 f"{path.parent} is on a file system without hard links.",
-                why="Without them no object can be created atomically, and a commit could be lost.",
-                todo="Keep the table on another file system or on an object store.",
+                why="Without them, objects cannot be created atomically, and a commit could be lost.",
+                todo="Use another file system or an object store.",
             ) from exc
     sync_folder(path.parent)
 
 
 def replace_file(path: Path, parts: Sequence[Buffer], *, is_scratch: bool = False) -> None:
-    """Store `parts` one after the other as `path`, replacing what is there, atomically and, unless scratch, durably."""
+    """Write the concatenation of `parts` to `path`, replacing a file; atomic and, unless scratch, durable."""
     with _written_file(path.parent, parts, is_scratch=is_scratch) as temporary:
         temporary.replace(path)
     if not is_scratch:
         sync_folder(path.parent)
 
 
-def exchange_file(path: Path, data: Buffer, expected: Buffer) -> None:
-    """Replace `expected`, the content of `path`, durably; `FileExistsError` if it is another one.
+def compare_and_swap_file(path: Path, data: Buffer, expected: Buffer) -> None:
+    """Replace the content `expected` of `path` by `data`, durably; raises `FileExistsError` if the content differs.
 
-    Processes that do this in one folder do it in turn. Whoever replaces the file otherwise is not kept from it.
+    A lock on the folder serializes calls of several processes. It does not exclude other ways of replacing the file.
     """
     with _locked(path.parent):
         if path.read_bytes() != expected:
@@ -76,7 +76,7 @@ def exchange_file(path: Path, data: Buffer, expected: Buffer) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock on a folder, which ends with the process at the latest."""
+    """Hold the lock of a folder; the lock ends with the process at the latest."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
@@ -84,7 +84,7 @@ def _locked(folder: Path) -> Iterator[None]:
         except OSError as exc:
             raise InvalidRequestError(
                 f"{folder} is on a file system without locks.",
-                why=f"Without them no file can be replaced on a condition: {exc.strerror}.",
+                why=f"Without locks, files cannot be replaced conditionally: {exc.strerror}.",
             ) from exc
         yield
     finally:
@@ -92,7 +92,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Make `target` a second name of `source`, or a copy where hard links do not work; replaces what is there."""
+    """Hard-link `source` as `target`, or copy it without hard links; replaces an existing file."""
     make_folder(target.parent)
     temporary = _temporary_name(target.parent)
     try:
@@ -105,13 +105,13 @@ def copy_file(source: Path, target: Path) -> None:
             _sync(temporary)
         temporary.replace(target)
     finally:
-        # rename() leaves the temporary name in place if both are names of one file already.
+        # rename() keeps the temporary name if both are already links to the same file.
         temporary.unlink(missing_ok=True)
     sync_folder(target.parent)
 
 
 def make_folder(folder: Path) -> None:
-    """Create `folder` and what is missing above it, durably."""
+    """Create `folder` and its missing parents, durably."""
     missing = list(itertools.takewhile(lambda candidate: not candidate.exists(), [folder, *folder.parents]))
     for step in reversed(missing):
         step.mkdir(exist_ok=True)
@@ -123,14 +123,14 @@ def sync_folder(folder: Path) -> None:
     try:
         _sync(folder)
     except OSError as exc:
-        # Some network file systems cannot do it for folders: there the server does it by itself.
+        # Some network file systems do not support fsync of folders; their server does it.
         if exc.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
 
 
 @contextmanager
 def _written_file(folder: Path, parts: Sequence[Buffer], *, is_scratch: bool = False) -> Iterator[Path]:
-    """Yield a temporary file in `folder` that holds `parts`, durably unless scratch; afterwards its name is gone."""
+    """Yield a temporary file in `folder` with the content `parts`, durable unless scratch; removed afterwards."""
     descriptor, temporary = _open_temporary(folder)
     try:
         try:
@@ -152,7 +152,7 @@ def _open_temporary(folder: Path) -> tuple[int, Path]:
         try:
             return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), temporary
         except FileExistsError:
-            continue  # left over from an earlier process of the same number, or of another host
+            continue  # left over from an earlier process with the same pid, or from another host
         except FileNotFoundError:
             make_folder(folder)
 

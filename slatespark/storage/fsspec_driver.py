@@ -1,4 +1,4 @@
-"""One request each to any file system that fsspec knows: no retries, errors as the driver raises them."""
+"""Single requests to any file system of fsspec: no retries, errors as raised by the driver."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.units import ns_to_ms, parse_time_ms
 
-# Requests in flight for one call, for drivers that can do several at once.
+# Concurrent requests of one call, for drivers that support it.
 CONCURRENCY = 16
 
-# Where creating an object is one request that the server itself refuses if the object exists: If-None-Match on S3 and
-# Azure, ifGenerationMatch on Google. Elsewhere a driver looks first and then writes, and two writers may both win.
+# Protocols with conditional creation on the server: If-None-Match on S3 and Azure, ifGenerationMatch on Google. Other
+# drivers check first and then write, so two writers may both succeed.
 CONDITIONAL_CREATE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az"})
 
 
 class Driver(Protocol):
-    """The requests that a `FsspecStore` sends; paths are relative to its root."""
+    """The requests of a `FsspecStore`; paths are relative to its root."""
 
     def read(self, path: str) -> bytes:
         """Return a whole object."""
 
     def read_span(self, path: str, span: ByteRange) -> bytes:
-        """Return a range, which is not empty; fewer bytes if the object ends before."""
+        """Return a non-empty range; fewer bytes if the object ends before it."""
 
     def read_spans(self, path: str, spans: Sequence[ByteRange]) -> list[bytes | BaseException]:
-        """Return several ranges, each by a request of its own, with the errors among them."""
+        """Return several ranges, one request each; failed ones as their exceptions."""
 
     def head(self, path: str) -> ObjectMeta:
         """Return size and modification time."""
 
     def list(self, prefix: str, start_after: str) -> list[ObjectMeta]:
-        """Return the objects directly in the folder, in any order; some up to `start_after` may be among them."""
+        """Return the objects directly in the folder, in any order; may include some up to `start_after`."""
 
     def create(self, path: str, data: bytes) -> None:
-        """Create an object atomically, or raise what `judge` takes for EXISTS."""
+        """Create an object atomically, or raise an error that `classify_error` maps to EXISTS."""
 
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
-        """Put `data` in the place of `expected` atomically, or raise what `judge` takes for EXISTS."""
+        """Replace the content `expected` by `data` atomically, or raise an error that maps to EXISTS."""
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
@@ -55,13 +55,13 @@ class Driver(Protocol):
         """Delete an object."""
 
 
-# By process (a child must not use its parent's connections), protocol and options. Entries stay for the life of the
-# process, so that all tables of one place share connections. No lock: in a race both get the one that was first.
+# By process (a child must not use its parent's connections), protocol and options. Entries live as long as the process,
+# so all tables of one store share connections. No lock needed: in a race, `setdefault` returns the first one to both.
 _FILE_SYSTEMS: dict[tuple[int, str, object], Any] = {}
 
 
 def shared_file_system(protocol: str, options: BackendOptions, make: Callable[[], Any]) -> Any:
-    """Return the file system of this process for a protocol and options, made by `make` at the first call."""
+    """Return the file system of this process for a protocol and options; `make` creates it on the first call."""
     key = (os.getpid(), protocol, options.identity())
     if key not in _FILE_SYSTEMS:
         _FILE_SYSTEMS.setdefault(key, make())
@@ -74,7 +74,7 @@ class FsspecDriver:
     Parameters
     ----------
     url : root, with its protocol
-    options : handed to the driver as they are, but for `true` and `false`
+    options : passed to the driver; `true` and `false` become booleans
     """
 
     def __init__(self, url: str, options: BackendOptions) -> None:
@@ -114,24 +114,24 @@ class FsspecDriver:
         found = []
         for info in infos:
             parent, _, name = str(info["name"]).rpartition("/")
-            # A file asked for as a folder answers with itself.
+            # Listing a file returns the file itself.
             if info["type"] == "file" and name and parent.strip("/") == folder.strip("/"):
                 found.append(_meta(prefix + name, info))
         return found
 
     def create(self, path: str, data: bytes) -> None:
-        """Create an object atomically; refused where the driver cannot do that."""
+        """Create an object atomically; refused if the driver does not support it."""
         if self._protocol not in CONDITIONAL_CREATE:
             raise InvalidRequestError(
-                f"No table can be written at {self._protocol}://.",
-                why="Its driver looks whether an object exists and then writes it: of two writers both could succeed.",
-                todo="Write to a local folder, s3://, gs:// or abfs://; reading works here too.",
+                f"Tables on {self._protocol}:// are read-only.",
+                why="The driver has no atomic creation: two concurrent writers could both succeed.",
+                todo="Write to a local folder, s3://, gs:// or abfs://.",
             )
         self._fs.pipe_file(self._key(path), data, **self._exclusive())
 
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
-        """Refuse: the common interface knows no condition for it."""
-        raise InvalidRequestError(f"No object can be replaced on a condition at {self._protocol}://.")
+        """Raise `InvalidRequestError`: fsspec has no conditional replacement."""
+        raise InvalidRequestError(f"Objects on {self._protocol}:// cannot be replaced conditionally.")
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
@@ -152,15 +152,16 @@ class FsspecDriver:
         return f"{self._root}/{path}"
 
     def _exclusive(self) -> dict[str, Any]:
-        """Return the argument that makes `pipe_file` create, as this release of the driver knows it."""
+        """Return the argument for conditional creation in the installed version of the driver."""
         known = inspect.signature(getattr(self._fs, "_pipe_file", self._fs.pipe_file)).parameters
         if "mode" in known:
             return {"mode": "create"}
         if "overwrite" in known:  # Azure
             return {"overwrite": False}
         raise InvalidRequestError(
-            f"The installed driver of {self._protocol}:// is too old to create an object only if it is absent.",
-            todo="Install a newer one.",
+            f"The installed driver of {self._protocol}:// is too old.",
+            why="It cannot create an object only if it is absent.",
+            todo="Install a newer version.",
         )
 
 
@@ -169,7 +170,7 @@ def _open_root(url: str, protocol: str, options: BackendOptions) -> tuple[Any, s
 
     switches = {"true": True, "false": False}
     arguments = {name: switches.get(value.lower(), value) for name, value in options.items()}
-    host = url.partition("://")[2].partition("/")[0]  # what some protocols connect to
+    host = url.partition("://")[2].partition("/")[0]  # some protocols connect to it
     try:
         fs = shared_file_system(
             f"{protocol}://{host}",
@@ -186,6 +187,6 @@ def _open_root(url: str, protocol: str, options: BackendOptions) -> tuple[Any, s
 def _meta(path: str, info: dict[str, Any]) -> ObjectMeta:
     names = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
     moment = next((info[name] for name in names if info.get(name)), 0)
-    # Seconds since the epoch where it is a number.
+    # A number is seconds since the epoch.
     modified_ms = ns_to_ms(round(moment * 1e9)) if isinstance(moment, int | float) else parse_time_ms(moment)
     return ObjectMeta(path, int(info["size"]), modified_ms)

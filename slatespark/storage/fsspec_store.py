@@ -1,4 +1,4 @@
-"""Objects on S3 and wherever else fsspec reaches."""
+"""Objects on S3 and other stores through fsspec, with retries."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from slatespark.storage.addressing import check_folder, check_path, check_span
 from slatespark.storage.credentials import BackendOptions, refuse_user_info
 from slatespark.storage.fsspec_driver import Driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.retry import Outcome, RetryPolicy, create_once, judge, repeat
+from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
 
-# A request costs about as much as reading this many bytes in vain.
+# A request costs about as much as reading this many unneeded bytes.
 MAX_GAP_BYTES = 1 << 20
 MAX_MERGED_BYTES = 8 << 20
 
-_LARGEST_OFFSET = 1 << 62  # far above any object; servers disagree on what they do with longer numbers
+_LARGEST_OFFSET = 1 << 62  # far above any object size; servers disagree on larger numbers
 
 T = TypeVar("T")
 
 
 class FsspecStore:
-    """Objects below `url`, by requests that are repeated as long as that may help.
+    """Objects below `url`. Requests with transient failures are retried.
 
     Parameters
     ----------
-    url : root, with its protocol; `s3a://` is taken as `s3://`
+    url : root, with its protocol; `s3a://` is equivalent to `s3://`
     options : the `storage.*` options without that prefix
-    policy : how often, and how fast, requests are repeated
+    policy : number and timing of retries
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FsspecStore:
         if self._url.startswith("s3://"):
             from slatespark.storage.s3_driver import s3_arguments
 
-            s3_arguments(self._options)  # a wrong option is told here, not at the first request
+            s3_arguments(self._options)  # report wrong options here, not on the first request
 
     def __repr__(self) -> str:
         return f"FsspecStore({self._url!r}, {self._options!r})"
@@ -56,12 +56,12 @@ class FsspecStore:
 
     @property
     def url(self) -> str:
-        """Where the root is."""
+        """URL of the root."""
         return self._url
 
     @property
     def is_remote(self) -> bool:
-        """True: reading ahead pays."""
+        """True: reads have network latency."""
         return True
 
     def get(self, path: str) -> Buffer:
@@ -73,12 +73,12 @@ class FsspecStore:
         return self.get_ranges(path, [span])[0]
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        """Return several ranges of one object, in the order asked; near ones are read by one request."""
+        """Return several ranges of one object, in the given order; nearby ranges share a request."""
         check_path(path)
         for span in spans:
             check_span(path, span, _LARGEST_OFFSET)
         wanted = [span for span in spans if span.start < span.end]
-        if len(wanted) < len(spans):  # there is no request for an empty range: its place is checked by the size
+        if len(wanted) < len(spans):  # an empty range cannot be requested: check it against the size
             size = self.head(path).size
             for span in spans:
                 check_span(path, span, size)
@@ -97,7 +97,7 @@ class FsspecStore:
         return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
-        """Create an object atomically, or raise `FileExistsError`; refused where that cannot be done."""
+        """Create an object atomically, or raise `FileExistsError`; refused if the store does not support it."""
         content = bytes(data)
         create_once(
             lambda: self._ask("create", path, lambda driver: driver.create(check_path(path), content)),
@@ -106,12 +106,12 @@ class FsspecStore:
         )
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
-        """Return nothing: what a broken upload leaves is for the rules of the bucket to take away."""
+        """Return nothing: lifecycle rules of the bucket remove incomplete uploads."""
         check_folder(prefix)
         return []
 
     def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
-        """Put `data` in the place of `expected`, or raise `FileExistsError`; refused where that cannot be done."""
+        """Replace the content `expected` by `data`, or raise `FileExistsError`; refused without store support."""
         content, known = bytes(data), bytes(expected)
         create_once(
             lambda: self._ask("replace", path, lambda driver: driver.replace(check_path(path), content, known)),
@@ -120,12 +120,12 @@ class FsspecStore:
         )
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
-        """Store the concatenation of `parts`, replacing what is there."""
+        """Store the concatenation of `parts`, replacing an existing object."""
         self._ask("write", path, lambda driver: driver.write(check_path(path), parts))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object within the store, on its server where that is possible."""
-        if source == target:  # S3 refuses that
+        """Copy an object within the store, on the server if possible."""
+        if source == target:  # refused by S3
             self.head(source)
         else:
             self._ask("copy", source, lambda driver: driver.copy(check_path(source), check_path(target)))
@@ -136,7 +136,9 @@ class FsspecStore:
 
     def _ask(self, what: str, path: str, request: Callable[[Driver], T]) -> T:
         location = f"{self._url}/{path}"
-        return repeat(lambda: request(self._connected()), what, location, policy=self._policy, options=self._options)
+        return call_with_retries(
+            lambda: request(self._connected()), what, location, policy=self._policy, options=self._options
+        )
 
     def _connected(self) -> Driver:
         if self._driver is None or self._pid != os.getpid():
@@ -148,7 +150,7 @@ class FsspecStore:
         if len(spans) <= 1:
             return [self._read_span(path, span) for span in spans]
         answers = self._ask("read", path, lambda driver: driver.read_spans(path, spans))
-        # What failed is asked for once more by itself, with all repetitions.
+        # Failed ranges are requested again one by one, with retries.
         return [
             answer if isinstance(answer, bytes) and len(answer) == len(span) else self._read_span(path, span)
             for span, answer in zip(spans, answers, strict=True)
@@ -159,20 +161,20 @@ class FsspecStore:
 
 
 def _read_exactly(driver: Driver, path: str, span: ByteRange) -> bytes:
-    """Return the bytes of a range, or `CorruptDataError` if the object ends before, which the size tells for sure."""
+    """Return the bytes of a range; raises `CorruptDataError` if the object is shorter, according to its size."""
     try:
         data = driver.read_span(path, span)
     except CorruptDataError:
         raise
     except Exception as exc:
-        if judge(exc) is Outcome.PAST_END:
+        if classify_error(exc) is Outcome.PAST_END:
             check_span(path, span, driver.head(path).size)
         raise
     if len(data) < len(span):
         check_span(path, span, driver.head(path).size)
-        raise ConnectionError(f"{len(data)} of {len(span)} bytes arrived")
+        raise ConnectionError(f"received {len(data)} of {len(span)} bytes")
     if len(data) > len(span):
-        raise InvalidRequestError("The server does not answer requests for a part of an object.")
+        raise InvalidRequestError("The server does not support requests for a part of an object.")
     return data
 
 
@@ -195,16 +197,16 @@ def _make_driver(url: str, options: BackendOptions) -> Driver:
 
 
 def _plain_url(url: str) -> str:
-    """Return the root without what must not be in it, or refuse it."""
+    """Return the normalized root; raises `InvalidRequestError` for an invalid one."""
     refuse_user_info(url)
     protocol, separator, place = url.partition("://")
     protocol = {"s3a": "s3"}.get(protocol.lower(), protocol.lower())
     if "::" in url:
-        raise InvalidRequestError(f"{url} chains file systems.", why="A cache in between could show old listings.")
+        raise InvalidRequestError(f"{url} chains file systems.", why="A cache in the chain could return old listings.")
     if protocol in ("http", "https") and "?" in place:
-        raise InvalidRequestError(f"{url.partition('?')[0]}?... has a query.", why="A folder has none.")
+        raise InvalidRequestError(f"{url.partition('?')[0]}?... has a query.", why="A folder has no query.")
     if not separator or not place.strip("/") or (protocol == "s3" and place.startswith("/")):
-        raise InvalidRequestError(f"{url} names no place.", todo=f"Write {protocol}://bucket/path.")
+        raise InvalidRequestError(f"{url} has no location.", todo=f"Use {protocol}://bucket/path.")
     return f"{protocol}://{place.rstrip('/')}"
 
 

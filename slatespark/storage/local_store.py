@@ -20,9 +20,9 @@ from slatespark.storage.addressing import (
     past_end,
 )
 from slatespark.storage.durable_files import (
+    compare_and_swap_file,
     copy_file,
     create_file,
-    exchange_file,
     is_temporary,
     replace_file,
     sync_folder,
@@ -31,7 +31,7 @@ from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.units import ns_to_ms
 
-# Below this a copy by pread costs less than the page faults of a map.
+# Below this size, pread is cheaper than the page faults of a map.
 MAP_BYTES = 128 << 10
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
@@ -39,15 +39,15 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class LocalStore:
-    """Files below `root`; folders are made when an object needs them.
+    """Files below `root`; folders are created on demand.
 
-    Large ranges are views of memory maps: nothing is copied, and a view outlives the store and the file's name. An
-    object must not be cut short in place while it is read (nobody does: objects are replaced, never changed).
+    Large ranges are views of memory maps, without a copy; a view outlives the store and the file's name. A file must
+    not be truncated in place while it is read. No writer does so: objects are replaced, never changed.
 
     Parameters
     ----------
-    root : folder that need not exist; a relative one counts from the working directory of now
-    is_scratch : whatever `put` stores need not outlive the process, so nothing waits for the disk
+    root : folder, which need not exist; a relative path is resolved now
+    is_scratch : objects stored by `put` need not be durable, so it does not wait for the disk
     """
 
     def __init__(self, root: str | Path, *, is_scratch: bool = False) -> None:
@@ -63,17 +63,17 @@ class LocalStore:
 
     @property
     def url(self) -> str:
-        """Where the root is."""
+        """URL of the root."""
         return f"file://{self._root}"
 
     @property
     def is_remote(self) -> bool:
-        """False: reading ahead gains nothing."""
+        """False: reads have no network latency."""
         return False
 
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
-        with self._named("read", path), self._opened(path) as (descriptor, status):
+        with self._translated_errors("read", path), self._opened(path) as (descriptor, status):
             return self._read(path, ByteRange(0, status.st_size), descriptor, status)
 
     def get_range(self, path: str, span: ByteRange) -> Buffer:
@@ -81,13 +81,13 @@ class LocalStore:
         return self.get_ranges(path, [span])[0]
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        """Return several ranges of one object, in the order asked."""
-        with self._named("read", path), self._opened(path) as (descriptor, status):
+        """Return several ranges of one object, in the given order."""
+        with self._translated_errors("read", path), self._opened(path) as (descriptor, status):
             return [self._read(path, span, descriptor, status) for span in spans]
 
     def head(self, path: str) -> ObjectMeta:
         """Return size and modification time of an object."""
-        with self._named("look up", path), self._opened(path) as (_, status):
+        with self._translated_errors("look up", path), self._opened(path) as (_, status):
             return ObjectMeta(path, status.st_size, ns_to_ms(status.st_mtime_ns))
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
@@ -104,28 +104,28 @@ class LocalStore:
 
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically and durably, or raise `FileExistsError`."""
-        with self._named("create", path):
+        with self._translated_errors("create", path):
             create_file(self._file(path), data)
 
     def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
-        """Put `data` in the place of `expected`, or raise `FileExistsError`."""
-        with self._named("replace", path):
-            exchange_file(self._file(path), data, expected)
+        """Replace the content `expected` by `data`, or raise `FileExistsError`."""
+        with self._translated_errors("replace", path):
+            compare_and_swap_file(self._file(path), data, expected)
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
-        """Store the concatenation of `parts`, replacing what is there; durable on return."""
-        with self._named("write", path):
+        """Store the concatenation of `parts`, replacing an existing object; durable on return."""
+        with self._translated_errors("write", path):
             replace_file(self._file(path), parts, is_scratch=self._is_scratch)
 
     def copy(self, source: str, target: str) -> None:
-        """Give an object a second name; the modification time is that of the source."""
-        with self._named("copy", source):
+        """Copy an object by a hard link; it keeps the modification time of the source."""
+        with self._translated_errors("copy", source):
             copy_file(self._file(source), self._file(target))
 
     def delete(self, path: str) -> None:
         """Delete an object; one that does not exist is no error."""
         file = self._file(path)
-        with self._named("delete", path):
+        with self._translated_errors("delete", path):
             try:
                 file.unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -137,7 +137,7 @@ class LocalStore:
 
     def _scan(self, prefix: str, wanted: Callable[[str], bool]) -> Sequence[ObjectMeta]:
         check_folder(prefix)
-        with self._named("list", prefix):
+        with self._translated_errors("list", prefix):
             try:
                 with os.scandir(self._root / prefix) as entries:
                     metas = [_entry_meta(prefix, entry) for entry in entries if wanted(entry.name)]
@@ -166,8 +166,8 @@ class LocalStore:
         return data
 
     @contextmanager
-    def _named(self, operation: str, path: str) -> Iterator[None]:
-        """Turn what the system says into the errors of the protocol."""
+    def _translated_errors(self, operation: str, path: str) -> Iterator[None]:
+        """Translate system errors to the errors of `ObjectStore`."""
         location = f"{self.url}/{path}"
         try:
             yield
@@ -177,10 +177,10 @@ class LocalStore:
             writes = operation in ("create", "write")
             if exc.errno in _NOT_THERE and not writes:
                 raise no_such_object(location) from exc
-            what, why = f"Cannot {operation} {location}.", f"The system says: {exc.strerror}."
+            what, why = f"Cannot {operation} {location}.", f"The operating system reports: {exc.strerror}."
             if exc.errno in _NOT_ALLOWED:
                 raise InvalidRequestError(what, why=why, todo="Check the permissions of the folder.") from exc
-            if exc.errno in _NOT_THERE and exc.errno != errno.ENOENT:  # a folder stands there, or a file above it
+            if exc.errno in _NOT_THERE and exc.errno != errno.ENOENT:  # the path is a folder, or a parent is a file
                 raise InvalidRequestError(what, why=why, todo="Choose another path.") from exc
             raise UnavailableError(what, why=why) from exc
 
@@ -188,7 +188,7 @@ class LocalStore:
 def _entry_meta(prefix: str, entry: os.DirEntry[str]) -> ObjectMeta | None:
     try:
         status = entry.stat()
-    except FileNotFoundError:  # deleted meanwhile, or a link that leads nowhere
+    except FileNotFoundError:  # deleted meanwhile, or a dangling link
         return None
     if not stat.S_ISREG(status.st_mode):
         return None

@@ -1,4 +1,4 @@
-"""Memory maps of local files, a few of them kept."""
+"""A small cache of memory-mapped local files."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from collections import OrderedDict
 
 
 class MappedFiles:
-    """Read-only maps of the files used last.
+    """Read-only maps of the most recently used files.
 
-    A map is known by device and inode, so a path whose file was replaced never yields the old bytes; while it is kept
-    the inode cannot be given to another file. A map is never closed: dropping it here leaves it to the views that are
-    still in use, and the last of them frees it.
+    Maps are keyed by device and inode, so a replaced file never returns old bytes. While a map exists, its inode cannot
+    be reused. Maps are not closed explicitly: the last view in use frees an evicted map.
     """
 
     def __init__(self, capacity: int = 16) -> None:
-        # Each map holds a file descriptor, of which a process may have as few as 1024.
+        # Each map holds a file descriptor; the limit may be as low as 1024 per process.
         self._capacity = capacity
         self._maps: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
     def view(self, descriptor: int, status: os.stat_result) -> memoryview:
-        """Return the whole of an open file; `status` is its `fstat`, and its size is not zero."""
+        """Return a view of an open file, which must not be empty; `status` is its `fstat`."""
         self._after_fork()
         identity = (status.st_dev, status.st_ino)
         with self._lock:
@@ -37,14 +36,8 @@ class MappedFiles:
                 self._maps.popitem(last=False)
         return memoryview(mapped)
 
-    def clear(self) -> None:
-        """Forget all maps."""
-        self._after_fork()
-        with self._lock:
-            self._maps.clear()
-
     def _after_fork(self) -> None:
-        if self._pid != os.getpid():  # another thread of the parent may have held the lock
+        if self._pid != os.getpid():  # another thread of the parent may hold the lock
             self._lock = threading.Lock()
             self._maps = OrderedDict()
             self._pid = os.getpid()

@@ -14,7 +14,7 @@ from slatespark.units import ns_to_ms
 
 
 def _server_clock_ms() -> int:
-    # This store plays the server, whose clock is its own as that of a file system is: nothing here decides by it.
+    # This store acts as a server with a clock of its own, like a file system. Nothing depends on the time.
     return ns_to_ms(time.time_ns())
 
 
@@ -29,12 +29,12 @@ _BUCKETS: dict[str, _Bucket] = {}
 
 
 class MemoryStore:
-    """Objects in a dictionary, shared by all stores of one name in the process.
+    """Objects in a dictionary, shared by all stores of the same name in the process.
 
     Parameters
     ----------
-    name : bucket, and optionally a path in it: `bucket` or `bucket/some/root`
-    clock_ms : modification times; given once, it holds for the whole bucket from then on
+    name : bucket, optionally with a path: `bucket` or `bucket/some/root`
+    clock_ms : source of modification times; applies to the whole bucket from then on
     """
 
     def __init__(self, name: str, clock_ms: Callable[[], int] | None = None) -> None:
@@ -53,12 +53,12 @@ class MemoryStore:
 
     @property
     def url(self) -> str:
-        """Where the root is."""
+        """URL of the root."""
         return f"memory://{self._name}"
 
     @property
     def is_remote(self) -> bool:
-        """False: reading ahead gains nothing."""
+        """False: reads have no network latency."""
         return False
 
     def get(self, path: str) -> Buffer:
@@ -72,7 +72,7 @@ class MemoryStore:
         return memoryview(data)[span.start : span.end]
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        """Return several ranges of one object, in the order asked."""
+        """Return several ranges of one object, in the given order."""
         self._find(path)
         return [self.get_range(path, span) for span in spans]
 
@@ -102,12 +102,12 @@ class MemoryStore:
             self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
-        """Return nothing: there are no parts of objects."""
+        """Return nothing: there are no incomplete objects."""
         check_folder(prefix)
         return []
 
     def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
-        """Put `data` in the place of `expected`, or raise `FileExistsError`."""
+        """Replace the content `expected` by `data`, or raise `FileExistsError`."""
         key = self._key(path)
         with self._bucket.lock:
             if self._find(path)[0] != expected:
@@ -115,7 +115,7 @@ class MemoryStore:
             self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
-        """Store the concatenation of `parts`, replacing what is there."""
+        """Store the concatenation of `parts`, replacing an existing object."""
         key, data = self._key(path), b"".join(parts)
         with self._bucket.lock:
             self._bucket.objects[key] = (data, self._bucket.clock_ms())

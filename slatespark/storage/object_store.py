@@ -1,4 +1,4 @@
-"""What the project needs of an object store, and nothing more."""
+"""The interface of an object store, limited to what tables need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """One object as a listing shows it."""
+    """One object in a listing."""
 
     path: str  # relative to the root of the store
     size: int  # bytes
@@ -21,20 +21,20 @@ class ObjectMeta:
 
 
 class ObjectStore(Protocol):
-    """Objects under one root, by relative path with `/` between its parts.
+    """Objects under one root, addressed by relative paths with `/` as separator.
 
-    Every method raises `FileNotFoundError` for an object that does not exist, and `UnavailableError` when the store did
-    not answer in spite of retries. Implementations are picklable (they reopen lazily in another process) and safe to
-    use from several threads; no connection is opened at import or construction.
+    Every method raises `FileNotFoundError` if the object does not exist, and `UnavailableError` if the store did not
+    answer despite retries. Implementations are picklable (they reopen lazily in another process) and thread-safe. They
+    do not connect at import or construction.
     """
 
     @property
     def url(self) -> str:
-        """Where the root is, for messages; never holds credentials. `open_store` accepts it."""
+        """URL of the root, without credentials. `open_store` accepts it."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether a read waits for a network, so that reading ahead pays."""
+        """Whether reads have network latency, so that reading ahead pays off."""
 
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
@@ -42,11 +42,11 @@ class ObjectStore(Protocol):
     def get_range(self, path: str, span: ByteRange) -> Buffer:
         """Return the bytes `[span.start, span.end)`.
 
-        Raises `CorruptDataError` naming the object if it ends before `span.end`.
+        Raises `CorruptDataError` with the object's path if it ends before `span.end`.
         """
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        """Return several ranges of one object, in the order asked; near ones are read together."""
+        """Return several ranges of one object, in the given order; nearby ranges may share a request."""
 
     def head(self, path: str) -> ObjectMeta:
         """Return size and modification time of an object."""
@@ -54,36 +54,36 @@ class ObjectStore(Protocol):
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix` (which ends with `/`), ascending by path.
 
-        `start_after` is a path; objects up to and including it are left out. A folder that does not exist is empty.
+        `start_after` is a path; objects up to and including it are omitted. A folder that does not exist is empty.
         """
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
-        """Return what writers that were killed left below the folder `prefix`; `delete` takes it away.
+        """Return incomplete writes below the folder `prefix`; `delete` removes them.
 
-        Writers that are still at work leave the same. No listing shows it, and no object has such a name. Stores that
-        clean up by themselves have none.
+        They belong to killed writers or to active ones. Listings omit them, and no object has such a name. Stores that
+        clean up by themselves return none.
         """
 
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically, or raise `FileExistsError` if it exists.
 
-        Readers see nothing or the whole object. When the answer is lost, or a repeated request finds the object there,
-        it is read back: equal non-empty content counts as our success, so content must be unique to its author. For
-        empty content (WAL fences) the outcome cannot be told apart and counts as `FileExistsError`.
+        Readers see nothing or the whole object. If the response is lost, or a retry finds the object, it is read back:
+        equal non-empty content counts as success, so content must be unique to its author. For empty content (WAL
+        fences) the outcome is ambiguous and counts as `FileExistsError`.
         """
 
     def replace(self, path: str, data: Buffer, expected: Buffer) -> None:
-        """Put `data` in the place of `expected`, atomically; raises `FileExistsError` when there is something else.
+        """Replace the content `expected` by `data`, atomically; raises `FileExistsError` if the content differs.
 
-        When the answer is lost, or a repeated request finds it done, the object is read back, as by `create`. Refused
-        with an `InvalidRequestError` where it cannot be done atomically; the object is as it was then.
+        If the response is lost, or a retry finds the new content, the object is read back, as by `create`. Raises
+        `InvalidRequestError` if the store cannot do it atomically; the object is then unchanged.
         """
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
-        """Store the concatenation of `parts`, replacing what is there; durable and complete on return."""
+        """Store the concatenation of `parts`, replacing an existing object; durable and complete on return."""
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object within the store, on its server where that is possible."""
+        """Copy an object within the store, on the server if possible."""
 
     def delete(self, path: str) -> None:
         """Delete an object; one that does not exist is no error."""

@@ -1,4 +1,4 @@
-"""Which requests may be repeated, how often, and what a failure means to the caller."""
+"""Classification of failed requests, retries, and the resulting errors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class Outcome(Enum):
-    """What the answer to a request says."""
+    """Classified result of a request."""
 
-    MISSING = "there is no such object"
-    NO_BUCKET = "there is no such bucket"
-    EXISTS = "there is such an object already"
+    MISSING = "the object does not exist"
+    NO_BUCKET = "the bucket does not exist"
+    EXISTS = "the object already exists"
     PAST_END = "the object ends before the range"
-    DENIED = "credentials are missing or do not suffice"
-    TRANSIENT = "it may work the next time"
-    REFUSED = "it will not work the next time either"
+    DENIED = "credentials are missing or insufficient"
+    TRANSIENT = "a retry may succeed"
+    REFUSED = "a retry will fail, too"
 
 
 _BY_STATUS = {
@@ -34,7 +34,7 @@ _BY_STATUS = {
     403: Outcome.DENIED,
     404: Outcome.MISSING,
     408: Outcome.TRANSIENT,
-    409: Outcome.TRANSIENT,  # S3 says so to one of two conditional writes at the same instant
+    409: Outcome.TRANSIENT,  # S3 returns it for concurrent conditional writes
     412: Outcome.EXISTS,
     416: Outcome.PAST_END,
     425: Outcome.TRANSIENT,
@@ -42,10 +42,10 @@ _BY_STATUS = {
     501: Outcome.REFUSED,
 }
 
-# S3 error codes that say more than the HTTP status they come with, or come with a status of 200 or 400.
+# S3 error codes that are more specific than their HTTP status, or have the status 200 or 400.
 _BY_CODE = {
     "NoSuchBucket": Outcome.NO_BUCKET,
-    "NoSuchUpload": Outcome.TRANSIENT,  # completed by a request whose answer was lost: upload once more
+    "NoSuchUpload": Outcome.TRANSIENT,  # completed by a request whose response was lost: upload again
     "ExpiredToken": Outcome.DENIED,
     "InvalidToken": Outcome.DENIED,
     "InvalidAccessKeyId": Outcome.DENIED,
@@ -64,11 +64,12 @@ _BY_CODE = {
     "XAmzContentSHA256Mismatch": Outcome.TRANSIENT,
 }
 
-# Classes of libraries that this module must not import, by name: botocore, aiohttp, urllib3, requests, azure, google.
+# Exception classes by name, of libraries that this module must not import: botocore, aiohttp, urllib3, requests, azure,
+# google.
 _BY_NAME = {
     "ClientConnectionError": Outcome.TRANSIENT,
     "ClientPayloadError": Outcome.TRANSIENT,
-    "ConnectionError": Outcome.TRANSIENT,  # those of botocore and requests are not Python's own
+    "ConnectionError": Outcome.TRANSIENT,  # botocore and requests have their own classes
     "CredentialRetrievalError": Outcome.TRANSIENT,
     "HTTPClientError": Outcome.TRANSIENT,
     "IncompleteRead": Outcome.TRANSIENT,
@@ -89,7 +90,7 @@ _BY_NAME = {
     "UnauthorizedSSOTokenError": Outcome.DENIED,
 }
 
-_PASSING_ERRORS = frozenset(
+_TRANSIENT_ERRNOS = frozenset(
     {
         errno.EAGAIN,
         errno.EBUSY,
@@ -104,18 +105,18 @@ _PASSING_ERRORS = frozenset(
 )
 
 
-def judge(error: BaseException) -> Outcome:
-    """Return what `error`, as a driver raised it, says about the request.
+def classify_error(error: BaseException) -> Outcome:
+    """Classify an error raised by a driver.
 
-    Drivers wrap the server's answer in exceptions of their own, with the original as the cause. Error codes count
-    first: s3fs turns NoSuchBucket and NoSuchUpload into plain `FileNotFoundError`. Error numbers count last: it gives
-    EIO to whatever it does not know.
+    Drivers wrap the server's response in their own exceptions, with the original as the cause. Error codes take
+    precedence, because s3fs converts NoSuchBucket and NoSuchUpload to plain `FileNotFoundError`. Error numbers come
+    last, because s3fs uses EIO for every unknown error.
     """
     links: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in links:
         links.append(link)
-        link = link.__cause__  # not __context__: that may be what the caller was handling when it called us
+        link = link.__cause__  # not __context__, which may be an error that the caller was handling
     verdicts = (rule(link) for rule in (_by_code, _by_class, _by_status, _by_errno) for link in links)
     return next((verdict for verdict in verdicts if verdict is not None), Outcome.REFUSED)
 
@@ -150,24 +151,25 @@ def _by_status(error: BaseException) -> Outcome | None:
 
 
 def _by_errno(error: BaseException) -> Outcome | None:
-    return Outcome.TRANSIENT if isinstance(error, OSError) and error.errno in _PASSING_ERRORS else None
+    return Outcome.TRANSIENT if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNOS else None
 
 
 def _clock_jitter() -> float:
-    # Enough to part processes that failed together; what matters is that no two of them keep in step.
+    # Good enough to desynchronize processes that failed at the same time.
     return time.monotonic_ns() % 1_000_003 / 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is repeated, and how long is waited in between.
+    """Number of attempts and the waits between them.
 
     Parameters
     ----------
-    attempts : in all, at least 1
-    first_wait_s, longest_wait_s : the wait doubles from the one to the other; each is shortened by up to half by chance
-    sleep : waits that many seconds
-    jitter : the chance, in [0, 1)
+    attempts : in total, at least 1
+    first_wait_s, longest_wait_s : the wait doubles from the first to the longest; each is shortened randomly by up to
+        half
+    sleep : waits for a number of seconds
+    jitter : random number in [0, 1)
     """
 
     attempts: int = 7
@@ -177,25 +179,27 @@ class RetryPolicy:
     jitter: Callable[[], float] = _clock_jitter
 
     def waits_s(self) -> Iterator[float]:
-        """Yield the wait before each repetition."""
-        for repetition in range(self.attempts - 1):
-            longest = min(self.first_wait_s * 2**repetition, self.longest_wait_s)
+        """Yield the wait before each retry."""
+        for retry in range(self.attempts - 1):
+            longest = min(self.first_wait_s * 2**retry, self.longest_wait_s)
             yield longest * (1 - self.jitter() / 2)
 
 
-def repeat(request: Callable[[], T], what: str, location: str, *, policy: RetryPolicy, options: BackendOptions) -> T:
-    """Return the answer to `request`, repeating it as long as failures look passing.
+def call_with_retries(
+    request: Callable[[], T], what: str, location: str, *, policy: RetryPolicy, options: BackendOptions
+) -> T:
+    """Return the result of `request`; retries transient failures.
 
     Parameters
     ----------
-    request : may be repeated
-    what, location : a verb and the full address of the object, for messages
-    options : keeps secrets out of messages
+    request : safe to repeat
+    what, location : a verb and the full URL of the object, for error messages
+    options : masks secrets in error messages
 
     Raises
     ------
     FileNotFoundError, FileExistsError, InvalidRequestError, TableNotFoundError, UnavailableError : see `Outcome`;
-        other errors of the project pass through.
+        other `SlateError`s are not changed
     """
     waits_s = policy.waits_s()
     while True:
@@ -204,10 +208,10 @@ def repeat(request: Callable[[], T], what: str, location: str, *, policy: RetryP
         except SlateError:
             raise
         except Exception as exc:
-            outcome = judge(exc)
+            outcome = classify_error(exc)
             wait_s = next(waits_s, None) if outcome in (Outcome.TRANSIENT, Outcome.PAST_END) else None
             if wait_s is None:
-                error = _explained(exc, outcome, what, location, options)
+                error = _final_error(exc, outcome, what, location, options)
                 if options.shows_secret(exc):
                     raise error from None
                 raise error from exc
@@ -215,27 +219,27 @@ def repeat(request: Callable[[], T], what: str, location: str, *, policy: RetryP
 
 
 def create_once(create: Callable[[], None], read: Callable[[], Buffer], data: bytes) -> None:
-    """Create an object by `create`, and tell a conflict from our own success whose answer was lost.
+    """Create an object with `create`; distinguishes a conflict from a success whose response was lost.
 
-    Any layer below may have repeated the request, so after `FileExistsError`, and when the answer never came, the
-    object is read back: our content is our success. Empty content has no author and stays what `create` said.
+    Lower layers may have retried the request. So after `FileExistsError`, or without a response, the object is read
+    back: equal content means success. Empty content has no unique author, so the error of `create` stands.
     """
     try:
         create()
     except (FileExistsError, UnavailableError):
-        if not data or not _reads(read, data):
+        if not data or not _content_equals(read, data):
             raise
 
 
-def _reads(read: Callable[[], Buffer], data: bytes) -> bool:
+def _content_equals(read: Callable[[], Buffer], data: bytes) -> bool:
     try:
         return read() == data
     except (FileNotFoundError, SlateError):
         return False
 
 
-def _explained(exc: Exception, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
-    why = options.mask(f"The driver says: {type(exc).__name__}: {' '.join(str(exc).split())[:500]}")
+def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
+    why = options.mask(f"The driver reports: {type(exc).__name__}: {' '.join(str(exc).split())[:500]}")
     cannot = f"Cannot {what} {location}."
     match outcome:
         case Outcome.MISSING if what not in ("create", "write"):
@@ -243,10 +247,10 @@ def _explained(exc: Exception, outcome: Outcome, what: str, location: str, optio
         case Outcome.EXISTS:
             return object_exists(location)
         case Outcome.MISSING | Outcome.NO_BUCKET:
-            todo = "Create the bucket, or correct the address."
+            todo = "Create the bucket or correct the URL."
             return TableNotFoundError(f"{cannot} The bucket does not exist.", todo=todo)
         case Outcome.DENIED:
-            todo = "Check the credentials (storage.* options or environment) and what they allow, listing included."
+            todo = "Check the credentials (storage.* options or environment) and their permissions, including list."
             return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.TRANSIENT | Outcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")

@@ -1,4 +1,4 @@
-"""One request each to S3 and what speaks its protocol, through s3fs: no retries, errors as s3fs raises them."""
+"""Single requests to S3 and compatible servers through s3fs: no retries, errors as raised by s3fs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.retry import Outcome, judge
+from slatespark.storage.retry import Outcome, classify_error
 from slatespark.units import datetime_to_ms
 
-# Larger objects are sent in parts of this size, a few at a time: so much is copied on the way, never the whole object.
+# Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
 PART_BYTES = 16 << 20
 PARTS_IN_FLIGHT = 4
 MOST_PARTS = 10_000  # do not change: a limit of S3
 
 DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
 
-# Below this rate an upload counts as stuck.
+# An upload below this rate times out.
 SLOWEST_BYTES_PER_S = 256 << 10
 
 OPTIONS = {
     "addressing_style": "path, virtual or auto",
     "anon": "true: send no credentials",
     "connect_timeout": "seconds",
-    "endpoint_url": "address of a server other than Amazon's",
+    "endpoint_url": "URL of a server other than Amazon's",
     "key": "access key id",
     "kms_key_id": "key for server_side_encryption=aws:kms",
     "profile": "section of the AWS configuration file",
     "read_timeout": "seconds",
     "region": "region of the bucket",
-    "requester_pays": "true: requests are paid by who sends them",
+    "requester_pays": "true: the requester pays for requests",
     "secret": "secret access key",
     "server_side_encryption": "AES256 or aws:kms",
     "token": "session token",
@@ -45,11 +45,11 @@ OPTIONS = {
     "verify": "false, or the path of a certificate bundle",
 }
 
-# Buckets of this process that were seen to refuse a second creation.
+# Buckets known to honor If-None-Match, per process.
 _CONFIRMED: set[tuple[int, str, str]] = set()
-_CONFIRMED_MATCH: set[tuple[int, str, str]] = set()  # and those that were seen to heed If-Match
+_CONFIRMED_MATCH: set[tuple[int, str, str]] = set()  # likewise for If-Match
 
-_NO_TAG = f'"{"0" * 32}"'  # of no object
+_NO_TAG = f'"{"0" * 32}"'  # matches no object
 
 
 class S3Driver:
@@ -69,7 +69,7 @@ class S3Driver:
 
     def read(self, path: str) -> bytes:
         """Return a whole object."""
-        # With a higher concurrency s3fs asks for the size first.
+        # With a higher concurrency, s3fs requests the size first.
         return bytes(self._fs.cat_file(self._name(path), max_concurrency=1))
 
     def read_span(self, path: str, span: ByteRange) -> bytes:
@@ -87,14 +87,14 @@ class S3Driver:
         return ObjectMeta(path, answer["ContentLength"], datetime_to_ms(answer["LastModified"]))
 
     def list(self, prefix: str, start_after: str) -> list[ObjectMeta]:
-        """Return the objects directly in the folder and after `start_after`; the server skips what comes before."""
+        """Return the objects directly in the folder and after `start_after`; filtered by the server."""
         folder = self._prefix + prefix
         start = {"StartAfter": self._prefix + start_after} if start_after > prefix else {}
         found: list[ObjectMeta] = []
         while True:
             page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=folder, Delimiter="/", **start)
             for item in page.get("Contents", ()):
-                if item["Key"] != folder:  # an empty object of that name is how some tools mark a folder
+                if item["Key"] != folder:  # some tools create an empty object for a folder
                     path = item["Key"].removeprefix(self._prefix)
                     found.append(ObjectMeta(path, item["Size"], datetime_to_ms(item["LastModified"])))
             if not page.get("IsTruncated"):
@@ -102,13 +102,13 @@ class S3Driver:
             start = {"ContinuationToken": page["NextContinuationToken"]}
 
     def create(self, path: str, data: bytes) -> None:
-        """Create an object, on the condition that there is none."""
+        """Create an object conditionally, with If-None-Match."""
         self._upload(path, data, mode="create")
         self._confirm_condition(path, data)
 
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
-        """Put `data` in the place of `expected`, on the condition that it is still there."""
-        # The tag is asked for first: should the object change in between, the tag does not fit any more.
+        """Replace the content `expected` by `data` conditionally, with If-Match."""
+        # Fetch the tag first: if the object changes before the put, the tag no longer matches.
         tag = self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._prefix + path)["ETag"]
         if self.read(path) != expected:
             raise FileExistsError(path)
@@ -119,7 +119,7 @@ class S3Driver:
         """Store the concatenation of `parts`."""
         joined = JoinedParts(parts)
         chunk_bytes = max(PART_BYTES, -(-len(joined) // MOST_PARTS))
-        # s3fs sends less than two chunks in one request, for which it needs bytes, and else slices what it is given.
+        # s3fs sends less than two chunks in one request, which needs bytes; otherwise it slices its argument.
         data = joined if len(joined) >= 2 * chunk_bytes else joined[:]
         self._upload(path, data, chunksize=chunk_bytes, max_concurrency=PARTS_IN_FLIGHT)
 
@@ -133,13 +133,12 @@ class S3Driver:
 
     def _name(self, path: str) -> str:
         name = f"{self._bucket}/{self._prefix}{path}"
-        if "?versionId=" in name:  # s3fs would cut it off and take another object
-            raise InvalidRequestError(f"s3://{name} cannot be used.", why="Its name holds '?versionId='.")
+        if "?versionId=" in name:  # s3fs would strip it and access another object
+            raise InvalidRequestError(f"s3://{name} cannot be used.", why="The name contains '?versionId='.")
         return name
 
     def _upload(self, path: str, data: bytes | JoinedParts, **arguments: Any) -> None:
-        # The timeouts of the library do not count while it waits for "100 Continue", and a silent server would hold
-        # us for ever.
+        # The library's timeouts do not apply while it waits for "100 Continue": a silent server would block forever.
         timeout_s = self._timeout_s + len(data) / SLOWEST_BYTES_PER_S
         self._fs.pipe_file(self._name(path), data, timeout=timeout_s, **arguments)
 
@@ -147,9 +146,9 @@ class S3Driver:
         self._fs.call_s3("put_object", Bucket=self._bucket, Key=self._prefix + path, Body=data, IfMatch=tag)
 
     def _confirm_match(self, path: str, data: bytes) -> None:
-        """Make sure, once per process and bucket, that the server heeds `If-Match`, as `_confirm_condition` does.
+        """Verify, once per process and bucket, that the server honors `If-Match`; see `_confirm_condition`.
 
-        What is there is put once more, on a condition that does not hold.
+        Puts the existing content again, with a condition that does not hold.
         """
         endpoint = str(self._fs.s3.meta.endpoint_url)
         bucket = (os.getpid(), endpoint, self._bucket)
@@ -158,19 +157,19 @@ class S3Driver:
         try:
             self._put_if_match(path, data, _NO_TAG)
         except Exception as exc:
-            if judge(exc) is not Outcome.EXISTS:
+            if classify_error(exc) is not Outcome.EXISTS:
                 raise
             _CONFIRMED_MATCH.add(bucket)
             return
         raise InvalidRequestError(
-            f"No object in s3://{self._bucket} can be replaced on a condition.", why="The server ignores If-Match."
+            f"Objects in s3://{self._bucket} cannot be replaced conditionally.", why="The server ignores If-Match."
         )
 
     def _confirm_condition(self, path: str, data: bytes) -> None:
-        """Make sure, once per process and bucket, that the server heeds the condition.
+        """Verify, once per process and bucket, that the server honors `If-None-Match`.
 
-        Servers that do not know `If-None-Match` ignore it, and commits would overwrite each other unnoticed. Creating
-        the object again with the same content does no harm and shows it. Amazon itself needs no proof.
+        Servers without support ignore the header, and commits would silently overwrite each other. Creating the object
+        again with the same content is a harmless test. Amazon's servers are not tested.
         """
         endpoint = str(self._fs.s3.meta.endpoint_url)
         bucket = (os.getpid(), endpoint, self._bucket)
@@ -179,19 +178,19 @@ class S3Driver:
         try:
             self._upload(path, data, mode="create")
         except Exception as exc:
-            if judge(exc) is Outcome.EXISTS:
+            if classify_error(exc) is Outcome.EXISTS:
                 _CONFIRMED.add(bucket)
-            # Any other failure says nothing about the condition; the object itself is there.
+            # Other failures say nothing about the condition; the object itself exists.
             return
         raise InvalidRequestError(
-            f"No table can be written to s3://{self._bucket}.",
-            why="The server ignores If-None-Match, by which one of two writers would be refused.",
-            todo="Use a release of the server that supports conditional writes.",
+            f"Tables in s3://{self._bucket} are read-only.",
+            why="The server ignores If-None-Match, so concurrent writers could overwrite each other.",
+            todo="Use a server version that supports conditional writes.",
         )
 
 
 class JoinedParts:
-    """Several buffers in the role of one: a slice of it is a copy, the whole never is one."""
+    """A sequence of buffers that acts as one: slices are copied, the whole is not."""
 
     def __init__(self, parts: Sequence[Buffer]) -> None:
         self._parts = [memoryview(part).cast("B") for part in parts]
@@ -211,15 +210,15 @@ class JoinedParts:
 
 
 def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of `s3fs.S3FileSystem` for the options, or raise `OptionError`.
+    """Return the arguments of `s3fs.S3FileSystem` for the options; raises `OptionError`.
 
-    The variables `AWS_ENDPOINT` and `AWS_REGION`, which SlateDB's client reads, count besides those of Amazon's tools.
-    Whatever is not given is found by botocore as usual: environment, configuration files, role.
+    The environment variables `AWS_ENDPOINT` and `AWS_REGION` of SlateDB's client are supported besides those of
+    Amazon's tools. botocore finds missing settings as usual: environment, configuration files, role.
     """
     for name in options:
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, n=1)
-            todo = f"Did you mean storage.{near[0]}?" if near else f"There are: {', '.join(OPTIONS)}."
+            todo = f"Did you mean storage.{near[0]}?" if near else f"Use one of: {', '.join(OPTIONS)}."
             raise OptionError(f"There is no option storage.{name} for S3.", todo=todo)
     arguments: dict[str, Any] = {
         name: options[name] for name in ("key", "secret", "token", "profile") if name in options
@@ -249,14 +248,14 @@ def _client_arguments(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[str, Any]:
-    # A few repetitions of single requests below ours, so that one lost part does not send a large object anew.
+    # botocore retries single requests a few times, so one lost part does not restart a large upload.
     arguments: dict[str, Any] = {
         "retries": {"mode": "standard", "total_max_attempts": 3},
         "max_pool_connections": 2 * CONCURRENCY,
         "connect_timeout": _seconds(options, "connect_timeout"),
         "read_timeout": _seconds(options, "read_timeout"),
     }
-    if other_server:  # many do not know the checksums that Amazon's library adds by itself
+    if other_server:  # many do not support the checksums that Amazon's library adds by default
         arguments |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
     if style := options.get("addressing_style"):
         if style not in ("path", "virtual", "auto"):
@@ -272,7 +271,7 @@ def _seconds(options: Mapping[str, str], name: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < 86_400:
-        raise OptionError(f"storage.{name}: {text!r} is not acceptable.", todo="Give seconds above 0.")
+        raise OptionError(f"storage.{name}: {text!r} is not a valid timeout.", todo="Use seconds above 0.")
     return seconds
 
 
@@ -282,5 +281,5 @@ def _open(options: BackendOptions) -> Any:
     except ImportError as exc:
         raise InvalidRequestError("s3fs is not installed.", why=str(exc), todo="Install it with pip.") from exc
     fs = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False, **s3_arguments(options))
-    fs.retries = 1  # botocore and the store repeat; s3fs in between would only multiply both
+    fs.retries = 1  # botocore and the store retry; retries of s3fs would multiply them
     return fs

@@ -15,7 +15,7 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.units import ns_to_ms
 
-CLOCK_END_MS: Final = 1 << 48  # what ids of files hold (spec 1.1)
+CLOCK_END_MS: Final = 1 << 48  # what ids of files hold (docs/reference/format/objects.md)
 
 
 @runtime_checkable

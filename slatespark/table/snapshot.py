@@ -1,6 +1,7 @@
 """Snapshot: one manifest, frozen, with the part of the WAL that it makes visible and the instant that judges expiry.
 
-Source: spec sections 4.1, 4.5; design sections 3 and 7.
+See docs/reference/format/manifest.md, docs/reference/format/checkpoints.md, docs/explanation/why-reads-are-
+consistent.md, docs/explanation/history-and-the-floor.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
 
 _STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
@@ -66,6 +68,11 @@ class Snapshot:
     tick_ms: int
     now_ms: int
     as_of_ts_ms: int | None = None
+
+    @property
+    def version(self) -> Version[Manifest]:
+        """The manifest with its id."""
+        return Version(self.manifest_id, self.manifest)
 
 
 def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: int | None = None) -> Snapshot:
@@ -164,7 +171,7 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
 
 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
-    """Return highest seq and create_ts of a WAL file; both grow with the commit order (spec 2.13, 4.1)."""
+    """Return highest seq and create_ts of a WAL file; both grow with the commit order."""
     path = wal_path(number)
     with object_context(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))

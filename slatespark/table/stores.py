@@ -59,7 +59,7 @@ def _other_root(url: str, storage: tuple[tuple[str, str], ...]) -> ObjectStore:
 def resolve_external(stores: TableStores, external_path: str) -> str:
     """Return the URL of a database that a clone refers to.
 
-    The manifest names it relative to the root of the client's object store (spec 1), which no manifest records: so it
+    The manifest names it relative to the root of the client's object store, which no manifest records: so it
     is looked for under `storage.root`, else under the nearest ancestor of the table where it exists.
 
     Raises

@@ -5,27 +5,24 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import os
+import re
 import runpy
-import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from slatespark.cli.commands import app
-from tests.docs.pages import REPOSITORY, Block, Page, all_pages
+from tests.docs.pages import PYTHON, REPOSITORY, SHELLS, Block, Command, Page, all_pages
 
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("spark"))  # with all other tests that use the session
 
-NOT_RUN = {"docs/how-to/verify-a-table.md"}  # its tables are on S3
-
-PAGES = [
-    page
-    for page in all_pages()
-    if page.name not in NOT_RUN and any(block.language == "python" or block.commands for block in page.blocks())
-]
+PAGES = [page for page in all_pages() if any(page.blocks())]
 SCRIPTS = sorted((REPOSITORY / "examples").glob("*.py"))
+
+COMMAND_S = 120
 
 
 def spark_marks(needs_spark: bool) -> tuple[Any, ...]:
@@ -43,14 +40,10 @@ def test_blocks_run(
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}
     for block in page.blocks():
-        if block.language == "python":
-            printed = run_python(page, block, namespace)
-        elif block.commands:
-            printed = "".join(map(run_command, block.commands))
-        else:
-            continue
-        if block.shown is not None:
-            check_output(page, block, printed)
+        if block.language == PYTHON:
+            check_output(page, block, block.shown, run_python(page, block, namespace))
+        for command in block.commands:
+            check_output(page, block, command.shown, run_command(page, block, command, tmp_path))
 
 
 def run_python(page: Page, block: Block, namespace: dict[str, Any]) -> str:
@@ -62,25 +55,43 @@ def run_python(page: Page, block: Block, namespace: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def run_command(line: str) -> str:
-    """Run `slatespark ...` in this process; what it prints."""
-    command, _, comment = line.partition("  # exit code ")
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == int(comment or 0), result.output
-    return result.output
+def run_command(page: Page, block: Block, command: Command, folder: Path) -> str:
+    """Run lines in a shell that finds `slatespark`; what they print. A line may say `  # exit code 1`."""
+    script = re.sub(r"^(.+)  # exit code (\d+)$", r"(set +e; \1; [ $? -eq \2 ])", command.text, flags=re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PYTHONPATH": str(REPOSITORY),
+        },
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{page.name}:{block.line} ends with {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
-def check_output(page: Page, block: Block, printed: str) -> None:
+def check_output(page: Page, block: Block, shown: str | None, printed: str) -> None:
     """Compare without trailing blanks; `...` stands for anything."""
-    shown, found = tidy(block.shown or ""), tidy(printed)
-    same = doctest.OutputChecker().check_output(shown, found, doctest.ELLIPSIS)
-    assert same, f"{page.name}:{block.line} prints\n{found}\nbut shows\n{shown}"
+    if shown is None:
+        return
+    wanted, found = tidy(shown), tidy(printed)
+    same = doctest.OutputChecker().check_output(wanted, found, doctest.ELLIPSIS)
+    assert same, f"{page.name}:{block.line} prints\n{found}\nbut shows\n{wanted}"
 
 
 def tidy(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: page.name)
+def test_commands_are_in_blocks_that_run(page: Page) -> None:
+    """A block of another language, or of none, is not run: commands are in a `shell` or `console` block."""
+    assert page.languages() <= {"", "text", PYTHON, *SHELLS}
 
 
 @pytest.mark.parametrize(

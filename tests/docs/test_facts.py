@@ -10,9 +10,9 @@ from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
-from slatespark.table.commit.commit import MAX_ATTEMPTS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan
 from slatespark.table.log.manifests import MAX_AHEAD_MS
+from slatespark.table.log.versioned_object import MAX_ATTEMPTS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES

@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere, and every page can be found."""
+"""Links between pages lead somewhere, files that pages name exist, and every page can be found."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def test_links_lead_somewhere(page: Page) -> None:
         assert target.exists(), f"{page.name}: {link}"
         if anchor:
             assert anchor in read_page(target).anchors(), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_files_that_a_page_names_exist(page: Page) -> None:
+    assert not [name for name in page.sources() if not (REPOSITORY / name).exists()]
 
 
 def test_the_index_leads_to_every_page() -> None:

@@ -54,6 +54,7 @@ def test_notebooks_are_committed_without_output(path: Path) -> None:
 def test_first_look(tmp_path: Path) -> None:
     notebook = read(REPOSITORY / "examples" / "first_look.ipynb")
     execute(notebook, tmp_path)
+    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
     [summary] = [html for html in shown(notebook, "text/html") if "<svg" in html]
     assert "<td style='text-align:left" in summary
     assert "year=2013, month=1, day=1" in summary
@@ -61,3 +62,7 @@ def test_first_look(tmp_path: Path) -> None:
     text = printed(notebook)
     assert "26873 rows, and 27004 before the deletion" in text
     assert "write {'delete': 131}" in text
+    assert "key columns       year, month, day, carrier, flight, origin (tuple)" in text
+    assert "Wrote 26,873 rows of version" in text
+    assert "|     9E|" in text
+    assert "137 flights have the new delay" in text

@@ -15,7 +15,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandon_write, begin_write
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.read.fold import resolve_operator
@@ -62,7 +62,7 @@ class Job:
         self.options = WriteOptions.parse({"path": store.url, **options})
         timestamp_ms = self.options.timestamp_ms
         found = find_latest_manifest(self.stores)
-        self.plan = plan_write(self.stores, self.clock, operation=operation, found=found, timestamp_ms=timestamp_ms)
+        self.plan = begin_write(self.stores, self.clock, operation=operation, found=found, timestamp_ms=timestamp_ms)
         self.outputs: list[tuple[NewFile, ...]] = []
 
     def upload(self, *tables: pa.Table) -> Job:

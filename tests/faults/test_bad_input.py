@@ -74,13 +74,13 @@ def other_files(folder: Path) -> None:
 def test_places_without_a_database(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "db")
     before = contents(tmp_path)
-    refused(TableNotFoundError, f"{tmp_path}/db is no SlateDB database", lambda: SlateStore.open(str(tmp_path / "db")))
+    refused(TableNotFoundError, f"{tmp_path}/db", lambda: SlateStore.open(str(tmp_path / "db")))
     assert contents(tmp_path) == before
 
 
 def test_a_file_where_a_table_should_be_created(tmp_path: Path) -> None:
     a_file(tmp_path / "db")
-    refused(InvalidRequestError, f"{tmp_path}/db.*another path", lambda: SlateStore.create(str(tmp_path / "db")))
+    refused(InvalidRequestError, f"{tmp_path}/db", lambda: SlateStore.create(str(tmp_path / "db")))
     assert contents(tmp_path) == {"db": b"no folder"}
 
 
@@ -88,7 +88,7 @@ def test_remains_of_a_database_are_not_written_over(tmp_path: Path) -> None:
     make_busy(tmp_path / "db")
     shutil.rmtree(tmp_path / "db" / "manifest")
     before = contents(tmp_path / "db")
-    refused(InvalidRequestError, "WAL files but no manifest", lambda: Job(tmp_path / "db"))
+    refused(InvalidRequestError, "manifest", lambda: Job(tmp_path / "db"))
     assert contents(tmp_path / "db") == before
 
 
@@ -125,14 +125,14 @@ def test_a_manifest_of_another_release(version: int, database: Path) -> None:
     path = newest_manifest(database)
     path.write_bytes(version.to_bytes(2, "big") + path.read_bytes()[2:])
     before = contents(database)
-    refused(UnsupportedFormatError, rf"{path.name}.*version {version}.*Upgrade", *both(database))
+    refused(UnsupportedFormatError, f"{path.name}.*version {version}", *both(database))
     assert contents(database) == before
 
 
 def test_a_missing_sst(database: Path) -> None:
     for path in (database / "compacted").iterdir():
         path.unlink()
-    refused(SnapshotExpiredError, r"compacted/\w{26}\.sst does not exist", lambda: scan(database))
+    refused(SnapshotExpiredError, r"compacted/\w{26}\.sst", lambda: scan(database))
     refused(SnapshotExpiredError, r"compacted/\w{26}\.sst", lambda: SlateStore.open(str(database)).get(b"k001"))
 
 
@@ -147,7 +147,7 @@ def test_ids_up_to_the_boundary_are_dead(database: Path) -> None:
     (database / "gc").mkdir(exist_ok=True)
     boundary = database / "gc" / "manifest.boundary"
     boundary.write_bytes(b"%d" % number)
-    refused(TableNotFoundError, "is no SlateDB database", lambda: scan(database))
+    refused(TableNotFoundError, database.name, lambda: scan(database))
     boundary.write_bytes(b"%d" % (number - 1))
     assert scan(database)
 
@@ -166,7 +166,7 @@ def test_a_damaged_wal_file_stops_a_write_and_nothing_is_lost(database: Path) ->
     path = sorted((database / "wal").iterdir())[-1]
     sound = path.read_bytes()
     path.write_bytes(sound[:5] + b"?" + sound[6:])
-    refused(CorruptDataError, f"{path.name} at byte 0: block checksum", *both(database))
+    refused(CorruptDataError, f"{path.name} at byte 0: .*checksum", *both(database))
     path.write_bytes(sound)
     rows = scan(database)
     check_serves_on(database, rows)
@@ -184,7 +184,7 @@ def test_a_segmented_database_is_only_read(tmp_path: Path) -> None:
         lambda mode=mode: SlateStore.open(str(folder)).write(table_of(ROWS), mode=mode)
         for mode in ("append", "overwrite")
     ]
-    refused(UnsupportedFormatError, f"{folder} is segmented by .*only be read", *calls)
+    refused(UnsupportedFormatError, f"{folder}.*segmented", *calls)
     assert contents(folder) == before
     assert not (folder / "slatespark").exists()
 
@@ -196,19 +196,17 @@ def test_a_clone_that_is_still_being_made(tmp_path: Path) -> None:
         if path.stem != "00000000000000000001":
             path.unlink()
     before = contents(child)
-    refused(
-        UnsupportedFormatError, "clone that is still being made", lambda: Job(child).upload(table_of(ROWS)).commit()
-    )
+    refused(UnsupportedFormatError, "clone", lambda: Job(child).upload(table_of(ROWS)).commit())
     # Its WAL is copied last: as long as files are missing, no read shows a part of it.
     (child / "wal" / "00000000000000000004.sst").unlink()
-    refused(InvalidRequestError, "wal/00000000000000000004.sst does not exist", lambda: scan(child, root=str(tmp_path)))
+    refused(InvalidRequestError, r"wal/00000000000000000004\.sst", lambda: scan(child, root=str(tmp_path)))
     del before["wal/00000000000000000004.sst"]
     assert contents(child) == before
 
 
 def test_a_clone_whose_parent_is_not_found(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "clone" / "child", tmp_path / "child")
-    refused(TableNotFoundError, "is a clone and reads files of .*storage.root", lambda: scan(tmp_path / "child"))
+    refused(TableNotFoundError, r"storage\.root", lambda: scan(tmp_path / "child"))
 
 
 def test_a_store_without_atomic_create_is_only_read(database: Path) -> None:
@@ -223,7 +221,7 @@ def test_a_store_without_atomic_create_is_only_read(database: Path) -> None:
     assert theirs.get(b"k001") == ours.get(b"k001")
     refused(
         InvalidRequestError,
-        "No table can be written at memory://.*two writers both could succeed",
+        "memory://",
         lambda: theirs.write(table_of(ROWS)),
         lambda: Job(store),
         lambda: Job(FsspecStore("memory://careless/new"), operation=Operation.CREATE),
@@ -257,7 +255,7 @@ def test_a_wal_kept_elsewhere(flushed: bool, tmp_path: Path) -> None:
         client.close(flush=flushed)
     assert not (location.folder / "wal").exists()
     before = contents(location.folder)
-    refused(InvalidRequestError, r"wal/\d{20}\.sst does not exist.*walPath", *both(location.folder))
+    refused(InvalidRequestError, "walPath", *both(location.folder))
     assert contents(location.folder) == before
     store = SlateStore.open(str(location.folder), walPath=str(wal.folder))
     assert store.get(b"a") == {"key": b"a", "value": b"1"}

@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_nothing_but_what_was_there(scene: Path) -> None:
     clean = FailingStore(copy_of(scene))
     before, objects = rows_of(clean), names(clean, "compacted/")
     clean.fail("put", "compacted/*", nth=3, times=10**9, error=UnavailableError("No space left on device."))
-    with pytest.raises(UnavailableError, match="No space left"):
+    with pytest.raises(UnavailableError, match="space"):
         compact(clean)
     assert rows_of(clean) == before
     assert len(names(clean, "compacted/") - objects) <= 2, "what a range had uploaded that did not come to its end"
@@ -120,7 +120,7 @@ def test_files_stay_when_a_commit_was_refused_after_it_landed(scene: Path) -> No
         store.fail("get", "gc/manifest.boundary", error=denied)
 
     store.run(deny, "create", "manifest/*", nth=2, moment="after")
-    with pytest.raises(UnavailableError, match="is not known"):
+    with pytest.raises(UnavailableError, match="known"):
         compact(store)
     assert rows_of(store) == before
     assert fetch_latest_manifest(stores_of(store))[0] == number + 2, "it landed"

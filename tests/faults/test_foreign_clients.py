@@ -119,7 +119,7 @@ def test_a_client_at_work_is_not_shut_out_unasked(busy: tuple[Path, list[Pair]])
     with Client.open(Location.local(folder), ClientOptions()) as client:
         job = Job(folder).upload(table_of(OURS))
         rows = upserted(rows, put(client, b"c1"))
-        with pytest.raises(CommitConflictError, match=r"writer epoch \d+ wrote during the write.*ifClientActive=fence"):
+        with pytest.raises(CommitConflictError, match="ifClientActive"):
             job.commit()
         client.flush_memtable()
         rows = upserted(rows, put(client, b"c2"))
@@ -149,7 +149,7 @@ def test_a_client_that_came_and_went_during_the_job(policy: str, flush: bool, tm
     rows = upserted(rows, put(client, b"c1"))
     client.close(flush=flush)
     if policy == "fail":
-        with pytest.raises(CommitConflictError, match="claimed writer epoch"):
+        with pytest.raises(CommitConflictError, match="claim"):
             job.commit()
     else:
         job.commit()
@@ -166,7 +166,7 @@ def test_a_client_whose_manifests_were_collected_is_noticed(busy: tuple[Path, li
             client.flush_memtable()
             client.close()
     collect_garbage(Location.local(folder))
-    with pytest.raises(CommitConflictError, match="claimed"):
+    with pytest.raises(CommitConflictError, match="claim"):
         job.commit()
     check_serves_on(folder, rows)
 
@@ -178,7 +178,7 @@ def test_a_client_without_wal_is_noticed(busy: tuple[Path, list[Pair]]) -> None:
         client.put(b"c1", b"client")
         client.flush_memtable()
         rows = upserted(rows, [(b"c1", b"client")])
-        with pytest.raises(CommitConflictError, match="wrote during the write"):
+        with pytest.raises(CommitConflictError, match="ifClientActive"):
             job.commit()
         client.put(b"c2", b"client")
         client.flush_memtable()
@@ -196,7 +196,7 @@ def test_a_compaction_with_a_fresh_heartbeat_is_left_alone(busy: tuple[Path, lis
     job = Job(folder, clock).upload(table_of(OURS))
     _, manifest = fetch_latest_manifest(stores_of(LocalStore(folder)))
     start_compactions(stores_of(LocalStore(folder)), heartbeat_ms=clock.now_ms() - 29_000)
-    with pytest.raises(CommitConflictError, match=f"compactor epoch {manifest.compactor_epoch} is running"):
+    with pytest.raises(CommitConflictError, match=f"epoch {manifest.compactor_epoch}"):
         job.commit()
     clock.advance(2_000)
     Job(folder, clock).upload(table_of(OURS)).commit()

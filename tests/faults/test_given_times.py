@@ -44,7 +44,7 @@ def test_a_sibling_with_a_later_time_is_a_regression(tmp_path: Path) -> None:
     at_ms = (clock := new_database(folder)).now_ms() - 50
     job = Job(folder, clock, timestamp=at_ms).upload(table_of([(b"a", b"1")]))
     Job(folder, clock, timestamp=at_ms + 1).upload(table_of([(b"a", b"2")])).commit()
-    with pytest.raises(ClockRegressionError, match=rf"\({at_ms}\), the last clock tick of the table .*\({at_ms + 1}\)"):
+    with pytest.raises(ClockRegressionError, match=rf"\({at_ms}\).*\({at_ms + 1}\)"):
         job.commit()
     assert times(folder) == [(b"a", 1, at_ms + 1)]
     check_serves_on(folder, [(b"a", b"2")])
@@ -57,7 +57,7 @@ def test_the_tick_of_a_client_counts(when: str, tmp_path: Path) -> None:
         at_ms = client.put(b"a", b"client").create_ts
         client.flush_wal()
         if when == "planned":
-            with pytest.raises(ClockRegressionError, match=rf"\({at_ms - 1}\), .* \({at_ms}\)"):
+            with pytest.raises(ClockRegressionError, match=rf"\({at_ms - 1}\).*\({at_ms}\)"):
                 Job(folder, clock, timestamp=at_ms - 1)
             client.put(b"b", b"client")  # it was left alone
             return
@@ -66,7 +66,7 @@ def test_the_tick_of_a_client_counts(when: str, tmp_path: Path) -> None:
         while last.create_ts == at_ms:
             last = client.put(b"b", b"client")
         client.flush_memtable() if when == "committed" else client.flush_wal()
-        with pytest.raises(ClockRegressionError, match=rf"\({at_ms}\), the last clock tick .* \({last.create_ts}\)"):
+        with pytest.raises(ClockRegressionError, match=rf"\({at_ms}\).*\({last.create_ts}\)"):
             job.commit()
     check_serves_on(folder, [(b"a", b"client"), (b"b", b"client")])
 

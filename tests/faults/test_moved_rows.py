@@ -101,7 +101,7 @@ def test_a_limit_on_what_a_commit_rewrites(tmp_path: Path) -> None:
     rows = make_busy(folder)
     job = Job(folder, commitRewriteLimit=100).upload(table_of(OURS))
     Job(folder).upload(table_of([(b"k002", b"sibling")])).commit()
-    with pytest.raises(CommitConflictError, match=r"moving the \d+ bytes of this write.*commitRewriteLimit \(100\)"):
+    with pytest.raises(CommitConflictError, match="commitRewriteLimit"):
         job.commit()
     check_serves_on(folder, upserted(rows, [(b"k002", b"sibling")]))
 

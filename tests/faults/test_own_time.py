@@ -11,7 +11,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import Load, commit_load, plan_load, run_task
+from slatespark.table.write.load import Load, begin_load, commit_load, run_task
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, ScanRow, read_rows
 
@@ -25,7 +25,7 @@ class Write:
         self.stores = open_stores(str(folder), storage={})
         options = WriteOptions.parse({"path": str(folder), "timestamp": timestamp_ms, "ttl": 10})
         table = table_of(rows)
-        load = plan_load(self.stores, SystemClock(), table.schema, options)
+        load = begin_load(self.stores, SystemClock(), table.schema, options)
         assert load is not None
         self.load: Load = load
         self.files = run_task(self.stores, SystemClock(), load, 0, table.to_batches())
@@ -48,7 +48,7 @@ def test_siblings_are_ordered_by_the_times_that_they_were_given(tmp_path: Path) 
     )
     late.commit()
     same.commit()
-    with pytest.raises(ClockRegressionError, match=rf"\({FAR_MS}\), the last clock tick .* \({FAR_MS + 1}\)"):
+    with pytest.raises(ClockRegressionError, match=rf"\({FAR_MS}\).*\({FAR_MS + 1}\)"):
         early.commit()
     expected = [(b"a", 2, FAR_MS + 1, FAR_MS + 11), (b"b", 1, FAR_MS + 1, FAR_MS + 11)]
     assert times(folder) == expected
@@ -67,7 +67,7 @@ def test_rows_of_a_client_carry_its_time(tmp_path: Path) -> None:
         tick = client.put(b"b", b"client").create_ts
         client.flush_wal()
     store = SlateStore.open(str(folder))
-    with pytest.raises(ClockRegressionError, match=rf"\(6\), the last clock tick of the table .*\({tick}\)"):
+    with pytest.raises(ClockRegressionError, match=rf"\(6\).*\({tick}\)"):
         store.write(table_of([(b"c", b"1")]), timestamp=6)
     store.write(table_of([(b"c", b"1")]), timestamp=tick, ifClientActive="fence")
     assert read_rows(Location.local(folder)) == [

@@ -124,7 +124,7 @@ def test_a_collected_version_is_expired(tmp_path: Path) -> None:
     number = _newest_id(tmp_path / "db")
     writer.flush_and_collect()
     writer.client.close()
-    with pytest.raises(SnapshotExpiredError, match=f"{number:020d}.manifest does not exist"):
+    with pytest.raises(SnapshotExpiredError, match=f"{number:020d}.manifest"):
         store.scan(versionAsOf=number).read_all()
 
 

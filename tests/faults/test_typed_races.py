@@ -392,7 +392,7 @@ def test_a_delete_loses_against_a_client(tmp_path: Path, if_client_active: str, 
             (client.flush_wal if in_wal else client.flush_memtable)()
 
         store.run(intrude, "put", "compacted/*")
-        with pytest.raises(TransactionConflictError, match=r"k=1; k=2 changed after sequence number \d+"):
+        with pytest.raises(TransactionConflictError, match="k=1; k=2"):
             store_on(store).delete("v = 1", ifClientActive=if_client_active)
         assert store_on(store).scan().read_all().to_pylist() == [{"k": 1, "v": 1}]
         client.put(fdb.tuple.pack((3,)), b"")  # it was refused before the claim, so the client works on

@@ -89,7 +89,7 @@ def test_one_that_has_expired_can_be_read_until_it_is_collected(
         (before.id, None, before.version),
         (kept.id, "kept", kept.version),
     ]
-    with pytest.raises(HistoryTrimmedError, match=r"there is no checkpoint 'old'.*Known checkpoints: .*, kept"):
+    with pytest.raises(HistoryTrimmedError, match="'old'"):
         our_pairs(database, checkpoint="old")
     assert our_pairs(database, checkpoint="kept") == pairs(database, kept.id) == {b"a": b"1"}
 

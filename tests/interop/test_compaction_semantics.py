@@ -1,6 +1,6 @@
 """The same files merged by the client's compactor and by ours: the same versions stay, with the same times.
 
-Ours goes by the clock tick and the snapshots that the manifest states, as the client's does (spec 7.4). What is free to
+Ours goes by the clock tick and the snapshots that the manifest states, as the client's does. What is free to
 differ: how rows are spread over files and blocks, and the ids of files.
 """
 
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.compaction.merge import MergeRules, merge_range
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -30,6 +30,7 @@ from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import compact_full, compact_l0, create_checkpoint
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.support.workload import FAR_FUTURE_MS
 
 OPTIONS = ClientOptions(compactor=True)

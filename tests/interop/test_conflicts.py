@@ -81,7 +81,7 @@ def test_a_write_of_the_client_is_a_conflict(database: Location, client: Client,
     client.put(b"c", b"3")
     client.delete(b"b")
     STORED[stored](client)
-    with pytest.raises(TransactionConflictError, match="key 62 changed after sequence number 2"):
+    with pytest.raises(TransactionConflictError, match="key 62"):
         job.commit()
     client.put(b"d", b"4")  # it was refused before the claim
     client.flush_wal()
@@ -101,7 +101,7 @@ def test_what_was_deleted_compacted_and_collected_is_a_conflict(
     flushed(client)
     client.close(flush=False)
     collect_garbage(database)
-    with pytest.raises(TransactionConflictError, match="cannot be told any more"):
+    with pytest.raises(TransactionConflictError, match="committed"):
         job.commit()
     assert values(database) == {b"a": b"0", b"c": b"3", b"x": b"1"}
 
@@ -130,7 +130,7 @@ def test_rows_that_only_the_drain_finds(database: Location, client: Client, depe
         client.flush_wal()
 
     job.failing.run(write, "create", "manifest/*")
-    with pytest.raises(TransactionConflictError, match="key 62 changed"):
+    with pytest.raises(TransactionConflictError, match="key 62"):
         job.commit()
     client.close(flush=False)
     assert values(database) == {b"a": b"0", b"b": b"late", b"c": b"0", b"x": b"1"}

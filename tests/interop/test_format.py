@@ -29,10 +29,10 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import Ulid, make_ulid
-from slatespark.format.wal import encode_wal
 from slatespark.ranges import KeyRange
 from tests.conftest import ClientFactory
 from tests.support.client import ClientOptions, Location, ScanRow, read_rows
+from tests.support.wal_files import encode_wal
 
 NOW_MS = 1_790_000_000_000  # long ago for whoever runs this
 EXPIRES_MS = 4_000_000_000_000

@@ -82,7 +82,7 @@ def test_reads_from_before_its_compaction_are_refused(
         write(store, b"a", base + 6000)
         assert store.definition.lost_through_ms == tick
     for ts in (base, base + 2500, tick - 1):
-        with pytest.raises(HistoryTrimmedError, match=f"earliest time that can be answered is {ms_to_text(tick)}"):
+        with pytest.raises(HistoryTrimmedError, match=ms_to_text(tick)):
             value_as_of(store, ts)
     assert value_as_of(store, tick) == b"%d" % tick
     assert value_as_of(store, base + 5999) == b"%d" % tick
@@ -192,6 +192,6 @@ def test_a_flush_while_a_trim_is_planned_is_a_conflict(
         return commit_write(*arguments, **options)
 
     monkeypatch.setattr("slatespark.table.write.trim.commit_write", late)
-    with pytest.raises(CommitConflictError, match="changed while it was being trimmed"):
+    with pytest.raises(CommitConflictError, match="trimmed"):
         store.trimHistory(base + 2000, ifClientActive="fence")
     assert store.get(b"a") == {"key": b"a", "value": b"%d" % (base + 4000)}

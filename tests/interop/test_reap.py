@@ -139,7 +139,7 @@ def test_a_reaper_of_tables_in_a_bucket(moto_server: MotoServer) -> None:
     with Client.open(s3_location(moto_server, urls[1]), CLIENT) as client:
         compact_full(client)
     clock.advance(5 * HOUR_MS - 1000)
-    outcomes = Reaper(urls, clock=clock, **storage).run_once()
+    outcomes = Reaper(urls, clock=clock, **storage).runOnce()
     assert [done(outcome.report) for outcome in outcomes if outcome.report] == [{"dropped"}, {"tombstones"}]
     for url in urls:
         keys = [row.key for row in read_rows(s3_location(moto_server, url))]

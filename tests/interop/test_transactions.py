@@ -80,7 +80,7 @@ def test_what_the_client_wrote_meanwhile_conflicts(flushes: bool, tmp_path: Path
         client.flush_memtable() if flushes else client.flush_wal()
     with pytest.raises(TransactionConflictError, match=f"key {b'a'.hex()}"):
         locked.commit()
-    with pytest.raises(CommitConflictError, match="SlateDB client"):
+    with pytest.raises(CommitConflictError, match="SlateDB"):
         careful.commit()
     other.commit()
     assert seen(store) == [(row.key, row.value) for row in read_rows(location)]

@@ -109,7 +109,7 @@ def test_the_client_goes_on_after_ours(folder: Path) -> None:
     vacuum(folder, later_ms=HOUR_MS)
     assert our_pairs(folder) == client_pairs(folder)
     assert our_at(folder, "kept") == kept
-    assert not SlateStore.open(str(folder)).verify(all_versions=True).findings
+    assert not SlateStore.open(str(folder)).verify(allVersions=True).findings
 
 
 def our_at(folder: Path, checkpoint: str) -> list[tuple[bytes, bytes]]:
@@ -175,7 +175,7 @@ def test_what_a_clone_of_the_client_needs_stays(folder: Path) -> None:
 
 
 def test_where_only_we_wrote_the_client_takes_nothing_and_ours_does(tmp_path: Path) -> None:
-    """No job is recorded there, nor an L0: the client's collector has nothing to go by (spec 8)."""
+    """No job is recorded there, nor an L0: the client's collector has nothing to go by."""
     table = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
     for number in range(3):
         table.write(table_of([(b"k", b"%d" % number)]), mode="overwrite")

@@ -325,7 +325,7 @@ def test_a_number_of_rows_without_columns_of_the_value() -> None:
     schema = avro_schema([])
     values = cut(encode_avro_values([], [], schema, count=3))
     assert values == [b"\xc3\x01" + struct.pack("<Q", fingerprint(schema))] * 3
-    with pytest.raises(InternalError, match="cannot be counted"):
+    with pytest.raises(InternalError, match="count"):
         encode_avro_values([], [], schema)
     assert np.array_equal(
         decode_avro_values(*rows_of(values), writers={fingerprint(schema): schema}, fields=[], wanted=[])[1], [0, 0, 0]

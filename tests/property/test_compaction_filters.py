@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from slatespark import CompactionFilter, ExpireFilter, FilterDecisions, HistoryFloorFilter
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.compaction.merge import LayerMerge, MergeRules
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.retention.retained_rows import RowKeeper
 from tests.support.compaction_model import compacted
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, shapes
 
 ANY_SEQ = 2**64 - 1

@@ -123,7 +123,7 @@ class Life:
         """Let the client take what nothing keeps; versions of ours are kept for an hour."""
         collect_garbage(self.location)
         self.check()
-        report = self.store.verify(all_versions=True)
+        report = self.store.verify(allVersions=True)
         assert (report.findings, report.incomplete_versions) == ((), ())
         for point, rows in self.kept.items():
             assert {row.key: row.value for row in read_rows(self.location, checkpoint=point)} == rows

@@ -17,6 +17,7 @@ from slatespark.format.row import Row, RowKind
 from slatespark.ranges import KeyRange
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
+from slatespark.table.log.versioned_object import Version as DefinitionVersion
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
@@ -131,7 +132,9 @@ def test_what_is_past_retention_goes_and_nothing_else(
 ) -> None:
     (stores, model), (batch_rows, batch_bytes) = table, limits
     retired_ms = min(now_ms, retired_ms)
-    publish_definition(stores, 1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
+    publish_definition(
+        stores, DefinitionVersion(1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
+    )
     gone = {key for key, versions in model.versions.items() if is_retired(versions, now_ms, retired_ms)}
     report = reap(stores, now_ms=now_ms, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
     store = SlateStore(stores, FakeClock(PRESENT_MS), {"path": stores.url})
@@ -140,7 +143,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
         assert our_rows(store, now=instant) == expected(model, gone, now_ms=instant)
     assert our_rows(store, includeExpired=True) == expected(model, gone, now_ms=None, include_expired=True)
     assert report.reaped_through_ms == retired_ms
-    assert store.verify(all_versions=True).has_damage is False
+    assert store.verify(allVersions=True).has_damage is False
     store.setProperties(retention=now_ms - retired_ms)
     again = reap(stores, now_ms=now_ms)
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slatespark.format.info import SstInfo
 from slatespark.format.properties import SstProperties
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, Visibility
@@ -23,6 +23,7 @@ from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT
+from tests.support.row_values import columns_to_rows
 
 T = TypeVar("T")
 

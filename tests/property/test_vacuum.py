@@ -163,7 +163,7 @@ class Life:
         for number in list_manifests(self.stores):
             if number in self.shown:
                 assert self.read(versionAsOf=number) == self.shown[number], number
-        assert not self.table.verify(all_versions=True).findings
+        assert not self.table.verify(allVersions=True).findings
 
     def read(self, **options: Any) -> Rows:
         return {row["key"]: row["value"] for row in self.table.scan(**options).read_all().to_pylist()}

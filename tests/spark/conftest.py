@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if version("pyspark").startswith("4.1."):  # it leaves sockets to its JVM to the garbage collector
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two task slots."""
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run it; any other Python may lack our dependencies
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack our dependencies
     from pyspark.sql import SparkSession
 
     home = tmp_path_factory.mktemp("spark")

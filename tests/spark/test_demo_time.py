@@ -1,4 +1,4 @@
-"""The scenes of the demo that are about time, on a few rows."""
+"""The demo's scenes about time, on a few rows."""
 
 from __future__ import annotations
 

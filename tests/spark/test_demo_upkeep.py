@@ -1,4 +1,4 @@
-"""The scene of the demo that is about upkeep, on a few rows."""
+"""The demo's scene about upkeep, on a few rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from slatespark.spark.demo.upkeep import compact_flights
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.smoke
 def test_a_compaction_leaves_one_run_and_forgets_what_the_filter_says(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([("carrier", pa.string()), ("flight", pa.int32()), ("tailnum", pa.string())])
     store = SlateStore.create(str(tmp_path / "flights"), schema, "carrier,flight")

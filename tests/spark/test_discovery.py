@@ -19,6 +19,7 @@ def path(database: Location) -> str:
     return str(database.folder)
 
 
+@pytest.mark.smoke
 def test_spark_finds_the_format_without_registration(spark: SparkSession, path: str) -> None:
     assert spark.read.format("slate").load(path).collect() == [(b"k", b"v")]
 

@@ -1,4 +1,4 @@
-"""Filters mean what Spark's `where` means: random rows and random filters, answered by both."""
+"""Filters select the same rows as Spark's `where`: random rows and random filters, evaluated by both."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slatespark import OptionError
 from slatespark.encoding.predicates import bind_filter, parse_filter
+from slatespark.spark.type_mapping import spark_schema
 from tests.support.random_filters import Dice, random_filter, random_rows
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ REFUSED = """
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    return spark.createDataFrame(rows, spark_schema(rows.schema))
 
 
 def ours(text: str, rows: pa.Table) -> list[bool]:
@@ -68,7 +68,7 @@ def test_random_filters(spark: SparkSession, seed: int) -> None:
 
 
 def test_where(spark: SparkSession) -> None:
-    """In a condition of `where`, the optimiser rewrites what it leaves alone elsewhere."""
+    """The optimiser rewrites expressions in a condition of `where` that it leaves alone elsewhere."""
     dice = Dice(99)
     rows = random_rows(dice, ROWS)
     frame = frame_of(spark, rows).coalesce(1)
@@ -87,7 +87,7 @@ def test_what_spark_refuses(spark: SparkSession, text: str) -> None:
 
 
 def test_where_spark_is_not_followed(spark: SparkSession) -> None:
-    """Two rewrites of Spark that SQL does not know; the page on filters names them."""
+    """Two rewrites of Spark that differ from SQL; the page on filters names them."""
     rows = pa.table({"number": pa.array([1, None], pa.int32()), "wide": pa.array([2, None], pa.decimal128(38, 0))})
     frame = frame_of(spark, rows)
     for text, theirs, exact in [("number < 1e20BD", 2, 1), ("wide = 1.5", 1, 0)]:

@@ -1,4 +1,4 @@
-"""History tables read, trimmed and cut through SlateTable."""
+"""History tables read and trimmed, and ranges deleted, through SlateTable."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_intervals_floors_trims_and_ranges(spark: SparkSession, tmp_path: Path) 
     table.deleteRange("id >= 2", at(6))
     assert table.get(2) is None
     table.setHistoryFloor(at(3))
-    with pytest.raises(AnalysisException, match=r"HistoryTrimmedError: .* 2026-01-03T00"):
+    with pytest.raises(AnalysisException, match=r"HistoryTrimmedError: .*2026-01-03T00"):
         table.toDF(timestampAsOf=at(2)).count()
     table.trimHistory(at(4))
     assert [table.get(key, columns="price") for key in (1, 2)] == [{"price": 11}, {"price": 20}]
     plain = SlateTable.create(spark, str(tmp_path / "plain"), SCHEMA, "id")
-    with pytest.raises(OptionError, match="no history table"):
+    with pytest.raises(OptionError, match="history"):
         plain.versions()

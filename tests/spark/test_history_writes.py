@@ -42,9 +42,9 @@ def test_years_of_history_in_one_commit(spark: SparkSession, tmp_path: Path) -> 
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert versions(path) == expected()
     assert len(SlateStore.open(str(path)).runs()) == 1  # no two files overlap
-    with pytest.raises(CommitConflictError, match=r"sensor=3 at .*, before"):
+    with pytest.raises(CommitConflictError, match="sensor=3"):
         table.write(spark.sql("SELECT 3 AS sensor, 'old' AS value, TIMESTAMP'2023-11-14' AS at"), timestampColumn="at")
-    with pytest.raises(OptionError, match="history table, which cannot be overwritten"):
+    with pytest.raises(OptionError, match="history"):
         table.write(spark.sql(HISTORY), mode="overwrite", timestampColumn="at")
     assert versions(path) == expected()
 

@@ -29,13 +29,13 @@ def test_queries_beside_a_client_that_writes(spark: SparkSession, collects: bool
         return [(key, bytes(row[2])) for key in KEYS]
 
     with client.running():
-        # A collector that spares nothing may take the files of any number of queries before one gets through.
+        # A collector without a minimum age may delete the files of many queries before one succeeds.
         for _ in range(QUERIES * 4 if collects else QUERIES):
             if collects and len(answers) >= 2:
                 break
             try:
                 answers.append(client.check(read))
-            except Exception as error:  # Spark keeps the text of ours alone
+            except Exception as error:  # Spark keeps only the text of our error
                 if "SnapshotExpiredError" not in str(error) and "UnavailableError" not in str(error):
                     raise
                 expired += 1

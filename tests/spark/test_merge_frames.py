@@ -43,7 +43,7 @@ def random_rows(spark: SparkSession, rng: np.random.Generator, count: int) -> Da
 
 
 def values(frame: DataFrame) -> list[str]:
-    """The rows as text: NaN is equal to itself there."""
+    """The rows as text, where NaN equals itself."""
     return sorted(map(str, frame.select("day", "place", "weight", "seen", "tags").collect()))
 
 
@@ -104,7 +104,7 @@ def quoted(name: str) -> str:
 
 @pytest.fixture
 def in_berlin(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set("spark.sql.timeType.enabled", "true")  # else Spark refuses to join columns of that type
+    spark.conf.set("spark.sql.timeType.enabled", "true")  # otherwise Spark refuses to join columns of that type
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     yield
     spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -1,4 +1,4 @@
-"""What a merge writes, against the same merge in plain Python, on random rows and clauses."""
+"""Rows that a merge writes, compared with the same merge in plain Python, on random rows and clauses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS = ("tenant", "id")
 
 
 def known(function: Callable[..., Any], *values: Any) -> Any:
-    """Return what SQL's functions do with nulls."""
+    """Return a function's value as SQL does: null if any argument is null."""
     return None if any(value is None for value in values) else function(*values)
 
 
@@ -94,7 +94,7 @@ BY_SOURCE = (
 
 
 def some_clauses(rng: random.Random, pool: Sequence[Clause]) -> list[Clause]:
-    """Return some of them, in any order but for those without a condition, of which one may be last."""
+    """Return some of them in any order; at most one without a condition, as the last."""
     conditional = [clause for clause in pool if clause.condition is not None]
     chosen = rng.sample(conditional, rng.randint(0, len(conditional)))
     last = [clause for clause in pool if clause.condition is None]

@@ -1,4 +1,4 @@
-"""Spark writes typed rows that somebody without slatespark reads, and reads what such a program wrote."""
+"""Typed rows of Spark are read by programs without slatespark, and rows of such programs by Spark."""
 
 from __future__ import annotations
 

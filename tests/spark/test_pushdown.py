@@ -56,7 +56,7 @@ SCHEMA = pa.schema(
 def row(number: int) -> dict[str, Any]:
     moment = dt.datetime(2026, 1, 1, tzinfo=UTC) + dt.timedelta(hours=number, microseconds=number)
     if number == 9:
-        return {"tenant": "c", "id": 9}  # all else is null
+        return {"tenant": "c", "id": 9}  # all other columns are null
     return {
         "tenant": "ab"[number % 2],
         "id": number,
@@ -84,7 +84,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def allowed(spark: SparkSession) -> Iterator[None]:
-    """Spark lets Python sources take filters."""
+    """Spark's configuration lets Python sources take filters."""
     spark.conf.set(CONF, "true")
     yield
     spark.conf.unset(CONF)
@@ -126,7 +126,7 @@ CONDITIONS = [
 
 @pytest.mark.usefixtures("allowed")
 def test_one_plan_of_a_load_is_exact(spark: SparkSession, path: str) -> None:
-    """Each condition has a `load()` of its own; one query asks for all."""
+    """Each condition has its own `load()`; one query evaluates all."""
     plain = load(spark, path)
     rows = spark.createDataFrame(plain.toArrow(), plain.schema).coalesce(1)
     expected = rows.select("id", *(F.expr(text).alias(str(at)) for at, text in enumerate(CONDITIONS))).collect()
@@ -140,9 +140,10 @@ def test_one_plan_of_a_load_is_exact(spark: SparkSession, path: str) -> None:
         assert ours, text
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("allowed")
 def test_filters_are_taken_over(spark: SparkSession, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark's plan has no filter left for what we test exactly, and one for the rest."""
+    """Spark's plan has no filter for conditions that we evaluate exactly, and one for the rest."""
     load(spark, path, pushdown="true").where("tenant = 'a' AND id > 3").explain()
     assert "Filter " not in capsys.readouterr().out
     load(spark, path, pushdown="true").where("tenant LIKE '%a' AND id > 3").explain()
@@ -158,7 +159,7 @@ def test_they_join_the_option(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.usefixtures("allowed")
 def test_the_hazard(spark: SparkSession, path: str) -> None:
-    """Spark 4.3 keeps what one plan pushed for the other plans of the `load()`.
+    """Spark 4.3 keeps the filters pushed by one plan for other plans of the same `load()`.
 
     If this fails, Spark has mended it: let `pushdown` default to true there, and say so in docs/how-to/filter.md.
     """
@@ -226,7 +227,7 @@ def test_which_filters_stay_with_spark() -> None:
         Not(StringContains(("tenant",), "a")),
     ]
     comparisons, returned = split_filters([*taken, *left], SCHEMA)
-    assert [(item.column, item.does) for item in comparisons] == [
+    assert [(item.column, item.operator) for item in comparisons] == [
         ("TENANT", "="),
         ("id", "<=>"),
         ("id", "NOT IN"),

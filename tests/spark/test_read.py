@@ -1,4 +1,4 @@
-"""Spark reads raw tables: the fixtures, options, splits, SQL, and errors that say what to do."""
+"""Spark reads raw tables: the fixtures, options, splits, SQL, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_fixtures_read_as_the_client_read_them(spark: SparkSession, database: Fi
 
 
 def to_utc_ms(moment: Any) -> int | None:
-    """Spark hands timestamps out in local time, without an offset."""
+    """Spark returns timestamps in local time, without an offset."""
     return None if moment is None else to_ms(moment.astimezone())
 
 
@@ -79,6 +79,7 @@ def test_a_dataframe_keeps_its_snapshot(spark: SparkSession, table: SlateStore) 
     assert load(spark, table.url, versionAsOf=3).count() == 500
 
 
+@pytest.mark.smoke
 def test_temporary_views_in_sql(spark: SparkSession, table: SlateStore) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW slate_view USING slate OPTIONS (path '{table.url}')")
     assert spark.sql("SELECT count(*) FROM slate_view WHERE key >= X'303030393930'").first()[0] == 10  # type: ignore[index]
@@ -100,8 +101,8 @@ def test_deleted_and_expired_rows_show_on_demand(spark: SparkSession, table: Sla
     ("options", "message"),
     [
         ({"splitsize": "lots"}, "OptionError: splitSize"),
-        ({"versionAsOff": "1"}, "OptionError: Unknown option 'versionasoff'. Did you mean versionAsOf"),
-        ({"columns": "color"}, "SchemaError: There is no column 'color'"),
+        ({"versionAsOff": "1"}, "OptionError: .*versionAsOf"),
+        ({"columns": "color"}, "SchemaError: .*color"),
     ],
 )
 def test_wrong_options_are_named(spark: SparkSession, table: SlateStore, options: dict[str, str], message: str) -> None:
@@ -110,20 +111,20 @@ def test_wrong_options_are_named(spark: SparkSession, table: SlateStore, options
 
 
 def test_a_missing_table_is_noticed_at_load(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"TableNotFoundError: .* is no SlateDB database"):
+    with pytest.raises(Exception, match="TableNotFoundError"):
         load(spark, tmp_path / "nothing")
 
 
 def test_catalog_tables_are_explained(spark: SparkSession, table: SlateStore) -> None:
-    with pytest.raises(Exception, match="Catalog tables are not supported"):
+    with pytest.raises(Exception, match="Catalog"):
         spark.read.format("slate").load()
 
 
 def test_operands_without_an_operator_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match=r"OptionError: Key .* holds merge operands"):
+    with pytest.raises(Exception, match=r"OptionError: .*operands"):
         load(spark, FIXTURES / "merge").collect()
 
 
 def test_creating_a_catalog_table_is_refused(spark: SparkSession, table: SlateStore) -> None:
-    with pytest.raises(Exception, match="OptionError: A catalog table cannot be made here"):
+    with pytest.raises(Exception, match=r"OptionError: .*catalog"):
         spark.sql(f"CREATE TABLE catalog_slate USING slate OPTIONS (path '{table.url}')")

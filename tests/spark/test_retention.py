@@ -1,4 +1,4 @@
-"""Retention through Spark: a read hides what is retired, and a merge inserts where it would have updated."""
+"""Retention through Spark: reads hide retired rows, and a merge inserts instead of updating them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark writes rows with an expiry each, whatever the type of the column and the time zone."""
+"""Spark writes rows with their own expiry, for every type of the column and every time zone."""
 
 from __future__ import annotations
 
@@ -48,15 +48,13 @@ def test_what_is_refused_leaves_the_table_as_it_was(spark: SparkSession, tmp_pat
     good = spark.sql("SELECT 1 AS id, 5 AS n")
     good.write.format("slate").option("keyColumns", "id").mode("append").save(path)
     for sql, option, message in [
-        ("SELECT 1 AS id, 6 AS n, -5 AS t", "ttlColumn", "SchemaError: ttlColumn: t is -5 in some row"),
-        ("SELECT 1 AS id, 6 AS n, 5.5D AS t", "ttlColumn", "SchemaError: ttlColumn: t is DOUBLE"),
-        ("SELECT 1 AS id, 6 AS n, 5L AS t", "expireAtColumn", "SchemaError: expireAtColumn: t is BIGINT"),
+        ("SELECT 1 AS id, 6 AS n, -5 AS t", "ttlColumn", "SchemaError: .*-5"),
+        ("SELECT 1 AS id, 6 AS n, 5.5D AS t", "ttlColumn", "SchemaError: .*DOUBLE"),
+        ("SELECT 1 AS id, 6 AS n, 5L AS t", "expireAtColumn", "SchemaError: .*BIGINT"),
     ]:
         with pytest.raises(PySparkException, match=message):
             spark.sql(sql).write.format("slate").option(option, "t").mode("append").save(path)
-    with pytest.raises(
-        PySparkException, match=r"ClockRegressionError: .* \(946684800000\), the last clock tick of the"
-    ):
+    with pytest.raises(PySparkException, match=r"ClockRegressionError: .*946684800000"):
         good.write.format("slate").option("timestamp", "2000-01-01").mode("append").save(path)
     assert [row.asDict() for row in spark.read.format("slate").load(path).collect()] == [{"id": 1, "n": 5}]
 
@@ -65,7 +63,7 @@ def test_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_path: Path) ->
     path = str(tmp_path / "t")
     rows = spark.sql("SELECT 1 AS id, 5 AS n UNION ALL SELECT 2, 6")
     rows.write.format("slate").options(keyColumns="id", clock="custom", timestamp=7, ttl=2).mode("append").save(path)
-    with pytest.raises(PySparkException, match=r"OptionError: .* has clock=custom, and no timestamp is given"):
+    with pytest.raises(PySparkException, match=r"OptionError: .*clock=custom"):
         rows.write.format("slate").mode("append").save(path)
     table = SlateTable.forPath(spark, path)
     assert table.toDF().count() == 2
@@ -83,9 +81,9 @@ def test_changes_of_a_table_with_a_clock_of_its_own(spark: SparkSession, tmp_pat
     before = SlateStore.open(path).history(1)[0].version
     without_time: tuple[Callable[[], object], ...] = (lambda: table.delete("id = 2"), merge.execute)
     for refused in without_time:
-        with pytest.raises(OptionError, match="has clock=custom, and no timestamp is given"):
+        with pytest.raises(OptionError, match="clock"):
             refused()
-    with pytest.raises(ClockRegressionError, match=r"\(99\), the last clock tick of the table .*\(100\)"):
+    with pytest.raises(ClockRegressionError, match=r"\(99\).*\(100\)"):
         table.delete("id = 2", timestamp=99)
     assert SlateStore.open(path).history(1)[0].version == before
     table.delete("n = 0 AND id = 2", timestamp=103)

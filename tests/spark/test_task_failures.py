@@ -1,4 +1,4 @@
-"""Tasks of a Spark write that fail: the attempt that succeeds counts, and a job that fails changes nothing."""
+"""Failing tasks of a Spark write: the successful attempt counts, and a failed job changes nothing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_tasks_that_fail_and_die(tmp_path: Path) -> None:
     assert (result["between"], result["after"]) == (1, 2001)
     rows = [(row.key, len(row.value)) for row in read_rows(Location.local(folder))]
     assert rows == [*((b"%06d" % number, 100) for number in range(2000)), (b"before", 1)]
-    # What failed attempts uploaded is not in the manifest; it is left to a collection.
+    # Files of failed attempts are not in the manifest; garbage collection deletes them.
     store = SlateStore.open(str(folder))
     assert store.scan().read_all().num_rows == 2001
     assert not list((folder / "slatespark" / "leases").iterdir())

@@ -1,4 +1,4 @@
-"""The past through Spark: options of a read, `SlateTable.toDF`, and the sequence tracker as a DataFrame."""
+"""Time travel through Spark: read options, `SlateTable.toDF`, and the sequence tracker as a DataFrame."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.smoke
 def test_reads_of_the_past(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     clock = FakeClock(SystemClock().now_ms() - 3_600_000)
@@ -45,9 +46,9 @@ def test_reads_of_the_past(spark: SparkSession, tmp_path: Path) -> None:
     assert found is not None
     assert table.seqToTimestamp(found.seq, round="up") is not None
     assert found.seq == 2
-    with pytest.raises(OptionError, match="lies in the future"):
+    with pytest.raises(OptionError, match="future"):
         table.resolve(timestampAsOf="2100-01-01")
-    with pytest.raises(HistoryTrimmedError, match="there was no table"):
+    with pytest.raises(HistoryTrimmedError):
         table.resolve(timestampAsOf=then_ms - 1)
-    with pytest.raises(Exception, match=r"HistoryTrimmedError: .*there was no table"):
+    with pytest.raises(Exception, match="HistoryTrimmedError"):
         spark.read.format("slate").option("timestampAsOf", then_ms - 1).load(path).count()

@@ -1,4 +1,4 @@
-"""Transactions with DataFrames: tasks upload and read what nobody else sees, and one commit publishes it."""
+"""Transactions with DataFrames: tasks upload and read rows that nobody else sees, and one commit publishes them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def ids(rows: DataFrame) -> list[int]:
 
 
 def files(table: SlateTable) -> set[str]:
-    return {path.name for path in (Path(table._path) / COMPACTED_DIR).iterdir()}
+    return {path.name for path in (Path(table._frames.path) / COMPACTED_DIR).iterdir()}
 
 
+@pytest.mark.smoke
 def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession, table: SlateTable) -> None:
     before = files(table)
     txn = table.begin()
@@ -83,14 +84,14 @@ def test_reads_see_own_writes_and_one_commit_publishes_them(spark: SparkSession,
     assert sorted(table.toDF().collect()) == rows
     assert table.history(1).collect()[0].version == version
     assert len(files(table) - before) <= 4, "what was uploaded before the commit moved it is gone"
-    with pytest.raises(InvalidRequestError, match="read: the transaction was committed"):
+    with pytest.raises(InvalidRequestError, match="committed"):
         txn.read()
 
 
 def test_what_was_locked_is_validated(spark: SparkSession, table: SlateTable) -> None:
     for locked, conflicts in (
         ({"where": "tenant = 'b'"}, False),
-        ({"where": F.col("amount") > 95}, True),  # Spark's own: the whole table
+        ({"where": F.col("amount") > 95}, True),  # a Column: the whole table
     ):
         txn = table.begin()
         given: dict[str, Any] = locked
@@ -114,17 +115,18 @@ def test_conditions_see_columns_that_are_not_returned(spark: SparkSession, table
     txn.rollback()
 
 
+@pytest.mark.smoke
 def test_errors_keep_their_class(spark: SparkSession, table: SlateTable) -> None:
     before = files(table)
     with pytest.raises(OptionError, match="commit"), table.begin() as txn:
         txn.write(frame(spark, 0, 3), timestamp=1)
     assert txn.state == "rolled back"
     txn = table.begin()
-    with pytest.raises(InvalidRequestError, match="None in some row"):
+    with pytest.raises(InvalidRequestError, match="None"):
         txn.write(frame(spark, 0, 3).selectExpr("*", "CAST(NULL AS STRING) AS op"), opColumn="op")
-    with pytest.raises(OptionError, match="give a condition or keys"):
+    with pytest.raises(OptionError, match="condition"):
         txn.delete()
-    with pytest.raises(OptionError, match="where and filter are both given"):
+    with pytest.raises(OptionError, match="filter"):
         txn.read(where="id = 1", filter="id = 1")
     txn.write(frame(spark, 0, 3, extra=5))
     txn.rollback()

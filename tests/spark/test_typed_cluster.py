@@ -1,4 +1,4 @@
-"""A typed table in S3, worked on by several executors and the real client in turns."""
+"""A typed table in S3, used by several executors and the real client in turns."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ table.delete(F.col("n") % 2 == 1)
 states.append(theirs())
 
 def raced():
-    change = table._begin_change()
+    change = table._frames.begin_change()
     table.write(numbers(1, "'between' AS note"))
     try:
-        table._write_change(change, change.rows.select("tenant", "id"), operation="delete")
+        table._frames.write_change(change, change.rows.select("tenant", "id"), operation="delete")
     except Exception as error:
         return str(error)
 conflict = raced()

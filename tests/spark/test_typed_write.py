@@ -34,6 +34,7 @@ def load(spark: SparkSession, path: Path) -> DataFrame:
     return spark.read.format("slate").load(str(path))
 
 
+@pytest.mark.smoke
 def test_every_type_in_another_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
@@ -52,10 +53,10 @@ def test_every_type_in_another_time_zone(spark: SparkSession, tmp_path: Path) ->
 
 def test_nothing_is_created_when_a_check_fails(spark: SparkSession, tmp_path: Path) -> None:
     for frame, options, message in [
-        (spark.sql("SELECT 1 AS a"), {"keyColumns": "b"}, "SchemaError: Key column b is missing"),
-        (spark.sql("SELECT 1 AS a"), {}, "SchemaError: The columns are a; a raw table takes key and value"),
-        (spark.sql("SELECT array(1) AS a"), {"keyColumns": "a"}, "SchemaError: Key column a is"),
-        (spark.sql("SELECT 1 AS a, NULL AS b"), {"keyColumns": "a"}, "SchemaError: Column b"),
+        (spark.sql("SELECT 1 AS a"), {"keyColumns": "b"}, "SchemaError: .*missing"),
+        (spark.sql("SELECT 1 AS a"), {}, "SchemaError: .*raw"),
+        (spark.sql("SELECT array(1) AS a"), {"keyColumns": "a"}, "SchemaError: .*ARRAY"),
+        (spark.sql("SELECT 1 AS a, NULL AS b"), {"keyColumns": "a"}, "SchemaError: .*CAST"),
         (spark.sql("SELECT 1 AS a"), {"keyColumns": "a", "retention": "long"}, "OptionError: retention"),
     ]:
         with pytest.raises(PySparkException, match=message):

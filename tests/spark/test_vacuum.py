@@ -1,4 +1,4 @@
-"""Vacuum and the proof of absence through `SlateTable`: no Spark job is needed for either."""
+"""Vacuum and the proof of absence through `SlateTable`, without Spark jobs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 
 
+@pytest.mark.smoke
 def test_a_customer_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "table"), SCHEMA, "id", versionRetention="none")
     store.write(pa.table({"id": [1, 2], "name": ["Ada", "Bob"]}, schema=SCHEMA))

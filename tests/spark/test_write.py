@@ -1,4 +1,4 @@
-"""Spark writes raw tables; the real client serves and continues them."""
+"""Spark writes raw tables; the real client reads and continues them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def test_a_bulk_load_creates_a_database_that_the_client_continues(spark: SparkSe
     ]
 
 
+@pytest.mark.smoke
 def test_upserts_deletes_and_operands_by_row(spark: SparkSession, location: Location) -> None:
     path = str(location.folder)
     numbers(spark, 100, 2).write.format("slate").mode("append").save(path)
@@ -109,13 +110,13 @@ def test_ttl_and_codec_reach_the_files(spark: SparkSession, location: Location) 
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        (["key"], "SchemaError: The columns are key; a raw table takes key and value"),
-        (["key", "value", "1 AS more"], "SchemaError: The columns are key, value, more"),
-        (["key", "1 AS value"], "SchemaError: Column value is BINARY in the table and INT in the rows"),
-        (["cast(NULL AS binary) AS key", "value"], "SchemaError: Key column key is null"),
-        (["X'' AS key", "value"], "SchemaError: A key is empty"),
-        (["key", "cast(NULL AS binary) AS value"], "SchemaError: Column value is null"),
-        (["cast(repeat('k', 70000) AS binary) AS key", "value"], "SchemaError: A key has 70000 bytes"),
+        (["key"], "SchemaError: .*raw"),
+        (["key", "value", "1 AS more"], "SchemaError: .*more"),
+        (["key", "1 AS value"], "SchemaError: .*INT"),
+        (["cast(NULL AS binary) AS key", "value"], "SchemaError: .*null"),
+        (["X'' AS key", "value"], "SchemaError: .*empty"),
+        (["key", "cast(NULL AS binary) AS value"], "SchemaError: .*null"),
+        (["cast(repeat('k', 70000) AS binary) AS key", "value"], "SchemaError: .*70000"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(
@@ -129,7 +130,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
 
 
 def test_an_active_client_is_not_shut_out_unasked(spark: SparkSession, location: Location) -> None:
-    """The client writes while the job runs: a row that waits for a file which the client makes first."""
+    """The client writes while the job runs: a row waits for a file that the client creates first."""
     path = str(location.folder)
     numbers(spark, 10, 1).write.format("slate").mode("append").save(path)
     flag = location.folder.parent / "client-has-written"
@@ -147,7 +148,7 @@ def test_an_active_client_is_not_shut_out_unasked(spark: SparkSession, location:
 
         timer = threading.Timer(1.0, act)
         timer.start()
-        with pytest.raises(Exception, match=r"CommitConflictError: .* wrote during the write.*ifClientActive=fence"):
+        with pytest.raises(Exception, match=r"CommitConflictError: .*ifClientActive"):
             frame.write.format("slate").mode("append").save(path)
         timer.join()
         client.put(b"c", b"3")

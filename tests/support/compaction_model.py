@@ -1,4 +1,4 @@
-"""What a compaction leaves of the versions of a key, step by step as spec 7.4 has it; and as design 7, 8 add to it."""
+"""What a compaction leaves of the versions of a key, step by step; see docs/reference/format/rows.md."""
 
 from __future__ import annotations
 

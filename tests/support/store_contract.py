@@ -95,7 +95,7 @@ class StoreReadContract:
                 call()
             assert "some/object" in str(caught.value)
             assert str(span.end) in str(caught.value)
-            assert "has 10" in str(caught.value)
+            assert "10" in str(caught.value)
 
     def test_range_that_is_none(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
         fill("x", b"0123456789")
@@ -106,7 +106,7 @@ class StoreReadContract:
     def test_range_of_an_empty_object(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
         fill("empty", b"")
         assert store.get_range("empty", ByteRange(0, 0)) == b""
-        with pytest.raises(CorruptDataError, match="has 0"):
+        with pytest.raises(CorruptDataError, match=r"\b0\b"):
             store.get_range("empty", ByteRange(0, 1))
 
     def test_head(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:

@@ -2,7 +2,7 @@
 
 `Model` keeps every version for ever. The real client does not: when it flushes or compacts, it turns expired values
 into tombstones and drops expired operands, after which reads at an earlier `now` miss them. `TimeModel` drops them as
-the client does (spec 7.4), so it says what any `now` shows, also one before a compaction.
+the client does (docs/reference/format/rows.md), so it says what any `now` shows, also one before a compaction.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def canonical(versions: Sequence[Version]) -> list[Version]:
 
 
 def rewritten(versions: Sequence[Version], tick_ms: int | None, *, is_bottom: bool) -> list[Version]:
-    """Return what a flush or a compaction of the client makes of versions of one key, both oldest first (spec 7.4).
+    """Return what a flush or a compaction of the client makes of versions of one key, both oldest first.
 
     Parameters
     ----------

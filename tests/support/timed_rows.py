@@ -15,7 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 from tests.support.our_reads import to_ms
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.int64())])
@@ -79,7 +79,7 @@ def write_tasks(
 ) -> CommitRecord | None:
     """Write rows as Spark would: each list is a task of its own, all in one commit."""
     parsed = WriteOptions.parse({"path": "p", **TIMED, **options})
-    load = plan_load(stores, clock, timed_table(()).schema, parsed)
+    load = begin_load(stores, clock, timed_table(()).schema, parsed)
     assert load is not None
     outputs = [
         run_task(stores, clock, load, number, timed_table(rows).to_batches(max_chunksize=batch_rows))

@@ -15,6 +15,7 @@ from slatespark import SlateStore
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import definition_log, definition_path, publish_definition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, open_stores
 
 
@@ -42,7 +43,7 @@ def make_typed(url: str, definition: TableDefinition, *parts: pa.Table, **option
     stores_of(url).main.delete(definition_path(1))  # so far it is a raw table
     for part in parts:
         store.write(encoded(definition.codec(), part), **options)
-    publish_definition(stores_of(url), 1, definition)
+    publish_definition(stores_of(url), Version(1, definition))
     return SlateStore.open(url)
 
 

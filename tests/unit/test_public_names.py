@@ -22,7 +22,7 @@ def test_every_error_is_public() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'SlateTabel'"):
+    with pytest.raises(AttributeError, match="SlateTabel"):
         _ = slatespark.SlateTabel
 
 
@@ -39,6 +39,6 @@ def test_spark_gets_the_data_source() -> None:
 
 def test_a_data_source_that_cannot_be_loaded_is_absent_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "slatespark.spark.datasource", None)
-    with pytest.warns(RuntimeWarning, match=r'format\("slate"\) is not available'):
+    with pytest.warns(RuntimeWarning, match="slate"):
         assert not hasattr(pyspark_slate, "DefaultSource")
     assert not hasattr(pyspark_slate, "SomethingElse")

@@ -1,8 +1,8 @@
-"""Filters: SQL comparisons as text, bound to the columns of a table, as masks over rows and as ranges of keys.
+"""Filters: SQL comparisons from text, bound to the columns of a table, as masks over rows and as ranges of keys.
 
-`grammar` reads the text, `binding` gives it the types of a schema, `row_filter` tests Arrow arrays, `key_plan` says
-which keys can match at all. In between, a comparison is nothing but a set of values of one column: `ordering` maps the
-values of each type to ordinals that order as SQL orders the values, `intervals` is the algebra of sets of them.
+`grammar` parses the text, `binding` applies the types of a schema, `row_filter` tests Arrow arrays, and `key_plan`
+finds the keys that can match. In between, a comparison is a set of values of one column: `ordering` maps the values of
+each type to ordinals in SQL order, and `intervals` is the algebra of sets of ordinals.
 """
 
 from __future__ import annotations

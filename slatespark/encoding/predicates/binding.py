@@ -1,4 +1,4 @@
-"""Comparisons bound to the columns of a table: each literal typed by its column, as Spark does it."""
+"""Comparisons bound to the columns of a table: the column gives each literal its type, as in Spark."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates import grammar as does
-from slatespark.encoding.predicates.coercion import check_list, span
+from slatespark.encoding.predicates import operators
+from slatespark.encoding.predicates.coercion import compares_as_double, equal_ordinals
 from slatespark.encoding.predicates.grammar import Comparison
-from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, intersect, unite
+from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, intersect, union
 from slatespark.encoding.predicates.literals import NULL
 from slatespark.encoding.predicates.ordering import has_bytes, universe
-from slatespark.encoding.predicates.place import filter_error
 from slatespark.encoding.predicates.row_filter import Condition, Filter
+from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.ranges import prefix_range
 
-_Set = tuple[Intervals, bool]  # the values that pass, and whether null does
+_Passing = tuple[Intervals, bool]  # the values that pass, and whether null passes
 
 
 def bind_filter(comparisons: Sequence[Comparison], schema: pa.Schema) -> Filter:
-    """Return the filter that the comparisons are on the columns of a schema.
+    """Return the comparisons as a filter on the columns of a schema.
 
     Parameters
     ----------
-    comparisons : `parse_filter`
-    schema : of canonical types; names are found whatever their case
+    comparisons : from `parse_filter`
+    schema : of canonical types; names are matched regardless of case
 
     Raises
     ------
     OptionError
-        When a column does not exist (naming the nearest), or a literal does not fit its column.
+        When a column does not exist (with the nearest name), or a literal does not fit its column.
     """
-    found: dict[str, _Set] = {}
+    found: dict[str, _Passing] = {}
     for comparison in comparisons:
         field = _resolve_column(comparison, schema)
         passes, nulls = _passing(comparison, field)
@@ -53,66 +53,67 @@ def _resolve_column(comparison: Comparison, schema: pa.Schema) -> pa.Field:
         return schema.field(name)
     near = difflib.get_close_matches(comparison.column.lower(), by_name, n=1, cutoff=0.5)
     todo = f"Did you mean {by_name[near[0]]}?" if near else f"Columns: {', '.join(schema.names)}."
-    raise filter_error(f"there is no column {comparison.column!r}", comparison.place, todo=todo)
+    raise filter_error(f"there is no column {comparison.column!r}", comparison.span, todo=todo)
 
 
-def _passing(comparison: Comparison, field: pa.Field) -> _Set:
+def _passing(comparison: Comparison, field: pa.Field) -> _Passing:
     """Return the values for which a comparison is true."""
     whole = universe(field.type)
-    word = comparison.does
-    if word == does.IS_NULL:
+    operator = comparison.operator
+    if operator == operators.IS_NULL:
         return (), True
-    if word == does.IS_NOT_NULL:
+    if operator == operators.IS_NOT_NULL:
         return (whole,), False
-    if word in (does.STARTS_WITH, does.LIKE_EXACTLY):
-        return _matching(comparison, field), False
-    spans = _spans(comparison, field)
-    if None in spans:
-        return _passing_null(word, [item for item in spans if item is not None])
-    known = [item for item in spans if item is not None]
-    return _SETS[word](known, whole), False
+    if operator in (operators.STARTS_WITH, operators.LIKE_EXACT):
+        return _like_intervals(comparison, field), False
+    equal = _equal_ordinals(comparison, field)
+    known = [item for item in equal if item is not None]
+    if None in equal:
+        return _passing_null(operator, known)
+    return _INTERVALS_OF[operator](known, whole), False
 
 
-def _spans(comparison: Comparison, field: pa.Field) -> list[Interval | None]:
-    """Return the ordinals that equal each literal, None for NULL."""
-    is_list = comparison.does in (does.IN, does.NOT_IN)
-    as_double = is_list and check_list(comparison.literals, field)
+def _equal_ordinals(comparison: Comparison, field: pa.Field) -> list[Interval | None]:
+    """Return the ordinals equal to each literal, None for NULL."""
+    is_list = comparison.operator in (operators.IN, operators.NOT_IN)
+    as_double = is_list and compares_as_double(comparison.literals, field)
     return [
-        None if literal.kind == NULL else span(literal, field, as_double=as_double) for literal in comparison.literals
+        None if literal.kind == NULL else equal_ordinals(literal, field, as_double=as_double)
+        for literal in comparison.literals
     ]
 
 
-def _passing_null(word: str, known: list[Interval]) -> _Set:
-    """Return the values for which a comparison with NULL is true: IN still finds others, the rest is never true."""
-    if word == does.SAME:
+def _passing_null(operator: str, known: list[Interval]) -> _Passing:
+    """Return the values for which a comparison with NULL is true: IN may match other literals, others never match."""
+    if operator == operators.NULL_SAFE_EQ:
         return (), True
-    return (unite(known) if word == does.IN else ()), False
+    return (union(known) if operator == operators.IN else ()), False
 
 
-_SETS: Final[dict[str, Callable[[list[Interval], Interval], Intervals]]] = {
-    does.EQUAL: lambda at, _: unite(at),
-    does.SAME: lambda at, _: unite(at),
-    does.NOT_EQUAL: lambda at, whole: complement(unite(at), whole),
-    does.LESS: lambda at, whole: unite([(whole[0], at[0][0])]),
-    does.AT_MOST: lambda at, whole: unite([(whole[0], at[0][1])]),
-    does.MORE: lambda at, whole: unite([(at[0][1], whole[1])]),
-    does.AT_LEAST: lambda at, whole: unite([(at[0][0], whole[1])]),
-    does.IN: lambda at, _: unite(at),
-    does.NOT_IN: lambda at, whole: complement(unite(at), whole),
-    does.BETWEEN: lambda at, _: unite([(at[0][0], at[1][1])]),
+_INTERVALS_OF: Final[dict[str, Callable[[list[Interval], Interval], Intervals]]] = {
+    operators.EQ: lambda equal, _: union(equal),
+    operators.NULL_SAFE_EQ: lambda equal, _: union(equal),
+    operators.NE: lambda equal, whole: complement(union(equal), whole),
+    operators.LT: lambda equal, whole: union([(whole[0], equal[0][0])]),
+    operators.LE: lambda equal, whole: union([(whole[0], equal[0][1])]),
+    operators.GT: lambda equal, whole: union([(equal[0][1], whole[1])]),
+    operators.GE: lambda equal, whole: union([(equal[0][0], whole[1])]),
+    operators.IN: lambda equal, _: union(equal),
+    operators.NOT_IN: lambda equal, whole: complement(union(equal), whole),
+    operators.BETWEEN: lambda equal, _: union([(equal[0][0], equal[1][1])]),
 }
 
 
-def _matching(comparison: Comparison, field: pa.Field) -> Intervals:
+def _like_intervals(comparison: Comparison, field: pa.Field) -> Intervals:
     literal = comparison.literals[0]
     if not has_bytes(field.type):
         raise filter_error(
-            f"LIKE needs a STRING or BINARY column, {field.name} is {sql_type(field)}",
-            literal.place,
+            f"LIKE needs a STRING or BINARY column, and {field.name} is {sql_type(field)}",
+            literal.span,
             todo="Compare with = or BETWEEN.",
         )
     text: bytes = literal.value.encode()
-    if comparison.does == does.LIKE_EXACTLY:
+    if comparison.operator == operators.LIKE_EXACT:
         return ((text, text + b"\0"),)
     prefix = prefix_range(text)
     return ((prefix.start, prefix.end),)

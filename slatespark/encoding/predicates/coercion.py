@@ -1,4 +1,4 @@
-"""A literal meets a column: which ordinals of the column equal it, as Spark's ANSI rules compare the two.
+"""Comparison of literals with columns: the ordinals of a column that equal a literal by Spark's ANSI rules.
 
 | column | literal | compared as |
 | --- | --- | --- |
@@ -45,73 +45,75 @@ from slatespark.encoding.predicates.ordering import (
     is_float32,
     universe,
 )
-from slatespark.encoding.predicates.place import filter_error
+from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import OptionError
 
-_BLANKS: Final = "".join(map(chr, range(0x21)))  # what Spark trims
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
 _INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE)
 _TRUE: Final = ("t", "true", "y", "yes", "1")
 _FALSE: Final = ("f", "false", "n", "no", "0")
 
 
-def check_list(literals: Sequence[Literal], field: pa.Field) -> bool:
-    """Return whether literals compared together are compared as DOUBLE: Spark gives a list one type.
+def compares_as_double(literals: Sequence[Literal], field: pa.Field) -> bool:
+    """Tell whether the literals of a list are compared as DOUBLE: Spark gives all of them one type.
 
     Raises
     ------
     OptionError
-        When strings and other literals stand in one list, where their common type would change what the strings mean.
+        When a list mixes strings with other literals: the common type would change the meaning of the strings.
     """
     known = [literal for literal in literals if literal.kind != NULL]
     strings = [literal for literal in known if literal.kind == STRING]
     if strings and len(strings) < len(known) and not has_bytes(field.type):
-        raise filter_error("strings stand among other literals", strings[0].place, todo="Write all of them in one way.")
+        raise filter_error(
+            "the list mixes strings and other literals", strings[0].span, todo="Use literals of one type."
+        )
     return any(literal.kind == DOUBLE for literal in known)
 
 
-def span(literal: Literal, field: pa.Field, *, as_double: bool = False) -> Interval:
-    """Return the ordinals of a column that equal a literal.
+def equal_ordinals(literal: Literal, field: pa.Field, *, as_double: bool = False) -> Interval:
+    """Return the interval of ordinals of a column that equal a literal.
 
     Parameters
     ----------
     literal : not NULL
     field : the column
-    as_double : whether another literal of its list makes it a comparison as DOUBLE
+    as_double : whether the list of the literal is compared as DOUBLE
 
     Returns
     -------
-    `[start, end)`; where nothing equals the literal it is empty, and stands between what is less and what is more.
+    `[start, end)`. If no value equals the literal, it is empty and lies between the smaller and the larger values.
 
     Raises
     ------
     OptionError
-        When the two cannot be compared, or the literal is no value of the column's type.
+        When the two cannot be compared, or the literal is not a value of the column's type.
     """
     kind = field.type
     if has_bytes(kind):
-        return _bytes_span(literal, field)
+        return _equal_bytes(literal, field)
     if pa.types.is_boolean(kind):
         value = _boolean(literal, field)
         return int(value), value + 1
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
-        return _number_span(literal, field, as_double=as_double)
+        return _equal_numbers(literal, field, as_double=as_double)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _instant_span(literal, field)
+        return _equal_instants(literal, field)
     if pa.types.is_time(kind):
-        return _time_span(literal, field)
+        return _equal_times(literal, field)
     raise filter_error(
-        f"column {field.name} is {sql_type(field)}, which has no literals here",
-        literal.place,
-        todo="Ask for IS NULL or IS NOT NULL, or filter after the read.",
+        f"column {field.name} is {sql_type(field)}, which cannot be compared with literals",
+        literal.span,
+        todo="Use IS NULL or IS NOT NULL, or filter after the read.",
     )
 
 
 # --- bytes, booleans --------------------------------------------------------------------------------------------------
 
 
-def _bytes_span(literal: Literal, field: pa.Field) -> Interval:
+def _equal_bytes(literal: Literal, field: pa.Field) -> Interval:
     if literal.kind not in (STRING, BINARY):
         raise _cannot_compare(literal, field, "Write the literal in quotes.")
     data = literal.value.encode() if literal.kind == STRING else literal.value
@@ -125,31 +127,31 @@ def _boolean(literal: Literal, field: pa.Field) -> bool:
         raise _cannot_compare(literal, field, "Write true or false.")
     text = literal.value.strip(_BLANKS).lower()
     if text not in (*_TRUE, *_FALSE):
-        raise _no_value(literal, field, "Write true or false.")
+        raise _invalid_value(literal, field, "Write true or false.")
     return text in _TRUE
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _number_span(literal: Literal, field: pa.Field, *, as_double: bool) -> Interval:
+def _equal_numbers(literal: Literal, field: pa.Field, *, as_double: bool) -> Interval:
     value: Any = literal.value
     if literal.kind == STRING:
         value = _integer(literal, field) if pa.types.is_integer(field.type) else _double(literal, field)
     elif literal.kind not in (NUMBER, DOUBLE):
         raise _cannot_compare(literal, field, "Compare it with a number.")
     if isinstance(value, float) or as_double or pa.types.is_floating(field.type):
-        return _double_span(float(value), field.type)
-    return _exact_span(value, field.type)
+        return _equal_as_double(float(value), field.type)
+    return _equal_exactly(value, field.type)
 
 
-def _exact_span(value: Fraction, kind: pa.DataType) -> Interval:
-    """Return the span of a number among integers or decimals, clipped to what the type holds."""
+def _equal_exactly(value: Fraction, kind: pa.DataType) -> Interval:
+    """Return the ordinals equal to a number among integers or decimals, clipped to the range of the type."""
     unscaled = value * 10**kind.scale if pa.types.is_decimal(kind) else value
     return _clip(math.ceil(unscaled), math.floor(unscaled) + 1, kind)
 
 
-def _double_span(value: float, kind: pa.DataType) -> Interval:
+def _equal_as_double(value: float, kind: pa.DataType) -> Interval:
     if pa.types.is_float64(kind) or (pa.types.is_float32(kind) and is_float32(value)):
         ordinal = float_ordinal(value, kind)
         return ordinal, ordinal + 1
@@ -164,21 +166,21 @@ def _clip(start: int, end: int, kind: pa.DataType) -> Interval:
 def _integer(literal: Literal, field: pa.Field) -> Fraction:
     text = literal.value.strip(_BLANKS)
     if _INTEGER.fullmatch(text) is None or not -(2**63) <= int(text) < 2**63:
-        raise _no_value(literal, field, "Write a whole number.")
+        raise _invalid_value(literal, field, "Write a whole number.")
     return Fraction(int(text))
 
 
 def _double(literal: Literal, field: pa.Field) -> float:
     text = literal.value.strip(_BLANKS)
     if _DOUBLE.fullmatch(text) is None:
-        raise _no_value(literal, field, "Write a number, 'NaN' or 'Infinity'.")
+        raise _invalid_value(literal, field, "Write a number, 'NaN' or 'Infinity'.")
     return float(text)
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
-def _instant_span(literal: Literal, field: pa.Field) -> Interval:
+def _equal_instants(literal: Literal, field: pa.Field) -> Interval:
     is_date = pa.types.is_date(field.type)
     if literal.kind == STRING:
         kind = DATE if is_date else TIMESTAMP
@@ -186,7 +188,7 @@ def _instant_span(literal: Literal, field: pa.Field) -> Interval:
         with_offset = field.type.tz is not None if not is_date else True
         value = parse_date(text) if is_date else parse_timestamp(text, with_offset=with_offset)
         if value is None:
-            raise _no_value(literal, field, EXAMPLES[kind])
+            raise _invalid_value(literal, field, EXAMPLES[kind])
         return value, value + 1
     if literal.kind not in (DATE, TIMESTAMP):
         raise _cannot_compare(literal, field, "Write it as a string.")
@@ -198,8 +200,8 @@ def _instant_span(literal: Literal, field: pa.Field) -> Interval:
     return _clip(us, us + 1, field.type)
 
 
-def _time_span(literal: Literal, field: pa.Field) -> Interval:
-    if literal.kind != TIME:  # Spark casts no string to it
+def _equal_times(literal: Literal, field: pa.Field) -> Interval:
+    if literal.kind != TIME:  # Spark does not cast strings to TIME
         raise _cannot_compare(literal, field, "Write it like TIME '12:30:00'.")
     return literal.value, literal.value + 1
 
@@ -209,8 +211,10 @@ def _time_span(literal: Literal, field: pa.Field) -> Interval:
 
 def _cannot_compare(literal: Literal, field: pa.Field, todo: str) -> OptionError:
     what = f"column {field.name} is {sql_type(field)} and cannot be compared with {describe_literal(literal)}"
-    return filter_error(what, literal.place, todo=todo)
+    return filter_error(what, literal.span, todo=todo)
 
 
-def _no_value(literal: Literal, field: pa.Field, todo: str) -> OptionError:
-    return filter_error(f"{literal.value!r} is no {sql_type(field)} for column {field.name}", literal.place, todo=todo)
+def _invalid_value(literal: Literal, field: pa.Field, todo: str) -> OptionError:
+    return filter_error(
+        f"{literal.value!r} is not a valid {sql_type(field)} for column {field.name}", literal.span, todo=todo
+    )

@@ -1,6 +1,6 @@
-"""Dates, timestamps and times as text, read as Spark's casts read them; without an offset they are UTC.
+"""Dates, timestamps and times from text, by the rules of Spark's casts. Without an offset they are UTC.
 
-Days and microseconds are computed here rather than by `datetime`, whose years end at 9999.
+Days and microseconds are computed here, since the years of `datetime` end at 9999.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ US_PER_S: Final = 1_000_000
 US_PER_DAY: Final = 86_400 * US_PER_S
 NS_PER_US: Final = 1000
 
-_BLANKS: Final = "".join(map(chr, range(0x21)))  # what Spark trims
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
 _DATE: Final = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _CLOCK: Final = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?"
 _TIMESTAMP: Final = re.compile(
@@ -30,9 +30,9 @@ _DAYS_IN_MONTH: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_date(text: str) -> int | None:
-    """Return days since 1970-01-01, or None if it is no date.
+    """Return days since 1970-01-01, or None if the text is not a date.
 
-    `2026`, `2026-1` and `2026-01-31` are dates; a time of day behind the day is ignored.
+    `2026`, `2026-1` and `2026-01-31` are dates; a time of day after the day is ignored.
     """
     match = _DATE.fullmatch(text.strip(_BLANKS))
     if match is None:
@@ -43,12 +43,12 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_timestamp(text: str, *, with_offset: bool) -> int | None:
-    """Return microseconds since 1970 in UTC, or None if it is no timestamp.
+    """Return microseconds since 1970 in UTC, or None if the text is not a timestamp.
 
     Parameters
     ----------
-    text : `2026-01-31 12:00:00.5+01:00`; whatever follows the year may be left out, the seventh decimal on is ignored
-    with_offset : whether the offset counts; for a TIMESTAMP_NTZ it does not
+    text : `2026-01-31 12:00:00.5+01:00`. Everything after the year may be omitted; only six decimals count
+    with_offset : whether the offset counts; it does not for a TIMESTAMP_NTZ
     """
     match = _TIMESTAMP.fullmatch(text.strip(_BLANKS))
     if match is None:
@@ -64,7 +64,7 @@ def parse_timestamp(text: str, *, with_offset: bool) -> int | None:
 
 
 def parse_time(text: str) -> int | None:
-    """Return nanoseconds since midnight, or None if it is no time of day."""
+    """Return nanoseconds since midnight, or None if the text is not a time of day."""
     match = _TIME.fullmatch(text.strip(_BLANKS))
     if match is None:
         return None
@@ -76,7 +76,7 @@ def _days(year: int, month: int, day: int) -> int | None:
     """Return days since 1970-01-01 in the proleptic Gregorian calendar."""
     if not 1 <= month <= 12 or not 1 <= day <= _DAYS_IN_MONTH[month - 1] + (month == 2 and _is_leap(year)):
         return None
-    # Years that begin in March, so that the leap day is the last: the n-th of them begins at n * 365.2425 days.
+    # Years start in March, which makes the leap day the last day: year n starts at n * 365.2425 days.
     shifted, in_year = (year, month - 3) if month > 2 else (year - 1, month + 9)
     before = shifted * 365 + shifted // 4 - shifted // 100 + shifted // 400
     return before + (153 * in_year + 2) // 5 + day - 1 - 719_468

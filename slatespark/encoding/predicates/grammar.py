@@ -14,40 +14,40 @@ from slatespark.encoding.predicates.literals import (
     number_literal,
     typed_literal,
 )
-from slatespark.encoding.predicates.place import Place, filter_error
+from slatespark.encoding.predicates.operators import (
+    BETWEEN,
+    EQ,
+    GE,
+    GT,
+    IN,
+    IS_NOT_NULL,
+    IS_NULL,
+    LE,
+    LIKE_EXACT,
+    LT,
+    NE,
+    NOT_IN,
+    NULL_SAFE_EQ,
+    STARTS_WITH,
+)
+from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import (
     END,
     NAME,
     NUMBER,
     QUOTED,
     Token,
-    cut_tokens,
+    tokenize,
 )
 from slatespark.encoding.predicates.tokens import STRING as STRING_TOKEN
 from slatespark.errors import OptionError
 
-# What a comparison does.
-EQUAL: Final = "="
-NOT_EQUAL: Final = "<>"
-SAME: Final = "<=>"  # null is the same as null
-LESS: Final = "<"
-AT_MOST: Final = "<="
-MORE: Final = ">"
-AT_LEAST: Final = ">="
-IN: Final = "IN"
-NOT_IN: Final = "NOT IN"
-BETWEEN: Final = "BETWEEN"
-IS_NULL: Final = "IS NULL"
-IS_NOT_NULL: Final = "IS NOT NULL"
-STARTS_WITH: Final = "LIKE prefix%"  # its literal is the prefix
-LIKE_EXACTLY: Final = "LIKE"  # a pattern without wildcards; its literal is what it matches
-
-_SIGNS: Final = {"==": EQUAL, "!=": NOT_EQUAL}
-_COMPARISONS: Final = (EQUAL, "==", NOT_EQUAL, "!=", SAME, LESS, AT_MOST, MORE, AT_LEAST)
-_TURNED: Final = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}  # 1 < x is x > 1
+_SYNONYMS: Final = {"==": EQ, "!=": NE}
+_COMPARISONS: Final = (EQ, "==", NE, "!=", NULL_SAFE_EQ, LT, LE, GT, GE)
+_MIRRORED: Final = {LT: GT, GT: LT, LE: GE, GE: LE}  # 1 < x means x > 1
 _CONSTANTS: Final = {"TRUE": (BOOLEAN, True), "FALSE": (BOOLEAN, False), "NULL": (NULL, None)}
 _TYPES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X")
-_WORDS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN")  # as names they need backticks
+_RESERVED: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN")  # column names like these need backticks
 
 _GRAMMAR: Final = (
     "A filter is `column = literal`, with = <> <=> < <= > >= IN, NOT IN, BETWEEN, IS [NOT] NULL or LIKE 'x%', "
@@ -62,44 +62,44 @@ class Comparison:
     Attributes
     ----------
     column : the name as written
-    does : one of the words above
-    literals : none, one, two, or all of a list
-    place : where the column stands; None for a comparison that Spark pushed
+    operator : one of `operators`
+    literals : none, one, two, or those of a list
+    span : position of the column; None for a comparison that Spark pushed
     """
 
     column: str
-    does: str
+    operator: str
     literals: tuple[Literal, ...] = ()
-    place: Place | None = field(default=None, compare=False)
+    span: SourceSpan | None = field(default=None, compare=False)
 
 
 def parse_filter(text: str, *, name: str = "filter") -> tuple[Comparison, ...]:
-    """Return the comparisons that a filter joins.
+    """Return the comparisons of a filter.
 
     Parameters
     ----------
-    text : `tenant = 'a' AND day >= '2026-01-01' AND id IN (1, 2)`
-    name : the option or argument it was given for, for the message
+    text : such as `tenant = 'a' AND day >= '2026-01-01' AND id IN (1, 2)`
+    name : the option or argument that holds it, for messages
 
     Raises
     ------
     OptionError
-        Where the text leaves the grammar; the message shows the place.
+        When the text does not match the grammar; the message shows where.
     """
     return _Parser(text, name).conjunction()
 
 
 class _Parser:
-    """Holds the tokens and where in them it stands."""
+    """A recursive descent parser: the tokens, and the position of the next one."""
 
     def __init__(self, text: str, name: str) -> None:
-        self._tokens = list(cut_tokens(text, name=name))
-        self._at = 0
+        self._tokens = list(tokenize(text, name=name))
+        self._position = 0
 
     # --- comparisons --------------------------------------------------------------------------------------------------
 
     def conjunction(self) -> tuple[Comparison, ...]:
-        """Read comparisons to the end. Brackets only group what AND joins, so counting them is all they need."""
+        """Parse all comparisons. Parentheses only group operands of AND, so it suffices to count them."""
         found: list[Comparison] = []
         opened: list[Token] = []
         while True:
@@ -120,13 +120,12 @@ class _Parser:
 
     def _comparison(self) -> Comparison:
         if self._starts_literal():
-            return self._turned()
+            return self._mirrored()
         column = self._column()
-        place = column.place
         word = self._next
         if word.is_sign(*_COMPARISONS):
             sign = self._take().text
-            return Comparison(column.text, _SIGNS.get(sign, sign), (self._literal(),), place)
+            return Comparison(column.text, _SYNONYMS.get(sign, sign), (self._literal(),), column.span)
         readers: dict[str, Callable[[Token], Comparison]] = {
             "IN": self._in,
             "NOT": self._not_in,
@@ -140,55 +139,55 @@ class _Parser:
                 return read(column)
         raise self._unexpected("a comparison")
 
-    def _turned(self) -> Comparison:
+    def _mirrored(self) -> Comparison:
         literal = self._literal()
         if not self._next.is_sign(*_COMPARISONS):
             raise self._unexpected("a comparison")
         sign = self._take().text
         column = self._column()
-        does = _SIGNS.get(sign, sign)
-        return Comparison(column.text, _TURNED.get(does, does), (literal,), column.place)
+        operator = _SYNONYMS.get(sign, sign)
+        return Comparison(column.text, _MIRRORED.get(operator, operator), (literal,), column.span)
 
     def _in(self, column: Token) -> Comparison:
-        return Comparison(column.text, IN, self._list(), column.place)
+        return Comparison(column.text, IN, self._list(), column.span)
 
     def _not_in(self, column: Token) -> Comparison:
         if not self._next.is_word("IN"):
             raise self._unexpected("IN")
         self._take()
-        return Comparison(column.text, NOT_IN, self._list(), column.place)
+        return Comparison(column.text, NOT_IN, self._list(), column.span)
 
     def _between(self, column: Token) -> Comparison:
         low = self._literal()
         if not self._next.is_word("AND"):
             raise self._unexpected("AND and the upper bound")
         self._take()
-        return Comparison(column.text, BETWEEN, (low, self._literal()), column.place)
+        return Comparison(column.text, BETWEEN, (low, self._literal()), column.span)
 
     def _is(self, column: Token) -> Comparison:
-        does = IS_NULL
+        operator = IS_NULL
         if self._next.is_word("NOT"):
             self._take()
-            does = IS_NOT_NULL
+            operator = IS_NOT_NULL
         if not self._next.is_word("NULL"):
             raise self._unexpected("NULL")
         self._take()
-        return Comparison(column.text, does, (), column.place)
+        return Comparison(column.text, operator, (), column.span)
 
     def _like(self, column: Token) -> Comparison:
         if self._next.is_word("NULL"):
-            return Comparison(column.text, EQUAL, (self._literal(),), column.place)  # never true, for any type
+            return Comparison(column.text, EQ, (self._literal(),), column.span)  # never true, for any type
         if self._next.kind != STRING_TOKEN:
             raise self._unexpected("a pattern in quotes")
         token = self._take()
-        does, text = _read_pattern(token)
-        return Comparison(column.text, does, (Literal(STRING, text, token.place),), column.place)
+        operator, text = _read_pattern(token)
+        return Comparison(column.text, operator, (Literal(STRING, text, token.span),), column.span)
 
     # --- names and literals -------------------------------------------------------------------------------------------
 
     def _column(self) -> Token:
         token = self._next
-        if token.kind not in (NAME, QUOTED) or token.is_word(*_WORDS):
+        if token.kind not in (NAME, QUOTED) or token.is_word(*_RESERVED):
             raise self._unexpected("the name of a column")
         self._take()
         if self._next.is_sign("("):
@@ -220,60 +219,62 @@ class _Parser:
         return self._next.is_word(*_CONSTANTS)
 
     def _is_typed(self) -> bool:
-        """Tell whether a type with a string follows; without a string, `date` is the name of a column."""
-        return self._next.is_word(*_TYPES) and self._tokens[self._at + 1].kind == STRING_TOKEN
+        """Tell whether a type and a string follow; without a string, `date` is a column name."""
+        return self._next.is_word(*_TYPES) and self._tokens[self._position + 1].kind == STRING_TOKEN
 
     def _literal(self) -> Literal:
         token = self._next
         if token.kind == STRING_TOKEN:
-            return Literal(STRING, self._take().text, token.place)
+            return Literal(STRING, self._take().text, token.span)
         if self._is_constant():
             kind, value = _CONSTANTS[self._take().text.upper()]
-            return Literal(kind, value, token.place)
+            return Literal(kind, value, token.span)
         if self._is_typed():
             word, text = self._take(), self._take()
-            return typed_literal(word.text.upper(), text.text, _joined(word, text))
+            return typed_literal(word.text.upper(), text.text, _span_of(word, text))
         if token.kind == NUMBER:
-            return number_literal(self._take().text, negative=False, place=token.place)
-        if token.is_sign("-", "+") and self._tokens[self._at + 1].kind == NUMBER:
+            return number_literal(self._take().text, negative=False, span=token.span)
+        if token.is_sign("-", "+") and self._tokens[self._position + 1].kind == NUMBER:
             sign, number = self._take(), self._take()
-            return number_literal(number.text, negative=sign.text == "-", place=_joined(sign, number))
+            return number_literal(number.text, negative=sign.text == "-", span=_span_of(sign, number))
         raise self._unexpected("a literal")
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 
     @property
     def _next(self) -> Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self) -> Token:
-        token = self._tokens[self._at]
-        self._at += 1
+        token = self._tokens[self._position]
+        self._position += 1
         return token
 
     def _unexpected(self, expected: str) -> OptionError:
-        return filter_error(f"expected {expected}", self._next.place, todo=_GRAMMAR)
+        return filter_error(f"expected {expected}", self._next.span, todo=_GRAMMAR)
 
 
-def _joined(first: Token, last: Token) -> Place:
-    return Place(first.place.text, first.place.start, last.place.end, first.place.name)
+def _span_of(first: Token, last: Token) -> SourceSpan:
+    return SourceSpan(first.span.text, first.span.start, last.span.end, first.span.name)
 
 
 def _read_pattern(token: Token) -> tuple[str, str]:
-    r"""Return what a LIKE does and the text it looks for; `\%`, `\_` and `\\` in it stand for themselves."""
-    pattern, text, at = token.text, "", 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "%" and not pattern[at:].strip("%"):
+    r"""Return the operator of a LIKE and its text; `\%`, `\_` and `\\` escape the second character."""
+    pattern, text, position = token.text, "", 0
+    while position < len(pattern):
+        letter = pattern[position]
+        if letter == "%" and not pattern[position:].strip("%"):
             return STARTS_WITH, text
         if letter in "%_":
             raise filter_error(
-                "expected a pattern with one % at its end", token.place, todo="Write \\% or \\_ for the sign itself."
+                "expected a pattern with one % at its end",
+                token.span,
+                todo="Write \\% or \\_ for the character itself.",
             )
         if letter == "\\":
-            at += 1
-            if pattern[at : at + 1] not in ("%", "_", "\\"):
-                raise filter_error("a backslash in a pattern stands before %, _ or another backslash", token.place)
-        text += pattern[at]
-        at += 1
-    return LIKE_EXACTLY, text
+            position += 1
+            if pattern[position : position + 1] not in ("%", "_", "\\"):
+                raise filter_error("a backslash in a pattern must precede %, _ or another backslash", token.span)
+        text += pattern[position]
+        position += 1
+    return LIKE_EXACT, text

@@ -1,7 +1,7 @@
 """Sets of ordinals as half-open intervals `[start, end)`; `end=None` is unbounded.
 
-Ordinals are integers or bytes. A set is a tuple of ascending intervals that do not overlap. They may touch: what a list
-names stays one interval for each value.
+Ordinals are integers or bytes. A set is a tuple of ascending intervals that do not overlap. They may touch: the values
+of a list keep one interval each.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ Interval: TypeAlias = tuple[Any, Any]
 Intervals: TypeAlias = tuple[Interval, ...]
 
 
-def unite(intervals: Iterable[Interval]) -> Intervals:
-    """Return the set of what lies in any of the intervals, given in any order."""
-    united: list[Interval] = []
+def union(intervals: Iterable[Interval]) -> Intervals:
+    """Return the union of intervals given in any order."""
+    merged: list[Interval] = []
     for start, end in sorted((item for item in intervals if not _is_empty(item)), key=lambda item: item[0]):
-        if united and _is_above(united[-1][1], start):
-            united[-1] = (united[-1][0], _later(united[-1][1], end))
+        if merged and _overlaps(merged[-1][1], start):
+            merged[-1] = (merged[-1][0], _max_end(merged[-1][1], end))
         else:
-            united.append((start, end))
-    return tuple(united)
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def intersect(one: Intervals, other: Intervals) -> Intervals:
-    """Return the set of what lies in both sets."""
+    """Return the intersection of two sets."""
     found: list[Interval] = []
     a = b = 0
     while a < len(one) and b < len(other):
-        overlap = (max(one[a][0], other[b][0]), _earlier(one[a][1], other[b][1]))
+        overlap = (max(one[a][0], other[b][0]), _min_end(one[a][1], other[b][1]))
         if not _is_empty(overlap):
             found.append(overlap)
         if one[a][1] is not None and (other[b][1] is None or one[a][1] <= other[b][1]):
@@ -40,7 +40,7 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
 
 
 def complement(intervals: Intervals, universe: Interval) -> Intervals:
-    """Return the set of what lies in the universe and not in the set; requires that it lies in the universe."""
+    """Return the complement of a set in the universe. Requires: the set lies in the universe."""
     found: list[Interval] = []
     start = universe[0]
     for low, high in intervals:
@@ -53,7 +53,7 @@ def complement(intervals: Intervals, universe: Interval) -> Intervals:
 
 
 def join_touching(intervals: Intervals) -> Intervals:
-    """Return the same set with as few intervals as it needs."""
+    """Return the same set with as few intervals as possible."""
     joined: list[Interval] = []
     for start, end in intervals:
         if joined and joined[-1][1] == start:
@@ -64,7 +64,7 @@ def join_touching(intervals: Intervals) -> Intervals:
 
 
 def is_single(interval: Interval) -> bool:
-    """Tell whether the interval holds one value."""
+    """Tell whether the interval holds exactly one value."""
     start, end = interval
     if isinstance(start, bytes):
         return bool(end == start + b"\0")
@@ -75,14 +75,14 @@ def _is_empty(interval: Interval) -> bool:
     return interval[1] is not None and interval[1] <= interval[0]
 
 
-def _is_above(end: Any, start: Any) -> bool:
+def _overlaps(end: Any, start: Any) -> bool:
     """Tell whether an interval that ends at `end` overlaps one that starts at `start`."""
     return end is None or end > start
 
 
-def _later(one: Any, other: Any) -> Any:
+def _max_end(one: Any, other: Any) -> Any:
     return None if one is None or other is None else max(one, other)
 
 
-def _earlier(one: Any, other: Any) -> Any:
+def _min_end(one: Any, other: Any) -> Any:
     return other if one is None else one if other is None else min(one, other)

@@ -1,4 +1,4 @@
-"""Literals of a filter: what a constant in SQL is before a column gives it a type."""
+"""Literals of a filter: constants in SQL, before a column determines their type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from slatespark.encoding.predicates.datetimes import parse_date, parse_time, parse_timestamp
-from slatespark.encoding.predicates.place import Place, filter_error
+from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.errors import OptionError
 
 NULL: Final = "null"
@@ -39,66 +39,66 @@ class Literal:
     Attributes
     ----------
     kind : one of the kinds above
-    value : None, bool, Fraction, float, str, bytes, or int for what counts from 1970 or midnight
-    place : where it stands; None for one that Spark pushed
+    value : None, bool, Fraction, float, str or bytes; int for dates, timestamps and times
+    span : its position; None if Spark pushed it
     """
 
     kind: str
     value: Any
-    place: Place | None = field(default=None, compare=False)
+    span: SourceSpan | None = field(default=None, compare=False)
 
 
-def number_literal(text: str, *, negative: bool, place: Place) -> Literal:
-    """Return the number that a token spells.
+def number_literal(text: str, *, negative: bool, span: SourceSpan) -> Literal:
+    """Return the value of a number token.
 
     Raises
     ------
     OptionError
-        When it does not fit the type that its suffix or form names.
+        When it does not fit the type that its suffix or form implies.
     """
-    if text.isdigit() and len(text) <= MAX_DIGITS:  # what long lists are made of
-        return Literal(NUMBER, Fraction(-int(text) if negative else int(text)), place)
+    if text.isdigit() and len(text) <= MAX_DIGITS:  # a fast path for long lists
+        return Literal(NUMBER, Fraction(-int(text) if negative else int(text)), span)
     match = _NUMBER.fullmatch(text.lower())
     assert match is not None  # the token has this form
     suffix = match["suffix"] or ""
     if suffix in ("f", "d") or (match["exponent"] and suffix != "bd"):
-        return _double(text.lower().removesuffix(suffix), suffix, negative=negative, place=place)
+        return _double(text.lower().removesuffix(suffix), suffix, negative=negative, span=span)
     if suffix in _INTEGER_BITS and match["decimals"] is not None:
-        raise filter_error(f"{suffix.upper()} stands behind whole numbers only", place)
-    value = _exact(match["digits"], match["decimals"] or "", match["exponent"] or "0", place)
+        raise filter_error(f"the suffix {suffix.upper()} is for whole numbers only", span)
+    value = _exact(match["digits"], match["decimals"] or "", match["exponent"] or "0", span)
     signed = -value if negative else value
     bits = _INTEGER_BITS.get(suffix)
     if bits is not None and not -(1 << bits - 1) <= signed < 1 << bits - 1:
-        raise filter_error(f"the number does not fit {bits} bits", place)
-    return Literal(NUMBER, signed, place)
+        raise filter_error(f"the number does not fit {bits} bits", span)
+    return Literal(NUMBER, signed, span)
 
 
-def _exact(digits: str, decimals: str, exponent: str, place: Place) -> Fraction:
-    """Return a decimal number; what Spark's DECIMAL cannot hold is refused, before it becomes a huge integer."""
+def _exact(digits: str, decimals: str, exponent: str, span: SourceSpan) -> Fraction:
+    """Return a decimal number; one beyond Spark's DECIMAL is refused before it becomes a huge integer."""
     significant = (digits + decimals).lstrip("0")
     if len(exponent) > 4 or len(significant) > MAX_DIGITS:
-        raise _too_precise(place)
+        raise _too_precise(span)
     scale = len(decimals) - int(exponent)
     if scale > MAX_DIGITS or len(significant) - min(scale, 0) > MAX_DIGITS:
-        raise _too_precise(place)
+        raise _too_precise(span)
     return Fraction(int(significant or "0")) / Fraction(10) ** scale
 
 
-def _too_precise(place: Place) -> OptionError:
-    return filter_error(f"the number has more than {MAX_DIGITS} digits", place)
+def _too_precise(span: SourceSpan) -> OptionError:
+    return filter_error(f"the number has more than {MAX_DIGITS} digits", span)
 
 
-def _double(text: str, suffix: str, *, negative: bool, place: Place) -> Literal:
+def _double(text: str, suffix: str, *, negative: bool, span: SourceSpan) -> Literal:
     value = float(text)
     if suffix == "f":
         value = _nearest_float32(Fraction(text), value) if len(text) < 400 and abs(value) < 1e39 else math.inf
     if math.isinf(value):
-        raise filter_error(f"the number does not fit a {'FLOAT' if suffix == 'f' else 'DOUBLE'}", place)
-    return Literal(DOUBLE, -value if negative else value, place)
+        raise filter_error(f"the number does not fit a {'FLOAT' if suffix == 'f' else 'DOUBLE'}", span)
+    return Literal(DOUBLE, -value if negative else value, span)
 
 
 def _nearest_float32(exact: Fraction, rounded: float) -> float:
-    """Return the 32-bit float nearest to a number; rounding its double once more could miss it."""
+    """Return the 32-bit float nearest to a number; rounding its double again could miss it."""
     with np.errstate(over="ignore"):
         guess = np.float32(rounded)
         around = [guess, np.nextafter(guess, np.float32(np.inf)), np.nextafter(guess, np.float32(-np.inf))]
@@ -108,14 +108,14 @@ def _nearest_float32(exact: Fraction, rounded: float) -> float:
     return float(min(finite, key=lambda item: (abs(Fraction(float(item)) - exact), int(item.view(np.uint32)) & 1)))
 
 
-def typed_literal(word: str, text: str, place: Place) -> Literal:
-    """Return what `DATE '...'`, `TIMESTAMP '...'` or `X'...'` spells.
+def typed_literal(word: str, text: str, span: SourceSpan) -> Literal:
+    """Return the value of `DATE '...'`, `TIMESTAMP '...'`, `TIME '...'` or `X'...'`.
 
     Parameters
     ----------
-    word : the type, in capitals
-    text : the string behind it
-    place : of both
+    word : the type, in upper case
+    text : the string after it
+    span : of both
 
     Raises
     ------
@@ -123,29 +123,29 @@ def typed_literal(word: str, text: str, place: Place) -> Literal:
         When the string does not fit the type.
     """
     if word == "X":
-        return Literal(BINARY, _hexadecimal(text, place), place)
+        return Literal(BINARY, _hexadecimal(text, span), span)
     kind, value = {
         "DATE": (DATE, parse_date(text)),
         "TIME": (TIME, parse_time(text)),
     }.get(word) or (TIMESTAMP, parse_timestamp(text, with_offset=word != "TIMESTAMP_NTZ"))
     if value is None:
-        raise filter_error(f"{text!r} is no {kind}", place, todo=EXAMPLES[kind])
-    return Literal(kind, value, place)
+        raise filter_error(f"{text!r} is not a {kind}", span, todo=EXAMPLES[kind])
+    return Literal(kind, value, span)
 
 
 EXAMPLES: Final = {
     DATE: "Write it like '2026-01-31'.",
-    TIMESTAMP: "Write it like '2026-01-31 12:00:00' or '2026-01-31T12:00:00+01:00'; zones by name are not supported.",
+    TIMESTAMP: "Write it like '2026-01-31 12:00:00' or '2026-01-31T12:00:00+01:00'; named zones are not supported.",
     TIME: "Write it like TIME '12:30:00'.",
 }
 
 
-def _hexadecimal(text: str, place: Place) -> bytes:
+def _hexadecimal(text: str, span: SourceSpan) -> bytes:
     if re.fullmatch(r"[0-9a-fA-F]*", text) is None:
-        raise filter_error(f"{text!r} is not hexadecimal", place, todo="Write bytes like X'00ff41'.")
-    return bytes.fromhex("0" * (len(text) % 2) + text)  # Spark fills an odd number of digits up
+        raise filter_error(f"{text!r} is not hexadecimal", span, todo="Write bytes like X'00ff41'.")
+    return bytes.fromhex("0" * (len(text) % 2) + text)  # Spark pads an odd number of digits
 
 
 def describe_literal(literal: Literal) -> str:
-    """Return what kind of constant it is, for a message."""
+    """Return the kind of a constant, for messages."""
     return "NULL" if literal.kind == NULL else f"a {literal.kind}"

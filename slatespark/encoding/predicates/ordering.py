@@ -1,19 +1,19 @@
-"""Values of a type as ordinals: integers, or bytes, that order as SQL orders the values.
+"""Values of a type as ordinals: integers or bytes, in the order of the values in SQL.
 
 | type | ordinal |
 | --- | --- |
 | boolean | 0, 1 |
 | integers, dates, timestamps, times, intervals | the number that Arrow stores |
 | decimal | the unscaled number |
-| float, double | the bits without the sign, negative for negative numbers: -0.0 is 0.0; NaN is one above infinity |
+| float, double | the bits without the sign, negated for negative numbers: -0.0 is 0.0; NaN is infinity + 1 |
 | string, binary | the bytes |
-| list, map, struct | none: such a value is there or not, nothing else is asked |
+| list, map, struct | none: only IS NULL and IS NOT NULL are supported |
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,7 @@ from slatespark.encoding.arrow_columns import flat_column, flat_kind
 from slatespark.encoding.predicates.intervals import Interval
 from slatespark.kernels.flat import FLOAT32, FLOAT64, ITEM_BYTES
 
-Ordinal: TypeAlias = int | bytes
-
-NARROW_DIGITS: Final = 18  # of a decimal whose ordinals fit 64 bits
+MAX_NARROW_DIGITS: Final = 18  # of a decimal whose ordinals fit 64 bits
 
 _INFINITY: Final = {FLOAT32: 0x7F80_0000, FLOAT64: 0x7FF0_0000_0000_0000}  # as bits, and as ordinals
 _FLOATS: Final[dict[int, tuple[Any, Any]]] = {FLOAT32: (np.float32, np.int32), FLOAT64: (np.float64, np.int64)}
@@ -50,20 +48,20 @@ def universe(kind: pa.DataType) -> Interval:
 
 
 def has_bytes(kind: pa.DataType) -> bool:
-    """Tell whether ordinals of a type are bytes."""
+    """Tell whether the ordinals of a type are bytes."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def is_wide(kind: pa.DataType) -> bool:
-    """Tell whether ordinals of a type need more than 64 bits."""
-    return bool(pa.types.is_decimal(kind) and kind.precision > NARROW_DIGITS)
+    """Tell whether the ordinals of a type need more than 64 bits."""
+    return bool(pa.types.is_decimal(kind) and kind.precision > MAX_NARROW_DIGITS)
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
 
 
 def float_ordinal(value: float, kind: pa.DataType) -> int:
-    """Return the ordinal of a number that the float type holds exactly."""
+    """Return the ordinal of a number. Requires: the floating-point type represents it exactly."""
     flat = flat_kind(kind)
     assert flat is not None
     if math.isnan(value):
@@ -74,13 +72,13 @@ def float_ordinal(value: float, kind: pa.DataType) -> int:
 
 
 def is_float32(value: float) -> bool:
-    """Tell whether a FLOAT holds the number exactly."""
+    """Tell whether a FLOAT represents the number exactly."""
     with np.errstate(over="ignore"):
         return math.isnan(value) or float(np.float32(value)) == value
 
 
 def as_double(ordinal: int, kind: pa.DataType) -> float:
-    """Return the value of an ordinal as Spark casts it to DOUBLE: to the nearest; requires a type of numbers."""
+    """Return the value of an ordinal as Spark casts it to DOUBLE, rounded to nearest. Requires: a numeric type."""
     flat = flat_kind(kind)
     if flat not in _INFINITY:
         return ordinal / 10**kind.scale if pa.types.is_decimal(kind) else float(ordinal)  # both round once
@@ -92,9 +90,9 @@ def as_double(ordinal: int, kind: pa.DataType) -> float:
 
 
 def first_double_at_least(bound: float, kind: pa.DataType, *, above: bool = False) -> int:
-    """Return the first ordinal whose value, cast to DOUBLE, is at least `bound`, or above it.
+    """Return the first ordinal whose value, cast to DOUBLE, is at least `bound`, or greater if `above`.
 
-    Casting to DOUBLE keeps the order, so halving finds it; so a comparison as DOUBLE becomes one of ordinals.
+    The cast keeps the order, so a binary search finds it. A comparison as DOUBLE becomes one of ordinals this way.
     """
     low, high = universe(kind)
     wanted = _sortable(bound)
@@ -116,9 +114,9 @@ def _sortable(value: float) -> tuple[bool, float]:
 
 
 def ordinals(array: pa.Array) -> NDArray[Any]:
-    """Return the ordinals of an array: (n,) int64, or 16 bytes each that order as the numbers for a wide type.
+    """Return the ordinals of an array: (n,) int64, or for a wide type 16 bytes each, in the order of the numbers.
 
-    Requires: a flat type whose ordinals are integers. What stands where the array is null means nothing.
+    Requires: a flat type whose ordinals are integers. Ordinals of nulls are undefined.
     """
     column = flat_column(array)
     if column.kind in _FLOATS:
@@ -134,7 +132,7 @@ def ordinals(array: pa.Array) -> NDArray[Any]:
 
 
 def constant_ordinals(values: list[int], kind: pa.DataType) -> NDArray[Any]:
-    """Return ordinals given as numbers in the form of `ordinals`."""
+    """Return ordinals from numbers, in the form of `ordinals`."""
     if not is_wide(kind):
         return np.array(values, np.int64)
     high = np.array([value >> 64 for value in values], np.int64)
@@ -142,8 +140,8 @@ def constant_ordinals(values: list[int], kind: pa.DataType) -> NDArray[Any]:
     return _wide(high, low)
 
 
-def array_of(values: list[int | None], kind: pa.DataType) -> pa.Array:
-    """Return the values of ordinals as an array, None as null; requires a flat type whose ordinals are integers."""
+def ordinals_to_array(values: list[int | None], kind: pa.DataType) -> pa.Array:
+    """Return the values of ordinals as an array, None as null. Requires: a flat type with integer ordinals."""
     flat = flat_kind(kind)
     if flat in _INFINITY:
         return pa.array([None if item is None else as_double(item, kind) for item in values], kind, from_pandas=False)
@@ -175,7 +173,7 @@ def _float_ordinals(values: NDArray[Any], flat: int) -> NDArray[np.int64]:
 
 
 def _wide(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[Any]:
-    """Return 128-bit numbers as big-endian bytes; the sign turned, so that they order as unsigned."""
+    """Return 128-bit numbers as big-endian bytes with the sign bit flipped, which compare as unsigned."""
     words = np.empty((len(high), 2), ">u8")
     words[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)
     words[:, 1] = low

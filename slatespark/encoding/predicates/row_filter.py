@@ -1,4 +1,4 @@
-"""Filter: which rows pass, tested on Arrow arrays."""
+"""Filter: the rows that pass, tested on Arrow arrays."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from slatespark.encoding.predicates.ordering import constant_ordinals, has_bytes
 
 Mask = NDArray[np.bool_]
 
-_FEW: Final = 4  # intervals that are compared one by one
+_MAX_LINEAR: Final = 4  # intervals; more are found by binary search
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Values of one column that pass: all comparisons of that column together.
+    """The values of one column that pass: all comparisons of the column combined.
 
     Attributes
     ----------
     column : its name in the schema
     kind : its type
-    intervals : of ordinals (`ordering`)
+    intervals : of ordinals; see `ordering`
     nulls : whether null passes
     """
 
@@ -40,18 +40,18 @@ class Condition:
     nulls: bool = False
 
     @property
-    def is_impossible(self) -> bool:
-        """Whether nothing passes."""
+    def is_unsatisfiable(self) -> bool:
+        """Whether no value passes."""
         return not self.intervals and not self.nulls
 
     @property
-    def is_points(self) -> bool:
-        """Whether it lists the values that pass, null included."""
+    def has_only_points(self) -> bool:
+        """Whether every interval is a single value; null may pass as well."""
         return all(map(is_single, self.intervals))
 
     def mask(self, array: pa.Array) -> Mask:
-        """Return for each item of the column whether it passes."""
-        inside = _inside(array, self)  # of a null it says anything
+        """Return for each value of the column whether it passes."""
+        inside = _inside(array, self)  # undefined for nulls
         if not array.null_count:
             return inside
         valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -61,12 +61,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions that all hold, at most one for each column."""
+    """A conjunction of conditions, at most one for each column."""
 
     conditions: tuple[Condition, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to test."""
+        """Tell whether there are any conditions."""
         return bool(self.conditions)
 
     @property
@@ -75,16 +75,16 @@ class Filter:
         return tuple(condition.column for condition in self.conditions)
 
     @property
-    def is_impossible(self) -> bool:
+    def is_unsatisfiable(self) -> bool:
         """Whether no row can pass."""
-        return any(condition.is_impossible for condition in self.conditions)
+        return any(condition.is_unsatisfiable for condition in self.conditions)
 
     def mask(self, arrays: Mapping[str, pa.Array]) -> Mask:
-        """Return for each row whether the filter is true; where SQL says null, it is not.
+        """Return for each row whether the filter is true; null in SQL counts as false.
 
         Parameters
         ----------
-        arrays : the columns of the filter, by name, equally long; requires that there is one at least
+        arrays : the columns of the filter by name, of equal length. Requires: at least one
         """
         return functools.reduce(
             operator.and_, (condition.mask(arrays[condition.column]) for condition in self.conditions)
@@ -92,28 +92,28 @@ class Filter:
 
 
 def _inside(array: pa.Array, condition: Condition) -> Mask:
-    """Return for each item whether it lies in the intervals; nulls are anything."""
+    """Return for each value whether it lies in the intervals; undefined for nulls."""
     intervals, whole = join_touching(condition.intervals), universe(condition.kind)
     if not intervals or intervals == (whole,):
         return np.full(len(array), bool(intervals))
     if has_bytes(condition.kind):
         return _bytes_inside(array.cast(pa.binary()), condition.intervals, whole)
-    assert flat_kind(condition.kind) is not None  # a type with parts is there or not
+    assert flat_kind(condition.kind) is not None  # nested types only have conditions on null
     values = ordinals(array)
     starts = constant_ordinals([start for start, _ in intervals], condition.kind)
     lasts = constant_ordinals([end - 1 for _, end in intervals], condition.kind)
-    if len(intervals) <= _FEW:
+    if len(intervals) <= _MAX_LINEAR:
         parts = ((values >= start) & (values <= last) for start, last in zip(starts, lasts, strict=True))
         return functools.reduce(operator.or_, parts)
-    at = np.searchsorted(starts, values, side="right") - 1
-    inside: Mask = (at >= 0) & (values <= lasts[at])
+    nearest = np.searchsorted(starts, values, side="right") - 1
+    inside: Mask = (nearest >= 0) & (values <= lasts[nearest])
     return inside
 
 
 def _bytes_inside(array: pa.Array, intervals: Intervals, whole: tuple[bytes, None]) -> Mask:
     outside = complement(intervals, whole)
     if sum(not is_single(item) for item in outside) < sum(not is_single(item) for item in intervals):
-        return ~_bytes_in_intervals(array, outside)  # NOT IN: a list of values outside
+        return ~_bytes_in_intervals(array, outside)  # NOT IN: the complement lists single values
     return _bytes_in_intervals(array, intervals)
 
 

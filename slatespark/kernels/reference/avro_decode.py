@@ -1,7 +1,7 @@
-"""Avro values of rows to columns.
+"""Decoder of Avro values of rows to columns.
 
-A value is MARKER, the fingerprint, and the fields one behind the other. Numbers are zigzag varints; a union is the
-number of its branch, of which there are two, so one byte, and the value; arrays and maps come in blocks.
+A value consists of MARKER, the fingerprint, and the fields in order. Numbers are zigzag varints. A union is the number
+of its branch, one byte since there are two, followed by the value. Arrays and maps are stored in blocks.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _MAX_ARROW_BYTES = 2**31 - 1
 
 
 class _MalformedError(Exception):
-    """The bytes are no value of their schema."""
+    """The bytes do not match their schema."""
 
 
 @dataclass(slots=True)
 class _Bytes:
-    """What is left of a value."""
+    """The unread rest of a value."""
 
     data: bytes
     at: int = field(default=HEAD_BYTES)
@@ -108,7 +108,7 @@ def decode_avro(
 
 
 def _row(value: _Bytes, writer: AvroWriter, kinds: tuple[int, ...]) -> list[bytes | None]:
-    """Return the item of each column, as the bytes that it has in its column."""
+    """Return the encoded item of each column."""
     items: list[bytes | None] = [None] * len(kinds)
     for step in writer.steps:
         node = step.node
@@ -131,7 +131,7 @@ def _row(value: _Bytes, writer: AvroWriter, kinds: tuple[int, ...]) -> list[byte
 
 
 def _value(value: _Bytes, node: AvroNode, *, strict: bool) -> Any:  # noqa: C901
-    """Return what a value is, None where it has parts; only strictly is its content looked at."""
+    """Decode a value, None if it is nested; its content is checked only if `strict`."""
     if node.null_branch != NOT_NULLABLE and value.take_branch() == node.null_branch:
         return None
     if node.wire in (INT, LONG):
@@ -180,7 +180,7 @@ def _blocks(value: _Bytes, node: AvroNode, *, strict: bool) -> None:
             end = value.at + size
             if not 0 <= size <= len(value.data) - value.at:
                 raise _MalformedError
-        if count > len(value.data) - value.at:  # an item takes a byte at least
+        if count > len(value.data) - value.at:  # an item takes at least one byte
             raise _MalformedError
         for _ in range(count):
             if node.wire == MAP:

@@ -1,4 +1,4 @@
-"""Columns to Avro values of rows. Layout: `slatespark.kernels.reference.avro_decode`."""
+"""Encoder of columns to Avro values of rows. Layout: `slatespark.kernels.reference.avro_decode`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slatespark.kernels.avro_program import (
     WRITTEN,
     AvroNode,
     EncodeProgram,
-    refuse_text,
+    text_error,
 )
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
 
@@ -42,11 +42,11 @@ def encode_avro(
 
 def _check(column: FlatColumn, node: AvroNode, count: int) -> None:
     if len(column) < count:
-        raise InternalError(f"A kernel needs {count} items, got {len(column)}.")
+        raise InternalError(f"A column has {len(column)} items, expected {count}.")
     if TAKES.get((node.wire, column.kind)) not in WRITTEN:
-        raise InternalError(f"A column of kind {column.kind} cannot be written as Avro type {node.wire}.")
+        raise InternalError(f"A column of kind {column.kind} cannot be encoded as Avro type {node.wire}.")
     if column.valid is not None and node.null_branch == NOT_NULLABLE:
-        raise InternalError("A column with nulls cannot be written as an Avro type without null.")
+        raise InternalError("A column with nulls cannot be encoded as an Avro type without null.")
 
 
 def _field(column: FlatColumn, node: AvroNode, row: int) -> bytes:
@@ -61,7 +61,7 @@ def _value(column: FlatColumn, wire: int, row: int) -> bytes:
     if column.offsets is not None:
         item = column.data[column.offsets[row] : column.offsets[row + 1]].tobytes()
         if wire == TEXT and not is_text(item):
-            raise refuse_text()
+            raise text_error()
         return _long(len(item)) + item if wire in (DATA, TEXT) else item
     width = ITEM_BYTES[column.kind]
     item = column.data[row * width : (row + 1) * width].tobytes()
@@ -69,7 +69,7 @@ def _value(column: FlatColumn, wire: int, row: int) -> bytes:
         return _long(int.from_bytes(item, "little", signed=True))
     if wire == DECIMAL:
         number = int.from_bytes(item, "little", signed=True)
-        size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # with a bit for the sign
+        size = (number if number >= 0 else ~number).bit_length() // 8 + 1  # includes a sign bit
         return _long(size) + number.to_bytes(size, "big", signed=True)
     return item
 

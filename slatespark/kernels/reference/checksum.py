@@ -1,4 +1,4 @@
-"""CRC-32 of many blocks, by zlib."""
+"""CRC-32 of many blocks, with zlib."""
 
 from __future__ import annotations
 

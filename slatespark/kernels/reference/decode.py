@@ -1,4 +1,4 @@
-"""Data blocks to rows, one row after the other.
+"""Decoder of data blocks, row by row.
 
 V2: entries || restart offset u16 * n || n u16, an entry being
 
@@ -10,7 +10,7 @@ V1: entries || row offset u16 * n || n u16, an entry being
     u16 shared (with the block's first key) | u16 unshared | key | u64 seq | u8 flags | i64 expire_ts if flagged
     | i64 create_ts if flagged | u32 value_len | value             (a tombstone ends before value_len)
 
-All integers big-endian. Source: spec 2.3 to 2.6.
+All integers are big-endian. Source: `docs/reference/format/block.md`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def decode_blocks(
 
 @dataclass(slots=True)
 class _Block:
-    """One block: its bytes, where they start in the data, and its number."""
+    """One block: its bytes, their offset in the data, and its number."""
 
     raw: bytes
     start: int
@@ -71,12 +71,12 @@ class _Block:
         raise damaged_block(damage, block=self.number, offset=self.start + at, found=found)
 
     def need(self, at: int, end: int) -> None:
-        """Refuse the row at `at` if it needs bytes up to `end` and the entries end before."""
+        """Raise for the row at `at` if it needs bytes up to `end`, beyond the entries."""
         if end > self.limit:
             self.fail(Damage.TRUNCATED, at)
 
     def varint(self, row_at: int, at: int) -> tuple[int, int]:
-        """Return the u32 LEB128 number at `at`, and where it ends."""
+        """Return the u32 LEB128 number at `at`, and its end."""
         value = 0
         for count in range(5):
             if at + count >= self.limit:
@@ -91,14 +91,14 @@ class _Block:
         raise AssertionError
 
     def seq_and_flags(self, row_at: int, at: int) -> tuple[int, int]:
-        """Return both, the flags checked."""
+        """Return seq and flags; checks the flags."""
         seq, flags = struct.unpack_from(">QB", self.raw, at)
         if flags & ~_KNOWN_FLAGS or (flags & TOMBSTONE and flags & MERGE):
             self.fail(Damage.FLAGS, row_at, flags)
         return seq, flags
 
     def times(self, row_at: int, at: int, flags: int) -> tuple[int, int, int]:
-        """Return expire_ts, create_ts (0 if absent), and where they end."""
+        """Return expire_ts and create_ts, 0 if absent, and their end."""
         expire_ts = create_ts = 0
         self.need(row_at, at + 8 * (bool(flags & HAS_EXPIRE)) + 8 * (bool(flags & HAS_CREATE)))
         if flags & HAS_EXPIRE:
@@ -126,7 +126,7 @@ class _Rows:
     value_lengths: list[int] = field(default_factory=list)
 
     def make_room(self, block: _Block, at: int, key_bytes: int) -> None:
-        """Count the bytes of the next key, before anything of that size is built."""
+        """Check the total key size before the next key is built."""
         self.key_total += key_bytes
         if self.key_total > self.key_limit:
             block.fail(Damage.EXPANSION, at, self.key_limit)
@@ -135,7 +135,7 @@ class _Rows:
         key, seq, flags, create_ts, expire_ts, value_start, value_length = row
         if self.ordered and self.keys and not (self.keys[-1] < key or (self.keys[-1] == key and self.seqs[-1] > seq)):
             block.fail(Damage.ORDER, at)
-        if flags & TOMBSTONE:  # it never expires; the client drops the time as well
+        if flags & TOMBSTONE:  # never expires; the client ignores the time, too
             flags, expire_ts = flags & ~HAS_EXPIRE, 0
         self.keys.append(key)
         self.seqs.append(seq)

@@ -1,4 +1,7 @@
-"""Rows to data blocks V2, one row after the other. Layout: `slatespark.kernels.reference.decode`; filling: spec 2.7."""
+"""Encoder of V2 data blocks, row by row. Layout: `slatespark.kernels.reference.decode`.
+
+Block boundaries: `docs/reference/format/sst.md`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels.blocks import CHECKSUM_BYTES, check_block_size, refuse_flags, refuse_length
+from slatespark.kernels.blocks import CHECKSUM_BYTES, check_block_size, flags_error, length_error
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.kernels.reference.gather import unpacked
 from slatespark.kernels.results import EncodedBlocks
@@ -55,7 +58,7 @@ class _Block:
     restarts: list[int] = field(default_factory=list)
 
     def add(self, source: RowColumns, row: int) -> bool:
-        """Append the row and return True, or return False if it does not fit. An empty block takes any row."""
+        """Append the row and return True, or return False if it does not fit. An empty block accepts any row."""
         key = source.key(row)
         restart = self.rows % self.restart_interval == 0
         shared = 0 if restart else _common_prefix(self.previous, key)
@@ -78,12 +81,12 @@ class _Block:
 def _encode_row(source: RowColumns, row: int, key: bytes, shared: int) -> bytes:
     flags = int(source.flags[row])
     if flags > 0x0F or (flags & TOMBSTONE and flags & MERGE):
-        raise refuse_flags(flags)
+        raise flags_error(flags)
     value = source.value(row)
     if flags & TOMBSTONE:  # no value, and it never expires
         flags, value = flags & ~HAS_EXPIRE, b""
     if max(len(key), len(value)) > _MAX_U32:
-        raise refuse_length(max(len(key), len(value)))
+        raise length_error(max(len(key), len(value)))
     entry = _varint(shared) + _varint(len(key) - shared) + _varint(len(value)) + key[shared:] + value
     entry += struct.pack(">QB", int(source.seqs[row]), flags)
     if flags & HAS_EXPIRE:

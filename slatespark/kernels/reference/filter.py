@@ -1,4 +1,4 @@
-"""Bloom filters. Source: spec 2.9."""
+"""Bloom filters. Source: `docs/reference/format/filter.md`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def probe_bloom(data: bytes | memoryview, hashes: NDArray[np.uint64]) -> NDArray
 
 
 def _probed_bits(value: int, bits: int, probes: int) -> list[int]:
-    """Return the bits that a key of this hash sets; enhanced double hashing."""
+    """Return the bits set by a hash: enhanced double hashing."""
     bit, step = (value & 0xFFFF_FFFF) % bits, (value >> 32) % bits
     probed = []
     for number in range(probes):

@@ -1,4 +1,4 @@
-"""Rows named by packed numbers to buffers of their own."""
+"""Copies of packed rows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDAr
 
 
 def unpacked(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> Iterator[tuple[RowColumns, int]]:
-    """Yield the source and the position of every packed row."""
+    """Yield source and position of every packed row."""
     for packed in rows.tolist():
         number, position = packed >> ROW_BITS, packed & ((1 << ROW_BITS) - 1)
         if not (0 <= number < len(sources) and position < len(sources[number])):

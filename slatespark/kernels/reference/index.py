@@ -1,7 +1,7 @@
-"""The index section, field by field.
+"""Codec of the index section, field by field.
 
-Flatbuffer tables of spec section 3: SsTableIndex { block_meta: [BlockMeta] (required) },
-BlockMeta { offset: u64; first_key: [u8] (required) }.
+Flatbuffer tables: SsTableIndex { block_meta: [BlockMeta] (required) },
+BlockMeta { offset: u64; first_key: [u8] (required) }. Source: `docs/reference/format/flatbuffers.md`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels.flatbuffer import check_index, damaged_index
+from slatespark.kernels.index_checks import check_index, damaged_index
 
 
 def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
@@ -30,8 +30,8 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
         length = buffer.u32(key_at)
         buffer.need(key_at, 4 + length)
         key_total += length
-        if key_total > len(buffer.raw):  # before anything of that size is built: entries may share bytes
-            raise damaged_index("its first keys have more bytes than it has itself", vector)
+        if key_total > len(buffer.raw):  # before allocation: entries may share bytes
+            raise damaged_index("its first keys have more bytes than the section", vector)
         keys.append(buffer.raw[key_at + 4 : key_at + 4 + length])
     check_index(np.array(offsets, np.uint64), keys)
     key_offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
@@ -41,8 +41,8 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
     """See `slatespark.kernels.encode_index`.
 
-    Layout: root offset, root vtable, root table, vector of table offsets, vtable of all BlockMeta, the BlockMeta, and
-    behind them the keys as vectors, each padded to 4 bytes.
+    Layout: root offset, root vtable, root table, vector of table offsets, vtable of all BlockMeta, the BlockMeta, then
+    the keys as vectors, each padded to 4 bytes.
     """
     count = len(offsets)
     vtable_at = _aligned(24 + 4 * count, 8)
@@ -72,7 +72,7 @@ class _Buffer:
 
     def need(self, at: int, count: int) -> None:
         if at < 0 or at + count > len(self.raw):
-            raise damaged_index(f"it needs {count} bytes at {at}, and has {len(self.raw)}", at)
+            raise damaged_index(f"it needs {count} bytes at {at}, but has {len(self.raw)}", at)
 
     def u16(self, at: int) -> int:
         self.need(at, 2)
@@ -91,7 +91,7 @@ class _Buffer:
         return int.from_bytes(self.raw[at : at + 8], "little")
 
     def follow(self, at: int) -> int:
-        """Return where the relative offset at `at` points."""
+        """Return the target of the relative offset at `at`."""
         return at + self.u32(at)
 
 
@@ -114,7 +114,7 @@ class _Table:
         return cls(buffer, start, size, vtable, vtable_size)
 
     def field(self, number: int, width: int) -> int | None:
-        """Return where field `number` lies, or None if it is absent."""
+        """Return the position of field `number`, or None if it is absent."""
         slot = 4 + 2 * number
         offset = self.buffer.u16(self.vtable + slot) if slot + 2 <= self.vtable_size else 0
         if offset and offset + width > self.size:
@@ -122,7 +122,7 @@ class _Table:
         return self.start + offset if offset else None
 
     def required(self, number: int) -> int:
-        """Return where the offset field `number` lies."""
+        """Return the position of the required offset field `number`."""
         at = self.field(number, 4)
         if at is None:
             raise damaged_index(f"a table lacks its field {number}", self.start)

@@ -1,4 +1,4 @@
-"""Finding many keys among sorted ones."""
+"""Lookup of many keys among sorted keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorted sources to one order, and what a read shows of it. Semantics: design section 3."""
+"""Merge of sorted sources with the visibility of reads. Semantics: `slatespark.kernels.merge_visible`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def merge_visible(
 def _shown(
     sources: Sequence[RowColumns], versions: list[tuple[int, int]], visibility: Visibility
 ) -> list[tuple[int, int]]:
-    """Return (packed row, mark) of what is shown of one key, whose visible versions are given newest to oldest."""
+    """Return (packed row, mark) of the rows shown of one key, given its visible versions newest to oldest."""
     if visibility.all_versions:
         return [(source << ROW_BITS | row, PLAIN) for source, row in versions]
     operands: list[int] = []
@@ -64,7 +64,7 @@ def _shown(
             if not expired:
                 operands.append(packed)
             continue
-        # A tombstone or a put, expired or not, hides what is older.
+        # A tombstone or put, even if expired, hides older versions.
         if flags & TOMBSTONE:
             return [(packed, PLAIN)] if visibility.include_deleted and not operands else _group(operands)
         if not expired:

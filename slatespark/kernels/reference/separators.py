@@ -1,4 +1,4 @@
-"""First keys of the index: short keys that separate neighbouring blocks. Source: spec 2.10."""
+"""Separators of the index: short keys between neighbouring blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def separator_keys(
 
 
 def _separator(last: bytes, first: bytes) -> bytes:
-    """Return the shortest prefix of `first` that is above `last`; all of it if the two are equal."""
+    """Return the shortest prefix of `first` above `last`; all of `first` if the two are equal."""
     shared = 0
     while shared < min(len(last), len(first)) and last[shared] == first[shared]:
         shared += 1

@@ -1,4 +1,4 @@
-"""Sorting rows by key."""
+"""Sort of rows by key."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Keys of FoundationDB's tuple layer to columns. Layout: `slatespark.kernels.reference.tuple_encode`.
+"""Decoder of FoundationDB's tuple layer. Layout: `slatespark.kernels.reference.tuple_encode`.
 
-Strict: a key must be the very bytes that its items are encoded to, else two keys could mean the same row.
+Strict: a key must equal the encoding of its items, otherwise two keys could denote the same row.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def decode_tuples(
 
 
 class _NoTupleError(Exception):
-    """The bytes of a key are no tuple of the program."""
+    """The bytes of a key do not match the program."""
 
 
 def _items(steps: Sequence[Step], key: bytes) -> tuple[list[Any], KeyStatus]:
-    """Return the items of a key, None for what is absent, and what is wrong with it."""
+    """Return the items of a key, None for nulls, and its status."""
     items: list[Any] = [None] * sum(step.kind != END for step in steps)
     try:
         at, number = 0, 0
@@ -98,7 +98,7 @@ def _part(key: bytes, at: int, size: int) -> bytes:
 
 
 def _item(step: Step, code: int, key: bytes, at: int) -> tuple[Any, int]:
-    """Return the item that starts at `at`, and where it ends."""
+    """Return the item at `at`, and its end."""
     if step.kind in (BYTES, TEXT):
         _expect(code == (TEXT_CODE if step.kind == TEXT else BYTES_CODE), KeyStatus.WRONG_TYPE)
         item, end = _string(key, at + 1)

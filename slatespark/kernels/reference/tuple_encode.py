@@ -1,17 +1,17 @@
-"""Columns to keys of FoundationDB's tuple layer. Source: FoundationDB, design/tuple.md.
+"""Encoder of FoundationDB's tuple layer. Source: FoundationDB, design/tuple.md.
 
-A key is its items one behind the other. Keys compare as their columns do, from left to right, nulls first::
+A key is the concatenation of its items. Keys compare like their columns, from left to right, nulls first::
 
     null         00                      inside a struct 00 FF
     binary       01 bytes 00             zero bytes as 00 FF
     string       02 UTF-8 bytes 00       zero bytes as 00 FF
     struct       05 items 00
     integer 0    14
-    integer > 0  14+n, n bytes           1 to 8, big-endian, none too many
+    integer > 0  14+n, n bytes           1 to 8, big-endian, without leading zeros
     integer < 0  14-n, n bytes           of the number + 256^n - 1
-    decimal      as the integer of its digits; from 2^64 - 1 on 1D n and n bytes, below as much 0B n^FF and n bytes
-    float        20, 4 bytes             big-endian; all bits flipped if negative, else the first; -0.0 as 0.0
-    double       21, 8 bytes             the same
+    decimal      as the integer of its digits; from 2^64 - 1 on: 1D n and n bytes, negative ones: 0B n^FF and n bytes
+    float        20, 4 bytes             big-endian; if negative all bits flipped, else the sign bit; -0.0 as 0.0
+    double       21, 8 bytes             likewise
     boolean      26 false, 27 true
 """
 
@@ -46,8 +46,8 @@ from slatespark.kernels.tuple_program import (
     ZERO_CODE,
     Step,
     check_columns,
+    item_error,
     read_program,
-    refuse_item,
 )
 
 FORMATS = {BOOL: "?", INT8: "b", INT16: "<h", INT32: "<i", INT64: "<q", FLOAT32: "<f", FLOAT64: "<d"}
@@ -68,9 +68,9 @@ def _key(steps: Sequence[Step], columns: Sequence[FlatColumn], row: int) -> byte
         step = steps[number]
         if step.kind == END:
             key += b"\0"
-        elif is_absent(columns[step.column], row):
+        elif is_null(columns[step.column], row):
             if step.required:
-                raise refuse_item(steps, number, row, columns)
+                raise item_error(steps, number, row, columns)
             key += bytes([NULL_CODE, ESCAPE]) if step.nested else bytes([NULL_CODE])
             number += step.parts
         elif step.kind == STRUCT:
@@ -79,19 +79,19 @@ def _key(steps: Sequence[Step], columns: Sequence[FlatColumn], row: int) -> byte
             item = item_of(columns[step.column], row)
             encoded = None if item is None else encode_item(step, item)
             if encoded is None:
-                raise refuse_item(steps, number, row, columns)
+                raise item_error(steps, number, row, columns)
             key += encoded
         number += 1
     return key
 
 
-def is_absent(column: FlatColumn, row: int) -> bool:
-    """Tell whether a column has no item in a row."""
+def is_null(column: FlatColumn, row: int) -> bool:
+    """Tell whether an item is null."""
     return column.valid is not None and not column.valid[row]
 
 
 def item_of(column: FlatColumn, row: int) -> Any:
-    """Return the item of a row: bytes, or a number; None if offsets descend."""
+    """Return an item, bytes or a number; None if the offsets descend."""
     if column.offsets is not None:
         start, end = column.offsets[row : row + 2].tolist()
         return column.data[start:end].tobytes() if start <= end else None
@@ -103,7 +103,7 @@ def item_of(column: FlatColumn, row: int) -> Any:
 
 
 def encode_item(step: Step, item: Any) -> bytes | None:
-    """Return an item that is there; None if it cannot be encoded."""
+    """Encode an item that is not null; None if it is invalid."""
     if step.kind in (TEXT, BYTES):
         if step.kind == TEXT and not is_text(item):
             return None
@@ -133,13 +133,13 @@ def is_text(data: bytes) -> bool:
 
 
 def _ordered(bits: int, size: int) -> bytes:
-    """Return the bits of a number so that they compare as it does."""
+    """Return the bits of a float in the order of its values."""
     negative = bits >> (size - 1)
     return (bits ^ ((1 << size) - 1 if negative else 1 << (size - 1))).to_bytes(size // 8, "big")
 
 
 def encode_integer(number: int) -> bytes:
-    """Return an integer of up to 255 bytes."""
+    """Encode an integer of up to 255 bytes."""
     magnitude = abs(number)
     size = (magnitude.bit_length() + 7) // 8
     data = (number if number >= 0 else number + (1 << 8 * size) - 1).to_bytes(size, "big")

@@ -8,17 +8,10 @@ from typing import TypeVar
 
 from slatespark.errors import InvalidRequestError, OptionError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest import Checkpoint
-from slatespark.table.checkpoints.store import (
-    MAX_ATTEMPTS,
-    PIN_NAME,
-    add_checkpoint,
-    expire_time_s,
-    present_s,
-    refuse_unfinished,
-    too_slow,
-)
-from slatespark.table.clock import Clock, back_off, new_uuid, read_clock
-from slatespark.table.log.manifests import NONCE_BITS, RaceLostError, publish_manifest
+from slatespark.table.checkpoints.store import PIN_NAME, add_checkpoint, expire_time_s, present_s, refuse_unfinished
+from slatespark.table.clock import Clock, new_uuid, read_clock
+from slatespark.table.log.manifests import NONCE_BITS, publish_manifest
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 
@@ -36,28 +29,29 @@ def resolve_pinned(
         When no checkpoint can be made, as in a store that may only be read.
     """
     lost = None
-    for attempt in range(MAX_ATTEMPTS):
+
+    def attempt(_: int) -> tuple[Snapshot, T]:
+        nonlocal lost
         found = resolve()
-        number = found[0].manifest_id
+        number, before = found[0].manifest_id, lost
+        lost = number
         try:
             _pin(stores, clock, found[0], lifetime_ms)
         except RaceLostError as exc:
-            if number == lost:  # an older version, and WAL files beyond it: `seqAsOf` finds such a state
+            if number == before:  # an older version with WAL files above it: `seqAsOf` resolves to such a state
                 raise _unpinned(stores, number, "it has WAL files that no version counts on.") from exc
-            lost = number
-            back_off(clock, attempt)
-            continue
-        except SnapshotExpiredError:  # it was the newest one, and a collector took it when it was replaced
-            if number == lost:
+            raise
+        except SnapshotExpiredError as exc:  # it was the newest version, and was collected once it was replaced
+            if number == before:
                 raise
-            lost = number
-            continue
+            raise RaceLostError(f"version {number} was collected") from exc
         except OptionError:
             raise
         except (InvalidRequestError, UnsupportedFormatError) as exc:
             raise _unpinned(stores, number, str(exc)) from exc
         return found
-    raise too_slow(stores)
+
+    return retry_lost_races(clock, attempt, f"{stores.url}: the manifest")
 
 
 def _unpinned(stores: TableStores, number: int, reason: str) -> InvalidRequestError:

@@ -1,7 +1,7 @@
 """Checkpoints: entries of the newest manifest that keep a version, with its files, from being collected.
 
 Each change is one more manifest, by compare-and-set, and claims no epoch: a writer that is open takes it over, as it
-does from the client's own administration. Source: spec 4.5, 12.9.
+does from the client's own administration. See docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Final
 from uuid import UUID
 
 from slatespark.errors import (
-    CommitConflictError,
     InvalidRequestError,
     OptionError,
     SnapshotExpiredError,
@@ -21,20 +20,18 @@ from slatespark.errors import (
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.checkpoints.find import find_checkpoint
 from slatespark.table.checkpoints.version_files import refuse_collected_files
-from slatespark.table.clock import Clock, back_off, new_uuid, read_clock
+from slatespark.table.clock import Clock, new_uuid, read_clock
 from slatespark.table.log.manifests import (
-    NONCE_BITS,
-    RaceLostError,
     fetch_latest_manifest,
     fetch_manifest,
     manifest_log,
-    publish_manifest,
+    manifest_object,
 )
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, ms_to_text, s_to_ms
 
-MAX_ATTEMPTS: Final = 20
 OWN_NAMES: Final = "slatespark/"  # names that begin so are ours to give
 PIN_NAME: Final = f"{OWN_NAMES}pin"
 
@@ -122,8 +119,9 @@ def add_checkpoint(
 
     is_kept = False
 
-    def change(new_id: int, manifest: Manifest) -> Manifest:
+    def change(newest: Version[Manifest]) -> Manifest:
         nonlocal point, is_kept
+        new_id, manifest = newest.number + 1, newest.value
         refuse_unfinished(stores, manifest)
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
@@ -136,8 +134,8 @@ def add_checkpoint(
                 raise _being_collected(stores, manifest_id)
         return _with_checkpoint(stores, manifest, point)
 
-    look = _fetch_whole_state if manifest_id is None else fetch_latest_manifest
-    _publish(stores, clock, change, look=look, is_done=lambda manifest: _has(manifest, point.id))
+    fetch = (lambda: _fetch_whole_state(stores)) if manifest_id is None else None
+    manifest_object(stores, clock, fetch).update(clock, change, is_done=lambda manifest: _has(manifest, point.id))
     if manifest_id is not None:
         _take_back_if_collected(stores, clock, point, is_kept=is_kept)
     return checkpoint_facts(point)
@@ -149,11 +147,12 @@ def repeat_checkpoint(
     """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` when that is gone."""
     now_s = present_s(read_clock(clock))
 
-    def change(_: int, manifest: Manifest) -> Manifest:
+    def change(newest: Version[Manifest]) -> Manifest:
+        manifest = newest.value
         source = _find_one(stores, manifest, str(source_id))
         return _with_checkpoint(stores, manifest, Checkpoint(checkpoint_id, source.manifest_id, 0, now_s, name))
 
-    _publish(stores, clock, change, is_done=lambda manifest: _has(manifest, checkpoint_id))
+    manifest_object(stores, clock).update(clock, change, is_done=lambda manifest: _has(manifest, checkpoint_id))
 
 
 def refresh_checkpoint(
@@ -173,13 +172,14 @@ def refresh_checkpoint(
     expires_s = expire_time_s(read_clock(clock), lifetime_ms)
     refreshed: list[Checkpoint] = []
 
-    def change(_: int, manifest: Manifest) -> Manifest:
+    def change(newest: Version[Manifest]) -> Manifest:
+        manifest = newest.value
         found = _find_one(stores, manifest, id_or_name)
         refreshed[:] = [replace(found, expire_time_s=expires_s)]
         points = tuple(refreshed[0] if point.id == found.id else point for point in manifest.checkpoints)
         return replace(manifest, checkpoints=points)
 
-    _publish(stores, clock, change)
+    manifest_object(stores, clock).update(clock, change)
     return checkpoint_facts(refreshed[0])
 
 
@@ -187,11 +187,12 @@ def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> Non
     """Release a checkpoint: what it alone kept may be collected from now on. Raises as `refresh_checkpoint`."""
     deleted: list[UUID] = []
 
-    def change(_: int, manifest: Manifest) -> Manifest:
+    def change(newest: Version[Manifest]) -> Manifest:
+        manifest = newest.value
         deleted[:] = [_find_one(stores, manifest, id_or_name).id]
         return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != deleted[0]))
 
-    _publish(stores, clock, change, is_done=lambda manifest: not _has(manifest, deleted[0]))
+    manifest_object(stores, clock).update(clock, change, is_done=lambda manifest: not _has(manifest, deleted[0]))
 
 
 def release_checkpoints(
@@ -200,7 +201,8 @@ def release_checkpoints(
     """Release all checkpoints that are over, by one more manifest if there are any, and return them."""
     released: tuple[Checkpoint, ...] = ()
 
-    def change(_: int, manifest: Manifest) -> Manifest:
+    def change(newest: Version[Manifest]) -> Manifest:
+        manifest = newest.value
         nonlocal released
         released = tuple(point for point in manifest.checkpoints if is_over(point))
         return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point not in released))
@@ -209,7 +211,7 @@ def release_checkpoints(
         return not any(is_over(point) for point in manifest.checkpoints)
 
     if not is_done(fetch_latest_manifest(stores)[1]):
-        _publish(stores, clock, change, is_done=is_done)
+        manifest_object(stores, clock).update(clock, change, is_done=is_done)
     return tuple(checkpoint_facts(point) for point in released)
 
 
@@ -236,48 +238,14 @@ def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
 # --- one more manifest ------------------------------------------------------------------------------------------------
 
 
-def _publish(
-    stores: TableStores,
-    clock: Clock,
-    change: Callable[[int, Manifest], Manifest],
-    *,
-    look: Callable[[TableStores], tuple[int, Manifest]] = fetch_latest_manifest,
-    is_done: Callable[[Manifest], bool] | None = None,
-) -> None:
-    """Publish what `change` makes of (id of the new manifest, the newest one), again and again until nobody is faster.
-
-    Parameters
-    ----------
-    is_done : tells whether a manifest has the change. A version counts as lost, too, if a collector has passed it by
-        the time when that is looked for, although the next one was built on it (spec 5)
-
-    Raises
-    ------
-    CommitConflictError
-        When others were faster too often.
-    """
-    for attempt in range(MAX_ATTEMPTS):
-        latest_id, latest = look(stores)
-        if attempt and is_done is not None and is_done(latest):
-            return
-        changed = replace(change(latest_id + 1, latest), nonce=clock.random_bits(NONCE_BITS))
-        try:
-            publish_manifest(stores, latest_id + 1, changed, latest, clock)
-        except RaceLostError:
-            back_off(clock, attempt)
-            continue
-        return
-    raise too_slow(stores)
-
-
 def _has(manifest: Manifest, checkpoint_id: UUID) -> bool:
     return any(point.id == checkpoint_id for point in manifest.checkpoints)
 
 
-def _fetch_whole_state(stores: TableStores) -> tuple[int, Manifest]:
+def _fetch_whole_state(stores: TableStores) -> Version[Manifest]:
     """Return the newest manifest as one that counts on every WAL file there is, so that a checkpoint keeps them."""
     number, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
-    return number, replace(manifest, wal_id_last_seen=max(manifest.wal_id_last_seen, wal.end - 1))
+    return Version(number, replace(manifest, wal_id_last_seen=max(manifest.wal_id_last_seen, wal.end - 1)))
 
 
 def _with_checkpoint(stores: TableStores, manifest: Manifest, point: Checkpoint) -> Manifest:
@@ -380,10 +348,3 @@ def present_s(now_ms: int) -> int:
             f"The clock says {ms_to_text(now_ms)}, which no checkpoint can hold.", todo="Set the clock right."
         )
     return seconds
-
-
-def too_slow(stores: TableStores) -> CommitConflictError:
-    """Return the error for a race that was lost too often."""
-    return CommitConflictError(
-        f"{stores.url}: others changed the manifest {MAX_ATTEMPTS} times in a row.", todo="Try again."
-    )

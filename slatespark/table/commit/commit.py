@@ -1,47 +1,55 @@
-"""The one commit path: the files of a write are published in one manifest. Source: spec 10.1, 12.1, 12.4."""
+"""The one commit path: the files of a write are published in one manifest.
+
+See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manifest.md.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
-    CommitConflictError,
     SlateError,
     SnapshotExpiredError,
-    TableExistsError,
     TableNotFoundError,
     UnavailableError,
 )
 from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import sst_path
-from slatespark.format.ulid import Ulid
-from slatespark.kernels import lower_bound
-from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
-from slatespark.storage import run_together
-from slatespark.table.clock import Clock, back_off, new_ulid, new_uuid
+from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
-from slatespark.table.commit.definition_run import settle_creation, settle_growth
-from slatespark.table.commit.foreign_clients import refuse_foreign_client
-from slatespark.table.commit.history_hold import plan_hold
-from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
-from slatespark.table.commit.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
+from slatespark.table.commit.definition_run import publish_creation, publish_growth
+from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.hold import plan_hold
+from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.kept_history import KeptHistory, find_kept_history, settle_losses
+from slatespark.table.commit.kept_history import find_kept_history, record_losses
 from slatespark.table.commit.publication import Change, next_manifest, without_l0
 from slatespark.table.commit.rebase import rebase_outputs
-from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit, bars_operands, removed_ranges, replaced_ranges
+from slatespark.table.commit.requirements import (
+    LastSeq,
+    NoForeignClient,
+    NoNewOperands,
+    NoTable,
+    OrderOfHistory,
+    Requirement,
+    UnchangedReads,
+)
+from slatespark.table.commit.row_times import RowTimes
+from slatespark.table.commit.tree_edit import (
+    KEEP_TREES,
+    TreeEdit,
+    forbids_new_operands,
+    removed_ranges,
+    replaced_ranges,
+)
 from slatespark.table.commit.version_retention import (
     READERS_LIFETIME_MS,
     UNDO_LIFETIME_MS,
@@ -50,18 +58,15 @@ from slatespark.table.commit.version_retention import (
     retained,
 )
 from slatespark.table.commit.write_time import check_not_ahead, check_tick, check_timestamp
-from slatespark.table.commit.young_files import hold_lease, keep_young, rescue
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import (
     NONCE_BITS,
-    PassedByCollectorError,
-    RaceLostError,
+    ManifestCollectedError,
     fetch_latest_manifest,
     find_latest_manifest,
     publish_manifest,
 )
-from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
@@ -69,13 +74,10 @@ from slatespark.table.records.idempotent_writes import publish_txn_record
 from slatespark.table.records.json_objects import hex_bounds
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
-from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
-from slatespark.table.snapshot import WalTail, fetch_newest_state
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, ms_to_text
 
-MAX_ATTEMPTS = 20
 # In any table the version before is kept for a while: to undo the commit, or for who reads the files that were merged.
 _LEAST_KEPT_MS = {
     Operation.RESTORE: UNDO_LIFETIME_MS,
@@ -95,6 +97,7 @@ def commit_write(
     *,
     edit: TreeEdit = KEEP_TREES,
     depends_on: ReadSet | None = None,
+    requirements: Sequence[Requirement] = (),
 ) -> CommitRecord | None:
     """Publish the files of a job in one manifest version.
 
@@ -102,7 +105,8 @@ def commit_write(
     ----------
     outputs : per task, in key order; a later task is newer
     edit : what becomes of the trees that stand
-    depends_on : what has to be as it was read; None for a write that depends on nothing
+    depends_on : what must be unchanged since it was read; None for a write that depends on no read
+    requirements : what must hold besides; each is checked at its stages
 
     Returns
     -------
@@ -128,30 +132,25 @@ def commit_write(
             publish_txn_record(stores.main, outcome)
         delete_lease(stores.main, job.write_id)
         return None
-    commit = _Commit(stores, clock, job, options, tuple(outputs), edit, job.base_seq, job.create_ts_ms)
-    if depends_on is not None:
-        commit.reads = ReadCheck(stores, depends_on, commit.codec, options.write_buffer_bytes)
-    commit.check_newest_time()
-    for attempt in range(MAX_ATTEMPTS):
-        try:
-            record = commit.attempt(attempt)
-        except PassedByCollectorError as exc:
-            raise UnavailableError(
-                f"{stores.url}: whether this commit was published is not known.",
-                why="This process stood still for so long that a collector has passed its version.",
-                todo="Look whether the change is there, and make it again if it is not.",
-            ) from exc
-        except RaceLostError:
-            back_off(clock, attempt)
-            continue
-        if record.write_id == job.write_id:
-            publish_commit_record(stores.main, record)
-            note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
-        delete_lease(stores.main, job.write_id)
-        return record
-    raise CommitConflictError(
-        f"{stores.url}: other writers were faster {MAX_ATTEMPTS} times in a row.", todo="Write again."
+    commit = _Commit(
+        stores=stores,
+        clock=clock,
+        job=job,
+        options=options,
+        outputs=tuple(outputs),
+        edit=edit,
+        base_seq=job.base_seq,
+        create_ts_ms=job.create_ts_ms,
+        times=job.times.joined(RowTimes.of_options(options)),
     )
+    commit.requirements = (*commit.own_requirements(depends_on), *requirements)
+    commit.check_newest_time()
+    record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
+    if record.write_id == job.write_id:
+        publish_commit_record(stores.main, record)
+        record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
+    delete_lease(stores.main, job.write_id)
+    return record
 
 
 @dataclass(slots=True)
@@ -163,8 +162,8 @@ class _Commit:
     outputs : files per task; rewritten when they have to move above another commit
     edit : what becomes of the trees that stand
     base_seq, create_ts_ms : what their rows are numbered and timed from
-    in_order : ids of files of a history table that hold nothing younger than the outputs have of the same keys
-    reads : the check of what it depends on; None if it depends on nothing
+    times : of the rows of the outputs
+    requirements : what must hold, in the order in which it is checked
     """
 
     stores: TableStores
@@ -175,17 +174,44 @@ class _Commit:
     edit: TreeEdit
     base_seq: int
     create_ts_ms: int
-    in_order: frozenset[Ulid] = frozenset()
-    reads: ReadCheck | None = None
+    times: RowTimes
+    requirements: tuple[Requirement, ...] = ()
+
+    def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
+        """Yield what every commit of this kind requires."""
+        stores, job, buffer_bytes = self.stores, self.job, self.options.write_buffer_bytes
+        if job.operation is Operation.CREATE:
+            yield NoTable(stores.url)
+        if self.options.if_last_seq is not None:
+            yield LastSeq(stores, self.options.if_last_seq)
+        if depends_on is not None:
+            yield UnchangedReads(ReadCheck(stores, depends_on, self.codec, buffer_bytes))
+        if self.options.if_client_active != "fence":
+            yield NoForeignClient(stores, self.clock, job.baseline)
+        if self._has_history and self.times.fixed:
+            yield OrderOfHistory(stores, self.codec, buffer_bytes)
+        if forbids_new_operands(self.edit):
+            yield NoNewOperands(stores.url)
 
     def check_newest_time(self) -> None:
         """Refuse rows with times of their own that lie in the future."""
-        if self.options.timestamp_column is not None and any(self.outputs):
+        if self.times.per_row and any(self.outputs):
             newest_ms = self._newest_ms()
-            given = f"{self.stores.url}: the newest time in {self.options.timestamp_column} is {ms_to_text(newest_ms)}"
-            check_not_ahead(f"{given} ({newest_ms})", newest_ms, self._present_ms)
+            given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
+            check_not_ahead(given, newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
+        """Make one attempt; raises `RaceLostError` when another writer was faster."""
+        try:
+            return self._attempt(number)
+        except ManifestCollectedError as exc:
+            raise UnavailableError(
+                f"{self.stores.url}: whether this commit was published is not known.",
+                why="This process was suspended for so long that a garbage collector has passed its version.",
+                todo="Check whether the change is there, and repeat it if it is not.",
+            ) from exc
+
+    def _attempt(self, number: int) -> CommitRecord:
         self._refresh_ids(has_table=not self.job.creates)
         found = find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
@@ -195,21 +221,18 @@ class _Commit:
         latest_id, latest = found
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
-        if self.job.operation is Operation.CREATE:
-            raise TableExistsError(f"{self.stores.url} exists already.", todo="Open it, or choose another path.")
         refuse_unwritable(self.stores.url, latest)
         check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
-        self._check_last_seq_before_claim(latest_id, latest)
-        if self.reads is not None:
-            self.reads.check_newest(latest_id, latest, self._files)
+        for requirement in self.requirements:
+            requirement.before_rewrite(latest_id, latest, self._files)
         self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
-        self._check_other_clients(latest_id, latest)
-        self._check_order(latest_id, latest)
-        definition = self._settle_definition(latest)
+        for requirement in self.requirements:
+            requirement.before_claim(latest_id, latest, self._files)
+        definition = self._publish_growth(latest)
         if self._has_history:
-            settle_losses(self.stores, self.clock, latest)
+            record_losses(self.stores, self.clock, latest)
         self.edit.apply(without_l0(latest))  # what it refuses, it refuses before anybody is shut out
-        retention_ms = (definition or TableDefinition()).version_retention_ms
+        retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
             self.stores,
@@ -221,7 +244,7 @@ class _Commit:
             prepare=prepare,
             removes=removed_ranges(self.edit),
         )
-        return self._publish_claimed(claim, retention_ms, holds=definition is not None and definition.holds_history)
+        return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return what is known of the commit that this write repeats; None if it repeats none."""
@@ -263,65 +286,9 @@ class _Commit:
 
         return prepare
 
-    def _check_other_clients(self, latest_id: int, latest: Manifest) -> None:
-        if self.options.if_client_active == "fence":
-            return
-        refuse_foreign_client(self.stores, latest_id, latest, self.job.baseline, now_ms=self.clock.now_ms())
-
-    def _check_order(self, latest_id: int, latest: Manifest) -> None:
-        """Refuse versions older than what a history table holds of their keys; times that may move are above it."""
-        if not (self._has_history and self._has_given_times and any(self.outputs)):
-            return
-        floor_ms = resolve_definition(self.stores, latest).full_history_ts_low_ms
-        check_above_floor(self.stores, floor_ms, self._files)
-        check_order_in_trees(
-            self.stores, latest, self._files, self.codec, settled=self.in_order, buffer_bytes=self._buffer_bytes
-        )
-        self.in_order |= set(latest.ssts)
-        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
-        rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
-        self._check_order_in_rows(rows)
-
-    def _check_order_in_rows(self, rows: RowColumns | None) -> None:
-        if self._has_history and self._has_given_times:
-            check_order_in_rows(self.stores, rows, self._files, self.codec, buffer_bytes=self._buffer_bytes)
-
-    def _settle_definition(self, latest: Manifest) -> TableDefinition | None:
+    def _publish_growth(self, latest: Manifest) -> TableDefinition:
         created, merge = self.job.creates, self.options.merge_schema
-        return settle_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
-
-    def _check_last_seq_before_claim(self, latest_id: int, latest: Manifest) -> None:
-        if self.options.if_last_seq is not None:
-            _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
-            self._check_last_seq(max(latest.last_l0_seq, wal.last_seq))
-
-    def _check_last_seq(self, reached_seq: int) -> None:
-        """Refuse if rows were committed above what the write depends on."""
-        limit = self.options.if_last_seq
-        if limit is not None and reached_seq > limit:
-            raise CommitConflictError(
-                f"{self.stores.url}: rows up to sequence number {reached_seq} were committed, above {limit}.",
-                why="This write depends on what it read before them.",
-                todo="Read and write again.",
-            )
-
-    def _check_rules(self, latest: Manifest) -> None:
-        """Refuse if the table keeps its rows for another time, or folds in another way, than the write went by."""
-        if not self.job.goes_by_lifetimes and not self.job.goes_by_operator:
-            return
-        planned, current = self.job.definition or TableDefinition(), resolve_definition(self.stores, latest)
-        if self.job.goes_by_operator and planned.merge_operator != current.merge_operator:
-            raise CommitConflictError(
-                f"{self.stores.url}: the mergeOperator of the table has changed.",
-                why="Operands were folded by the one before.",
-                todo="Run it again.",
-            )
-        if self.job.goes_by_lifetimes and planned.lifetimes != current.lifetimes:
-            raise CommitConflictError(
-                f"{self.stores.url}: the retention or the history floor of the table has changed.",
-                why="What goes was chosen by the ones before.",
-                todo="Read and write again.",
-            )
+        return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
@@ -339,8 +306,8 @@ class _Commit:
 
         def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
             if not held:
-                return rescue(self.stores, self.clock, files)
-            return keep_young(self.stores, self.clock, files, self.options.gc_min_age_ms)
+                return copy_under_new_ids(self.stores, self.clock, files)
+            return refresh_expiring_ids(self.stores, self.clock, files, self.options.gc_min_age_ms)
 
         self.outputs = tuple(kept(files) for files in self.outputs)
         self.edit = self.edit.with_files(kept(self.edit.files))
@@ -351,7 +318,7 @@ class _Commit:
             floor_ms = MIN_MS if self._has_history else tick_ms
             check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
-        by_ms = 0 if self._has_given_times else max(0, tick_ms - self.create_ts_ms)
+        by_ms = 0 if self.times.fixed else max(0, tick_ms - self.create_ts_ms)
         if (by_seq or by_ms) and any(self.outputs):
             self.outputs = rebase_outputs(
                 self.stores,
@@ -366,23 +333,16 @@ class _Commit:
 
     @property
     def _has_own_time(self) -> bool:
-        return self.job.definition is not None and self.job.definition.has_own_time
+        return self.job.definition.has_own_time
 
     @property
     def _has_history(self) -> bool:
-        return self.job.definition is not None and self.job.definition.has_history
+        return self.job.definition.has_history
 
     @property
     def _present_ms(self) -> int | None:
         """What our clock says; None where it says nothing about the table's times."""
         return None if self._has_own_time else self.clock.now_ms()
-
-    @property
-    def _has_given_times(self) -> bool:
-        """Whether no time may move: instants that the user gave stay, and other times in the write stay beside them."""
-        options = self.options
-        given = (options.timestamp_ms, options.timestamp_column, options.expire_at_column)
-        return self.job.has_instants or any(option is not None for option in given)
 
     @property
     def _files(self) -> list[NewFile]:
@@ -391,24 +351,18 @@ class _Commit:
     @property
     def codec(self) -> RowCodec:
         """How keys and values of the table are encoded."""
-        return (self.job.definition or TableDefinition()).codec()
-
-    @property
-    def _buffer_bytes(self) -> int:
-        return self.options.write_buffer_bytes
+        return self.job.definition.codec()
 
     def _newest_ms(self) -> int:
         """Return the latest create_ts of the outputs."""
-        if self.options.timestamp_column is None:
+        if not self.times.per_row:
             return self.create_ts_ms
         times = [file.properties.max_create_ts for file in self._files]
         return max((time for time in times if time is not None), default=self.create_ts_ms)
 
     def _create_table(self) -> CommitRecord:
-        assert self.job.definition is not None  # plan_write gives every creator one
-        settle_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
-        kept = KeptHistory() if self._has_history else None
-        change = self._change(drained=(), wal_id=0, reached_seq=0, tick_ms=None, kept=kept)
+        publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
+        change = self._change(Manifest(), Drained(None, 0, None), (), wal_id=0)
         manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
         if not any(self.outputs):
             manifest = replace(Manifest(), nonce=self._nonce())
@@ -424,26 +378,27 @@ class _Commit:
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
-            drained, drained_seq, tick_ms = self._drain(base, claim)
+            drained = drain_wal(self.stores, base, claim.fence)
         except SnapshotExpiredError:
-            self._fetch_owned(claim)  # whoever took over has drained it, and a collector came after them
+            self._fetch_owned(claim)  # another writer has drained the WAL, and a collector came after it
             raise
-        check_tick(self.stores, tick_ms or 0, self._present_ms)
-        reached_seq = max(drained_seq, base.last_l0_seq)
-        self._check_last_seq(reached_seq)
-        self._raise_above(reached_seq, base.last_l0_clock_tick if tick_ms is None else tick_ms)
-        self._refresh_ids()  # what came since the attempt began may have taken long
-        kept = find_kept_history(self.stores, base) if self._has_history else None
-        change = self._change(drained=drained, wal_id=claim.fence, reached_seq=reached_seq, tick_ms=tick_ms, kept=kept)
+        for requirement in self.requirements:
+            requirement.after_drain(drained, self._files)
+        check_tick(self.stores, drained.tick_ms or 0, self._present_ms)
+        files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
+        tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
+        self._raise_above(drained.last_seq, tick_ms)
+        self._refresh_ids()  # the steps since the attempt began may have taken long
+        change = self._change(base, drained, files, wal_id=claim.fence)
         self._clear_jobs(claim, base, change, holds=holds)
-        self._check_files_stand()
         while True:
-            self._check_rules(base)
+            for requirement in self.requirements:
+                requirement.before_publishing(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
-            except PassedByCollectorError:
+            except ManifestCollectedError:
                 raise
             except RaceLostError:
                 base_id, base = self._fetch_owned(claim)
@@ -451,20 +406,6 @@ class _Commit:
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
             return self._record(base_id + 1, manifest, change, base)
-
-    def _check_files_stand(self) -> None:
-        """Refuse if files of a compaction are gone: somebody may have taken it off the list for a moment."""
-        if self.job.compaction is None:
-            return
-        looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.edit.files]
-        try:
-            run_together(looks, is_remote=self.stores.main.is_remote)
-        except FileNotFoundError as exc:
-            raise CommitConflictError(
-                f"{self.stores.url}: files of the compaction were collected before it was committed.",
-                why="Another coordinator took it off the list of compactions.",
-                todo="Run it again.",
-            ) from exc
 
     def _clear_jobs(self, claim: Claim, base: Manifest, change: Change, *, holds: bool) -> None:
         """Make the list of compactions fit what the commit is about to leave.
@@ -510,47 +451,20 @@ class _Commit:
             raise RaceLostError("another writer claimed higher epochs")
         return base_id, base
 
-    def _drain(self, base: Manifest, claim: Claim) -> tuple[tuple[NewFile, ...], int, int | None]:
-        """Return the WAL's rows below the fence as files, their highest seq and their highest create_ts."""
-        tail = WalTail(base.replay_after_wal_id + 1, claim.fence)
-        rows = fetch_wal_rows(self.stores, tail, base.last_l0_seq, ALL_KEYS)
-        if rows is None:
-            return (), 0, None
-        if self.reads is not None:  # the trees are those that were looked through right before the claim
-            self.reads.check_rows(rows, self._files)
-        self._check_order_in_rows(rows)
-        if bars_operands(self.edit) and (rows.flags & MERGE).any():
-            raise CommitConflictError(
-                f"{self.stores.url}: merge operands came while rows past retention were being taken away.",
-                why="They may make them young again.",
-                todo="Run it again.",
-            )
-        reached_seq, tick_ms = int(rows.seqs.max()), _highest_tick(rows)
-        if not self.edit.keeps_wal:
-            return (), reached_seq, tick_ms
-        pieces = [SortedRows([rows], kept) for kept in _rows_outside(rows, replaced_ranges(self.edit))]
-        files = upload_sorted(self.stores.main, pieces, self.options, self.clock, self.clock.now_ms())
-        return files, reached_seq, tick_ms
-
-    def _change(
-        self,
-        *,
-        drained: tuple[NewFile, ...],
-        wal_id: int,
-        reached_seq: int,
-        tick_ms: int | None,
-        kept: KeptHistory | None,
-    ) -> Change:
-        used_seqs = [file.properties.max_seq for files in self.outputs for file in files]
+    def _change(self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int) -> Change:
+        """Return what the commit changes on top of `base`; without a WAL, `wal_id` is 0."""
+        used_seqs = [file.properties.max_seq for file in self._files]
         ticks = [self._newest_ms()] if used_seqs else []
+        if drained.tick_ms is not None:
+            ticks.append(drained.tick_ms)
         return Change(
             outputs=self.outputs,
-            drained=drained,
-            last_seq=max([reached_seq + 1 if wal_id else 0, *used_seqs]),
-            tick_ms=max(ticks + ([tick_ms] if tick_ms is not None else []), default=Manifest().last_l0_clock_tick),
+            drained=drained_files,
+            last_seq=max([drained.last_seq + 1 if wal_id else 0, *used_seqs]),
+            tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
             wal_id=wal_id,
             edit=self.edit,
-            kept=kept,
+            kept=find_kept_history(self.stores, base) if self._has_history else None,
         )
 
     def _nonce(self) -> int:
@@ -574,20 +488,3 @@ class _Commit:
             delete_rate=self.job.delete_rate,
             replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
         )
-
-
-def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:
-    """Return the positions of the rows whose keys lie in none of the ranges."""
-    spans = (
-        (
-            lower_bound(rows, keys.start, 0, len(rows)),
-            len(rows) if keys.end is None else lower_bound(rows, keys.end, 0, len(rows)),
-        )
-        for keys in complement_ranges(ranges)
-    )
-    return [np.arange(low, high, dtype=np.int64) for low, high in spans]
-
-
-def _highest_tick(rows: RowColumns) -> int | None:
-    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
-    return int(stamped.max()) if len(stamped) else None

@@ -1,4 +1,4 @@
-"""Whether what a commit depends on is still as it was read. Source: design section 10.
+"""Whether what a commit depends on is still as it was read. See docs/explanation/how-conflicts-are-found.md.
 
 Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
 changed if there is, or was, a row of it with a higher number: in a file that came with a later version, or in the WAL.
@@ -30,9 +30,9 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.files import plan_table_layers
-from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.floor import history_floor
 from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import recorded_properties

@@ -1,7 +1,7 @@
 """The order that a history table keeps: of a key, later versions have later times, across writes, files and layers.
 
 Most writes keep it without a look at any row: nothing that is stored of the keys of their files is younger than they
-are. Else keys are looked up, those only that may be out of order. Source: design section 7.
+are. Else keys are looked up, those only that may be out of order. See docs/explanation/history-and-the-floor.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_k
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.read.cursor import layer_windows, window_size
-from slatespark.table.read.files import plan_table_layers
 from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import file_properties

@@ -1,7 +1,9 @@
-"""WriteJob: what is fixed of a write before any of its tasks starts. Source: design 6.1."""
+"""WriteJob: the facts of a write that are fixed before any of its tasks starts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError
@@ -14,9 +16,11 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.write_time import check_tick, check_timestamp
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.log.manifests import RaceLostError, find_latest_manifest
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.log.manifests import find_latest_manifest
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
@@ -27,21 +31,20 @@ from slatespark.units import MIN_MS
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What the driver fixed before any task started; small, and the same for all tasks.
+    """The facts that the driver fixes before any task starts; small, and the same for all tasks.
 
     Attributes
     ----------
     write_id : names the job
-    operation : what it does, for the commit record
-    planned_ms : the instant of planning, and the time part of file ids
-    baseline : the state planned on
+    operation : for the commit record
+    planned_ms : the time of planning, also the time part of file ids
+    baseline : the state of the database then
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
-    definition : of the table, as this write needs it; None for a raw table without one
-    delete_rate : bytes per second at which a reap deletes, for the commit record
-    goes_by_lifetimes : whether what it does depends on how long the table keeps rows
-    goes_by_operator : whether it may have folded merge operands as the table's `mergeOperator` then said
-    compaction : its entry in `.compactions` with all sources; None for what is no compaction
+    definition : of the table, as this write needs it
+    delete_rate : bytes per second that a reap deletes, for the commit record
+    times : of its rows, beyond what the options of the write say
+    compaction : its entry in `.compactions` with all sources; None for other operations
     """
 
     write_id: str
@@ -50,11 +53,9 @@ class WriteJob:
     baseline: Baseline
     base_seq: int
     create_ts_ms: int
-    definition: TableDefinition | None = None
+    definition: TableDefinition = NO_DEFINITION
     delete_rate: int | None = None
-    goes_by_lifetimes: bool = False
-    goes_by_operator: bool = False
-    has_instants: bool = False
+    times: RowTimes = COMMIT_TIMES
     compaction: Compaction | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
@@ -64,8 +65,7 @@ class WriteJob:
         """
         ttl_ms = options.ttl_ms
         if ttl_ms == DEFAULT_TTL_MS:
-            properties = {} if self.definition is None else self.definition.properties
-            ttl_ms = parse_property("defaultTtl", properties.get("defaultTtl"))
+            ttl_ms = parse_property("defaultTtl", self.definition.properties.get("defaultTtl"))
         first_seq = self.base_seq + 1
         if options.timestamp_column is None:
             first_seq += task
@@ -77,33 +77,33 @@ class WriteJob:
         return self.baseline.manifest_id == 0
 
 
-def plan_write(
+def begin_write(
     stores: TableStores,
     clock: Clock,
     *,
     operation: Operation,
-    found: tuple[int, Manifest] | None,
-    definition: TableDefinition | None = None,
+    found: Version[Manifest] | None,
+    definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
 ) -> WriteJob:
-    """Look at the table and fix what the tasks of a write need; leaves a lease.
+    """Read the state of the table, fix what the tasks of a write need, and publish a lease.
 
     Parameters
     ----------
     operation : for the commit record
-    found : id and content of the newest manifest, which the caller looked at; None if there is no table
+    found : the newest manifest, as the caller read it; None if there is no table
     definition : of the table, as this write needs it
-    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick. Of a history
-        table it may lie before the last tick
+    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick if it is
+        later. On a history table it may lie before the last tick
 
     Raises
     ------
     RaceLostError
-        When there is a table by now where `found` is None.
+        When `found` is None and the table was created since.
     UnsupportedFormatError
         When the database cannot be written.
     ClockRegressionError
-        When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
+        When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     """
     now_ms = read_clock(clock)
     if found is None:
@@ -116,22 +116,31 @@ def plan_write(
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-    present_ms = None if definition is not None and definition.has_own_time else now_ms
+    present_ms = None if definition.has_own_time else now_ms
     check_tick(stores, tick_ms, present_ms)
     create_ts_ms = max(now_ms, tick_ms)
     if timestamp_ms is not None:
-        has_history = definition is not None and definition.has_history
-        check_timestamp(stores, timestamp_ms, MIN_MS if has_history else tick_ms, present_ms)
+        check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)
         create_ts_ms = timestamp_ms
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
-        definition = replace(definition or TableDefinition(), created_by=write_id)
+        definition = replace(definition, created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
     return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
 
 
+@contextmanager
+def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
+    """Abandon a job if the block raises."""
+    try:
+        yield
+    except BaseException:
+        abandon_write(stores, job)
+        raise
+
+
 def abandon_write(stores: TableStores, job: WriteJob) -> None:
-    """Give a job up. Its files stay: a commit whose answer was lost may have published them."""
+    """Delete the lease of a job. Its files stay: a commit whose answer was lost may have published them."""
     delete_lease(stores.main, job.write_id)
 
 
@@ -141,6 +150,6 @@ def _refuse_remains(stores: TableStores) -> None:
             raise RaceLostError("the table was created meanwhile")
         raise InvalidRequestError(
             f"{stores.url} holds WAL files but no manifest.",
-            why="These are the remains of a database, or a wrong path.",
+            why="A database was partly deleted here, or the path is wrong.",
             todo="Choose an empty place, or restore the manifest.",
         )

@@ -1,6 +1,6 @@
-"""What commits to history tables do for the past: keep versions from a client's compaction, and note what was lost.
+"""Protecting the past of history tables: versions are kept from a client's compaction, and losses are recorded.
 
-Source: design sections 6.4 and 7, spec 12.7.
+See docs/explanation/how-a-commit-works.md, docs/explanation/history-and-the-floor.md, docs/reference/format/history.md.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
-from slatespark.table.commit.definition_run import evolve_definition
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.definition.versions import evolve_definition, resolve_definition
+from slatespark.table.read.floor import lost_through
 from slatespark.table.read.properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -23,12 +22,12 @@ from slatespark.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
-    """What a client's compaction of a history table has to leave.
+    """The versions of a history table that a client's compaction must keep.
 
     Attributes
     ----------
-    floor_ms : below it the newest version of a key is enough; None keeps everything
-    known : what is known of files; of others everything is kept
+    floor_ms : at or below it only the newest version of a key is kept; None keeps everything
+    known : properties of files; of a file without them every version is kept
     """
 
     floor_ms: int | None = None
@@ -41,13 +40,13 @@ class KeptHistory:
     def min_seq(self, shown: Iterable[Ulid], last_seq: int) -> int:
         """Return the sequence number above which compaction keeps every version, and of a key one at or below it.
 
-        Versions of a key have their times in the order of their sequence numbers. So what lies above the floor is kept,
-        and of what does not the newest.
+        The versions of a key have times in the order of their sequence numbers. So every version above the floor is
+        kept, and the newest one below it.
 
         Parameters
         ----------
         shown : the files of the manifest
-        last_seq : the answer where no file reaches above the floor
+        last_seq : the result if no file reaches above the floor
         """
         if self.floor_ms is None:
             return 0
@@ -62,7 +61,7 @@ class KeptHistory:
 
 
 def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | None:
-    """Return what compaction has to leave of the files of a manifest; None if the table is no history table."""
+    """Return what compaction must keep of the files of a manifest; None if the table is not a history table."""
     definition = resolve_definition(stores, manifest)
     if not definition.has_history:
         return None
@@ -72,12 +71,12 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
     return KeptHistory(floor_ms, file_properties(stores, manifest))
 
 
-def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
-    """Note, before epochs are claimed, what other clients may have dropped of a history table since our last commit.
+def record_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
+    """Record, before the claim, up to when other clients may have dropped versions since our last commit.
 
     Parameters
     ----------
-    manifest : the one that the commit goes on from
+    manifest : the one that the commit is based on
     """
     definition = resolve_definition(stores, manifest)
     if not definition.has_history:
@@ -86,8 +85,8 @@ def settle_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None
     if lost_ms is None or lost_ms == definition.lost_through_ms:
         return
 
-    def raised(current: TableDefinition | None) -> TableDefinition | None:
-        if current is None or (current.lost_through_ms is not None and current.lost_through_ms >= lost_ms):
+    def raised(current: TableDefinition) -> TableDefinition:
+        if current.lost_through_ms is not None and current.lost_through_ms >= lost_ms:
             return current
         return replace(current, lost_through_ms=lost_ms)
 

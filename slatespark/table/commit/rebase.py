@@ -1,4 +1,7 @@
-"""Move rows of files that no manifest shows yet above what was committed meanwhile. Source: spec 12.6, design 10."""
+"""Move rows of files that no manifest shows yet above what was committed meanwhile.
+
+See docs/explanation/editing-a-manifest.md, docs/explanation/how-conflicts-are-found.md.
+"""
 
 from __future__ import annotations
 

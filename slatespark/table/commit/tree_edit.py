@@ -1,6 +1,6 @@
 """TreeEdit: what a commit does to the trees that it finds, before it puts files of its own above them. Pure.
 
-A commit moves L0 views into runs first (spec 12.4), so an edit only ever sees sorted runs. It is applied anew whenever
+A commit moves L0 views into runs first, so an edit only ever sees sorted runs. It is applied anew whenever
 another commit comes in between, and refuses if what it was planned on is no longer there.
 """
 
@@ -126,7 +126,9 @@ class ReplaceViews:
 
 @dataclass(frozen=True, slots=True)
 class CutViews:
-    """What stands shows only keys outside of some intervals, without a file being rewritten. Source: spec 12.2.
+    """What stands shows only keys outside of some intervals, without a file being rewritten.
+
+    See docs/explanation/editing-a-manifest.md.
 
     A view with an interval inside it becomes two views of one file; one that lies in an interval goes. Rows that only
     the WAL has stay as far as their keys lie outside.
@@ -172,7 +174,7 @@ class MergeRuns:
     is_lowest : nothing below the sources held any of the keys, and it has to be so still
     known_above : files that may hold some of the keys above the sources; with them given, no operand for the keys may
         come out of the WAL either. None for any
-    takes_rows : rows that reads showed may be missing from the files, since filters took them
+    drops_visible_rows : rows that reads showed may be missing from the files, since filters took them
     """
 
     sources: tuple[tuple[SstView, ...], ...]
@@ -181,7 +183,7 @@ class MergeRuns:
     seed: int
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
-    takes_rows: bool = False
+    drops_visible_rows: bool = False
     keeps_wal: bool = True
 
     @property
@@ -267,7 +269,7 @@ def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int
 
 
 def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
-    """Return an id with the time of the SST, which the client's watermarks go by (spec 12.1.4)."""
+    """Return an id with the time of the SST, which the client's watermarks go by."""
     drawn = hashlib.sha256(f"{seed} {view.id} {number}".encode()).digest()
     return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
 
@@ -295,11 +297,11 @@ def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
     Files that are merged or rewritten hold what reads show of the ones before.
     """
     if isinstance(edit, MergeRuns):
-        return edit.keys if edit.takes_rows else ()
+        return edit.keys if edit.drops_visible_rows else ()
     return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))
 
 
-def bars_operands(edit: TreeEdit) -> bool:
+def forbids_new_operands(edit: TreeEdit) -> bool:
     """Tell whether a merge operand that came meanwhile would have kept rows alive that an edit takes away."""
     return isinstance(edit, MergeRuns) and edit.known_above is not None
 

@@ -23,10 +23,11 @@ from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_cli
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Trees, plan_small_runs, trees_of
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.compaction.state import count_operands
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.table_definition import NO_DEFINITION
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
@@ -64,8 +65,8 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
     manifest = fetch_manifest(stores, record.manifest_id)
     if len(manifest.compacted) < MIN_RUNS or manifest.segments:
         return
-    found = fetch_definition(stores, manifest)
-    if found is None or not found[1].auto_compacts:
+    definition = resolve_definition(stores, manifest)
+    if definition == NO_DEFINITION or not definition.auto_compacts:
         return
     trees = trees_of(record.manifest_id, manifest, plan_table_layers(stores, manifest))
     plan = plan_after_write(trees)
@@ -76,7 +77,7 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
         return  # somebody is at it, and one of both would be in vain
     if any(job.status is CompactionStatus.FAILED for job in listed.jobs) and not is_worth_a_retry(trees, record):
         return
-    if found[1].merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
+    if definition.merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
         return
     left = _left_by(record, manifest)
     refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())

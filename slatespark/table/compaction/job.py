@@ -1,9 +1,9 @@
 """The entry of a running compaction in `.compactions`: what the client's tools list, and collectors go by.
 
 It is there from before the first output is uploaded until the commit has landed: no SST that is younger than it is
-collected (spec 8). Nobody is fenced for it: the epochs are claimed by the commit. The worker reports by heartbeats, and
+collected. Nobody is fenced for it: the epochs are claimed by the commit. The worker reports by heartbeats, and
 its id is noted beside the claims, so that other jobs of ours know it. Partial outputs are never listed: a coordinator
-that takes the job over after our end merges what its sources show by then (spec 6.2, 12.1.2).
+that takes the job over after our end merges what its sources show by then.
 
 A job that is listed as running names runs alone, and only those that are there. Commits of ours give L0 views other
 places, and a client whose worker misses a source takes the job up again and again; meanwhile it merges no L0 view, and
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import ClockRegressionError, SlateError, UnavailableError
+from slatespark.errors import ClockRegressionError, SlateError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -26,22 +26,20 @@ from slatespark.format.compactions import (
     CompactionStatus,
     TieredSpec,
     WorkerSpec,
-    encode_compactions,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.table.clock import Clock, back_off, new_ulid
+from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import HELD_MS, HOLDER
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
-HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one (spec 6.3)
-_ATTEMPTS: Final = 20  # at a version of the list, each lost to somebody else's
+HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one
 
 
 @dataclass(slots=True)
@@ -99,7 +97,7 @@ class ListedJob:
             now_ms = self.clock.now_ms()
             if self.is_held:
                 publish_worker(self.stores.main, self.write_id, now_ms)
-            alive = replace(self.entry, worker=self._worker(HELD_MS if self.is_held else now_ms))
+            alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
             _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
             self.entry = alive
             if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
@@ -145,7 +143,7 @@ def listed_job(
     is_held : nobody may ever take the job over
     """
     now_ms = clock.now_ms()
-    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), HELD_MS if is_held else now_ms)
+    worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
     job = ListedJob(stores, clock, entry, spec, write_id, is_held, now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
@@ -164,7 +162,7 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
     def listing(listed: Compactions) -> Compactions | None:
         nonlocal job_id
         now_ms = clock.now_ms()
-        newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend (spec 1.2)
+        newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend
         if newest_ms > now_ms + MAX_AHEAD_MS:
             raise ClockRegressionError(
                 f"{stores.url}: the newest compaction is of {ms_to_text(newest_ms)} ({newest_ms}), our clock says "
@@ -188,7 +186,7 @@ def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) 
         return True
     if job.worker is None:
         return False
-    if job.worker.worker_id == HOLDER:
+    if job.worker.worker_id == PLACEHOLDER_WORKER:
         return True
     if is_own_job(stores, job):
         return runs_here(stores, job, now_ms) and not _share_sources(job, spec)
@@ -201,7 +199,7 @@ def _share_sources(job: Compaction, spec: CompactionSpec) -> bool:
 
 def _is_taken(listed: Compactions, spec: CompactionSpec) -> bool:
     """Tell whether another job has taken the place of one that is not listed; a hold has not."""
-    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != HOLDER)
+    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER)
     return any(_share_sources(job, spec) for job in active)
 
 
@@ -214,7 +212,7 @@ def _find_runs(stores: TableStores, spec: CompactionSpec) -> tuple[int, bool]:
 def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) -> Compactions | None:
     """Return the list with a job at its end; None if it is right as it is.
 
-    Of those before that have ended, the client keeps none (spec 6.1).
+    Of those before that have ended, the client keeps none (docs/reference/format/compactions.md).
     """
     assert ended.worker is not None  # all of ours have one
     now_ms = ended.worker.last_heartbeat_ms
@@ -230,15 +228,4 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
 
 def _edit_list(stores: TableStores, clock: Clock, edit: Callable[[Compactions], Compactions | None]) -> None:
     """Publish the list of compactions with a change, under the epoch that it has; None leaves it as it is."""
-    for attempt in range(_ATTEMPTS):
-        number, listed = fetch_compactions(stores)
-        changed = edit(listed)
-        if changed is None:
-            return
-        try:
-            compactions_log(stores).create(number + 1, encode_compactions(changed))
-        except FileExistsError:
-            back_off(clock, attempt)
-            continue
-        return
-    raise UnavailableError(f"{stores.url}: the list of compactions changes faster than it can be read.", todo="Retry.")
+    compactions_object(stores).update(clock, lambda newest: edit(newest.value))

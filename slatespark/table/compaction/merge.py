@@ -1,4 +1,4 @@
-"""Merging the layers of a key range into new files: which versions stay is spec 7.4 and design 7, 8.
+"""Merging the layers of a key range into new files. See docs/explanation/what-a-compaction-keeps.md.
 
 A window holds whole keys, and is decided, folded and written as a whole. A key whose versions go beyond a window is
 gone through twice: once for its times, which decide, and once for its values. So memory is bounded by windows, but for

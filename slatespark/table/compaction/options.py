@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import plain_name, unknown_option
+from slatespark.options.values import normalize_name, unknown_option
 
 _TAKEN: Final = option_keys(WriteOptions, Call.COMPACT)
 _ARGUMENTS: Final = (
@@ -37,12 +37,12 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
     OptionError
         When one is unknown, malformed, or of no use to a compaction.
     """
-    taken = {plain_name(name) for name in _TAKEN}
-    options = {plain_name(name) for name in option_keys(WriteOptions)}
+    taken = {normalize_name(name) for name in _TAKEN}
+    options = {normalize_name(name) for name in option_keys(WriteOptions)}
     for name in given:
-        if plain_name(name) in taken:
+        if normalize_name(name) in taken:
             continue
-        if plain_name(name) not in options:
+        if normalize_name(name) not in options:
             raise unknown_option(name, [*_ARGUMENTS, *_TAKEN])
         raise OptionError(
             f"compact: {name} is of no use to a compaction.",

@@ -1,7 +1,7 @@
 """Which layers a compaction merges, and into what. Pure; a plan can be printed, tested and refused.
 
 Sources follow each other in the order of layers, and their outputs stand in the lowest run among them, or in a new one
-above all runs where only L0 views are merged. Source: spec section 6.2.
+above all runs where only L0 views are merged. See docs/reference/format/compactions.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compaction: sources are merged range by range, here or elsewhere, and their files committed in one manifest.
 
 A compaction plans on a snapshot and takes long; whatever else is committed meanwhile stays above it. It fails only if
-what it merged was changed. Source: design section 11, spec 6.2 and 12.8.
+what it merged was changed. See docs/explanation/how-a-compaction-works.md, docs/reference/format/compactions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
@@ -204,7 +205,7 @@ class _Compaction:
     Attributes
     ----------
     asked_ms, now_ms : what was given, and what the first job made of it for all of them
-    takes_rows : rows may go that would stay without what was asked for: filters, or a later instant than the default
+    drops_visible_rows : rows may be removed that only filters, or a later instant than the default, remove
     """
 
     stores: TableStores
@@ -218,7 +219,7 @@ class _Compaction:
     progress: Progress | None
     baseline: Baseline | None
     now_ms: int | None = None
-    takes_rows: bool = False
+    drops_visible_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
 
     def look(self) -> State:
@@ -243,7 +244,7 @@ class _Compaction:
             self.now_ms = None  # the filters may have named one
             state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
-        self.takes_rows = bool(self.filters) or state.now_ms > default_ms
+        self.drops_visible_rows = bool(self.filters) or state.now_ms > default_ms
         return state
 
     def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
@@ -308,12 +309,12 @@ class _Compaction:
         if self.options.if_client_active != "fence":
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
         definition, snapshot = state.definition, state.snapshot
-        job = plan_write(
+        job = begin_write(
             self.stores,
             self.clock,
             operation=Operation.COMPACT,
-            found=(snapshot.manifest_id, snapshot.manifest),
-            definition=None if state.number is None else definition,
+            found=snapshot.version,
+            definition=definition,
             timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
         )
         merged: list[MergedRange] = []
@@ -324,12 +325,12 @@ class _Compaction:
                     job,
                     baseline=self.baseline or job.baseline,
                     compaction=replace(listed.entry, spec=plan.spec),
-                    goes_by_lifetimes=stage.rules.retired_ms is not None,
-                    goes_by_operator=_may_fold(state, plan, stage.rules),
                 )
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
                 may_have_landed = True
-                record = self._commit(plan, stage, job, [file for part in merged for file in part.files])
+                files = tuple(file for part in merged for file in part.files)
+                requirements = tuple(self._requirements(state, plan, stage, files))
+                record = self._commit(plan, stage, job, files, requirements)
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
@@ -373,21 +374,38 @@ class _Compaction:
             if split.layers
         ]
 
+    def _requirements(
+        self, state: State, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
+    ) -> Iterator[Requirement]:
+        """Yield what must hold for the outputs to be published."""
+        yield FilesExist(self.stores, files)
+        if _may_fold(state, plan, stage.rules):
+            yield SameMergeOperator(self.stores, state.definition)
+        if stage.rules.retired_ms is not None:
+            yield SameRetention(self.stores, state.definition)
+
     def _commit(
-        self, plan: CompactionPlan, stage: FilterPlan, job: WriteJob, outputs: Sequence[NewFile]
+        self,
+        plan: CompactionPlan,
+        stage: FilterPlan,
+        job: WriteJob,
+        outputs: tuple[NewFile, ...],
+        requirements: tuple[Requirement, ...],
     ) -> CommitRecord:
         edit = MergeRuns(
             sources=plan.views,
             keys=plan.keys,
-            outputs=tuple(outputs),
+            outputs=outputs,
             seed=self.clock.random_bits(_SEED_BITS),
             is_lowest=plan.is_lowest,
             known_above=plan.above if stage.rules.retired_ms is not None else None,
-            takes_rows=self.takes_rows,
+            drops_visible_rows=self.drops_visible_rows,
         )
         for _ in range(MAX_CONFLICTS):
             try:
-                record = commit_write(self.stores, self.clock, job, (), self.options, edit=edit)
+                record = commit_write(
+                    self.stores, self.clock, job, (), self.options, edit=edit, requirements=requirements
+                )
             except CommitConflictError:
                 above = self._find_harmless(plan)
                 if edit.known_above is None or above <= edit.known_above:

@@ -10,7 +10,7 @@ from slatespark.format.compactions import Compaction
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.claim import refuse_unwritable
@@ -19,7 +19,7 @@ from slatespark.table.compaction.plan import Trees, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.read.files import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
@@ -75,7 +75,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
-    number, definition = fetch_definition(stores, manifest) or (None, TableDefinition())
+    number, definition = fetch_definition(stores, manifest)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
     trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(stores, manifest))
@@ -106,7 +106,7 @@ def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping
             total += known[file.id].merges
         else:
             asked.append(partial(fetch_stats, stores, file))
-    answers = run_together(asked, is_remote=stores.main.is_remote)
+    answers = run_concurrently(asked, is_remote=stores.main.is_remote)
     told = [stats.num_merges for stats in answers if stats is not None]
     return total + sum(told) if len(told) == len(answers) else None
 

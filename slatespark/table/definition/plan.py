@@ -1,4 +1,7 @@
-"""What a write, or a change of the table itself, makes of a table's definition: pure. Source: design section 4."""
+"""What a write, or a change of the table itself, makes of a table's definition: pure.
+
+See docs/reference/table-metadata.md.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ import pyarrow.types as kinds
 
 from slatespark.encoding.column_types import all_nullable, canonical_schema
 from slatespark.encoding.schema import find_name, merge_schemas
-from slatespark.encoding.tuple_key import check_key_type
+from slatespark.encoding.tuple_key import require_key_type
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
-from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_property
+from slatespark.options.properties import (
+    FIXED_PROPERTIES,
+    parse_property,
+    require_consistent_properties,
+)
 from slatespark.table.definition.columns import check_distinct, resolve_op_column
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 
 _SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
 
@@ -40,7 +47,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     OptionError, UnsupportedFormatError
         When options do not go together, or ask for what this release cannot do.
     """
-    check_properties(properties)
+    require_consistent_properties(properties)
     if options.key_columns is None:
         if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
             raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")
@@ -75,7 +82,7 @@ def _check_formats(definition: TableDefinition) -> None:
     codec = definition.codec()
     if definition.key_format == "tuple":
         for field in codec.key_fields:
-            check_key_type(field)
+            require_key_type(field)
     else:
         _check_single(codec.key_fields, "key", "keyFormat", definition.key_format)
     if definition.value_format in _SINGLE:
@@ -97,13 +104,13 @@ def _check_single(fields: Sequence[pa.Field], part: str, option: str, chosen: st
 
 
 def plan_definition(
-    current: TableDefinition | None, schema: pa.Schema, options: WriteOptions, *, is_new: bool
-) -> TableDefinition | None:
-    """Return the definition that a write needs; None for a raw table without one.
+    current: TableDefinition, schema: pa.Schema, options: WriteOptions, *, is_new: bool
+) -> TableDefinition:
+    """Return the definition that a write needs.
 
     Parameters
     ----------
-    current : of the table that stands; None if it has none, or if there is no table
+    current : of the table; `NO_DEFINITION` if there is no table
     schema : of the rows
     is_new : whether the write creates the table
 
@@ -118,8 +125,8 @@ def plan_definition(
     if is_new:
         columns = None if options.key_columns is None else all_nullable(canonical_schema(stored))
         return plan_creation(columns, options, options.properties)
-    _check_agreement(current or TableDefinition(), options)
-    if current is None or current.schema is None or not options.merge_schema or options.operation == "delete":
+    _check_agreement(current, options)
+    if current.schema is None or not options.merge_schema or options.operation == "delete":
         return current
     known = pa.schema([field for field in stored if not kinds.is_null(field.type) or _is_new(field, current)])
     return grow_definition(current, canonical_schema(known)) if len(known) else current
@@ -177,7 +184,7 @@ def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefin
 # --- races ----------------------------------------------------------------------------------------------------------
 
 
-def join_growth(current: TableDefinition | None, planned: TableDefinition | None) -> TableDefinition | None:
+def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefinition:
     """Return what a table's definition has to be for rows that were encoded by `planned`.
 
     Parameters
@@ -191,11 +198,10 @@ def join_growth(current: TableDefinition | None, planned: TableDefinition | None
     SchemaError
         When others changed it so that the rows do not fit any more.
     """
-    here, ours = current or TableDefinition(), planned or TableDefinition()
-    if not _same_times(here, ours):
+    if not _same_times(current, planned):
         raise _replaced()
-    if current is None or planned is None:
-        if (current or planned or TableDefinition()).is_typed:
+    if NO_DEFINITION in (current, planned):
+        if current.is_typed or planned.is_typed:
             raise _replaced()
         return current
     if not current.same_keys(planned):
@@ -272,12 +278,10 @@ def join_creation(
         )
     if not owner_alive:  # its schema does not bind, but should it come back from the dead, its rows can be read
         return replace(planned, writer_schemas={**current.writer_schemas, **planned.writer_schemas})
-    return join_created(current, planned, merge_schema=merge_schema) or current
+    return join_created(current, planned, merge_schema=merge_schema)
 
 
-def join_created(
-    current: TableDefinition | None, planned: TableDefinition | None, *, merge_schema: bool
-) -> TableDefinition | None:
+def join_created(current: TableDefinition, planned: TableDefinition, *, merge_schema: bool) -> TableDefinition:
     """Return the definition of a table that two creators made; the second one joins the first, who goes on as before.
 
     Raises
@@ -285,11 +289,10 @@ def join_created(
     TableExistsError
         When keys differ, or columns or properties do and `mergeSchema` does not say that they may be joined.
     """
-    here, ours = current or TableDefinition(), planned or TableDefinition()
-    same = here.schema == ours.schema and (current is None or here.properties == ours.properties)
-    same = same or (ours.created_by != "" and here.created_by == ours.created_by)
-    alike = here.same_keys(ours) and _same_times(here, ours)
-    if not alike or not (same or (merge_schema and here.is_typed)):
+    same = current.schema == planned.schema and (current == NO_DEFINITION or current.properties == planned.properties)
+    same = same or (planned.created_by != "" and current.created_by == planned.created_by)
+    alike = current.same_keys(planned) and _same_times(current, planned)
+    if not alike or not (same or (merge_schema and current.is_typed)):
         raise TableExistsError(
             "Another job created this table meanwhile, with other columns or properties.",
             todo="Write to it again, with mergeSchema=true if only columns differ.",

@@ -21,7 +21,7 @@ class TableDefinition:
 
     Attributes
     ----------
-    key_format, value_format : design section 4; `raw` both for a raw table
+    key_format, value_format : as in docs/reference/key-encoding.md; `raw` both for a raw table
     key_columns : in the order of the key; none for a raw table
     schema : canonical, in the order of the table; None for a raw table
     writer_schemas : Avro record schemas that values may have been written with, by fingerprint
@@ -117,3 +117,6 @@ class TableDefinition:
 
     def _fixed(self) -> tuple[object, ...]:
         return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format
+
+
+NO_DEFINITION: Final = TableDefinition()  # of a raw table that a SlateDB client created

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import Clock
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.stores import TableStores, object_context, resolve_external
 
@@ -30,13 +33,13 @@ def definition_path(number: int) -> str:
     return f"{DEFINITION_DIR}{number:020d}.{DEFINITION_EXTENSION}"
 
 
-def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> tuple[int, TableDefinition] | None:
-    """Return number and content of the newest definition; None for a raw table without one.
+def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> Version[TableDefinition]:
+    """Return the newest definition; number 0 where the table stores none itself.
 
     Parameters
     ----------
-    manifest : of the table; with it, the definition of a clone made by the client is found at its parent. It has the
-        number 0 then: the table itself has none yet.
+    manifest : of the table; with it, the definition of a clone made by the client is found at its parent. Without
+        either it is `NO_DEFINITION`
 
     Raises
     ------
@@ -45,31 +48,41 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> t
     UnsupportedFormatError
         When a later release wrote it.
     """
-    own = _fetch_newest(stores.main)
-    if own is not None or manifest is None:
+    own = _find_newest(stores.main)
+    if own is not None:
         return own
-    inherited = [found for database in manifest.external_dbs if (found := _fetch_parent(stores, database))]
-    return (0, max(inherited, key=lambda found: found[0])[1]) if inherited else None
+    databases = () if manifest is None else manifest.external_dbs
+    inherited = [found for database in databases if (found := _find_parent(stores, database))]
+    return Version(0, max(inherited, key=lambda found: found.number).value if inherited else NO_DEFINITION)
 
 
-def _fetch_parent(stores: TableStores, database: ExternalDb) -> tuple[int, TableDefinition] | None:
+def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefinition] | None:
     try:
         url = resolve_external(stores, database.path)
     except TableNotFoundError:
         if database.sst_ids:  # rows of it are needed
             raise
         return None
-    return _fetch_newest(stores.at(url))
+    return _find_newest(stores.at(url))
 
 
-def _fetch_newest(store: ObjectStore) -> tuple[int, TableDefinition] | None:
+def _find_newest(store: ObjectStore) -> Version[TableDefinition] | None:
     log = definition_log(store)
     found = log.latest()
     if found is None:
         return None
     number, data = found
     with object_context(store, log.path(number)):
-        return number, decode_definition(bytes(data))
+        return Version(number, decode_definition(bytes(data)))
+
+
+def definition_object(stores: TableStores, manifest: Manifest | None = None) -> VersionedObject[TableDefinition]:
+    """Return the definition as an object that can be updated; `manifest` as for `fetch_definition`."""
+
+    def create(version: Version[TableDefinition], _: TableDefinition) -> None:
+        publish_definition(stores, version)
+
+    return VersionedObject(f"{stores.url}: the definition", lambda: fetch_definition(stores, manifest), create)
 
 
 def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
@@ -78,14 +91,45 @@ def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowC
 
 
 def resolve_definition(stores: TableStores, manifest: Manifest | None = None) -> TableDefinition:
-    """Return the newest definition, that of a raw table if there is none; `manifest` as for `fetch_definition`."""
-    found = fetch_definition(stores, manifest)
-    return TableDefinition() if found is None else found[1]
+    """Return the newest definition; `manifest` as for `fetch_definition`."""
+    return fetch_definition(stores, manifest).value
 
 
-def publish_definition(stores: TableStores, number: int, definition: TableDefinition) -> None:
-    """Create version `number`; raises `FileExistsError` when somebody else created it."""
-    data = encode_definition(definition)
-    if decode_definition(data) != definition:  # nobody could read the table any more
+def publish_definition(stores: TableStores, version: Version[TableDefinition]) -> None:
+    """Create a version of the definition; raises `RaceLostError` when its number is taken."""
+    data = encode_definition(version.value)
+    if decode_definition(data) != version.value:  # nobody could read the table any more
         raise InternalError("A definition does not come back from its JSON as it went in.")
-    definition_log(stores.main).create(number, data)
+    try:
+        definition_log(stores.main).create(version.number, data)
+    except FileExistsError as exc:
+        raise RaceLostError(f"definition {version.number} exists") from exc
+
+
+def evolve_definition(
+    stores: TableStores,
+    clock: Clock,
+    manifest: Manifest,
+    change: Callable[[TableDefinition], TableDefinition],
+) -> TableDefinition:
+    """Publish what `change` returns for the newest definition, and return the definition that holds now.
+
+    A clone that has none of its own gets a copy of its parent's.
+
+    Parameters
+    ----------
+    manifest : of the table, so that a clone finds its parent's definition
+    change : pure; returns its argument where there is nothing to do
+
+    Raises
+    ------
+    CommitConflictError
+        When others were faster again and again.
+    """
+
+    def changed(newest: Version[TableDefinition]) -> TableDefinition | None:
+        wanted = change(newest.value)
+        is_stored = newest.number > 0 or wanted == NO_DEFINITION
+        return None if wanted == newest.value and is_stored else wanted
+
+    return definition_object(stores, manifest).update(clock, changed).value

@@ -2,7 +2,7 @@
 
 Such a definition binds whoever creates a table at the place as long as the lease of its job lives, and stands in the
 way of another table from then on. Where anything says that a table stood here, nothing is touched: then it is the
-manifests that are missing. Source: design section 4.
+manifests that are missing. See docs/reference/table-metadata.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a collection takes away, what it leaves, and why: listings and versions in, a verdict on every object out. Pure.
 
 Whatever somebody may still need stays: a version that is kept, a job under way, another client. All ages are judged at
-one instant. Source: spec section 8; design 11.
+one instant. See docs/reference/format/garbage-collection.md, docs/explanation/how-a-compaction-works.md.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def plan_versions(
 ) -> PlannedVersions:
     """Decide which versions stay.
 
-    A writer that finds its version behind the boundary takes it for lost, and commits once more (spec 5). So the
+    A writer that finds its version behind the boundary takes it for lost, and commits once more. So the
     boundary must not pass what a job under way may just have committed.
 
     Parameters

@@ -7,7 +7,9 @@
 4. Manifests go first, so that no version is there without its files; then compactions files, behind a boundary of their
    own, SSTs, the WAL, and last what we noted about all these.
 
-Where the store cannot move the boundary, all manifests stay, and with them whatever they show. Source: spec 5, 8, 12.9.
+Where the store cannot move the boundary, all manifests stay, and with them whatever they show.
+See docs/reference/format/versioned-objects.md, docs/reference/format/garbage-collection.md,
+docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from slatespark.format.paths import (
     numbered,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_together
+from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     checkpoint_facts,
@@ -40,7 +42,7 @@ from slatespark.table.checkpoints.store import (
 )
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.foreign_clients import are_epochs_ours
-from slatespark.table.commit.idempotence import is_outcome, settle_outcomes
+from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
@@ -78,7 +80,7 @@ from slatespark.table.gc.wal_place import fetch_state_with_wal
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
-from slatespark.table.read.history.floor import first_proof
+from slatespark.table.read.floor import first_proof
 from slatespark.table.records.leases import task_mark_path
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener
@@ -231,7 +233,7 @@ class _Collection:
             if self.progress is not None:
                 self.progress(kind, at, len(going))
             some = [partial(delete, store, meta) for meta in going[at : at + _TOGETHER]]
-            run_together(some, is_remote=store.is_remote)
+            run_concurrently(some, is_remote=store.is_remote)
         done = WOULD_DELETE if self.dry_run else DELETED
         return [
             CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
@@ -251,7 +253,7 @@ class _Collection:
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
             return over
-        noted = settle_outcomes(self.stores)
+        noted = record_outcomes(self.stores)
         return release_checkpoints(
             self.stores,
             self.clock,
@@ -324,7 +326,7 @@ class _Collection:
             if self.dry_run:
                 log.check_boundary_moves(last)
             else:
-                log.raise_boundary(last)
+                log.raise_boundary(last, self.clock)
         except InvalidRequestError as exc:
             return f"the store cannot declare it dead: {exc.args[0]}"
         return None
@@ -365,7 +367,7 @@ class _Collection:
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
             fetches = [partial(self._fetch_manifest, number) for number in some]
-            for number, data in zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True):
+            for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
                 if data is None:
                     unknown = _gone_text(number, pins.get(number), is_latest=number == versions.latest_id) or unknown
                     continue

@@ -17,9 +17,9 @@ from typing import Final
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
-from slatespark.storage import ObjectMeta, ObjectStore, run_together
+from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
-from slatespark.table.commit.history_hold import HOLDER
+from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 from slatespark.table.gc.plan import LiveLease, Needs, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
@@ -63,7 +63,7 @@ def survey_leases(stores: TableStores, now_ms: int) -> Marks:
     listed = stores.main.list(LEASES_DIR)
     own = [meta for meta in listed if meta.path.endswith(f".{_JSON}")]
     fetches = [partial(_judge_lease, stores, meta, now_ms) for meta in own]
-    found = [item for item in run_together(fetches, is_remote=stores.main.is_remote) if item is not None]
+    found = [item for item in run_concurrently(fetches, is_remote=stores.main.is_remote) if item is not None]
     live = tuple(lease for lease, _ in found if lease is not None)
     ids = {lease.write_id for lease in live}
     marks = [_judge_mark(meta, ids) for meta in listed if meta not in own]
@@ -121,7 +121,9 @@ def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int,
     results stay while they wait for their commit, and so does what nobody has begun yet.
     """
     number, compactions = fetch_compactions(stores)
-    jobs = [job for job in compactions.active_jobs() if job.worker is None or job.worker.worker_id != HOLDER]
+    jobs = [
+        job for job in compactions.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER
+    ]
     dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
     return number, Jobs(tuple(job for job in jobs if job not in dead), dead)
 

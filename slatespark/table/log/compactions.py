@@ -5,6 +5,7 @@ from __future__ import annotations
 from slatespark.format.compactions import (
     Compactions,
     decode_compactions,
+    encode_compactions,
 )
 from slatespark.format.paths import (
     COMPACTIONS_DIR,
@@ -12,6 +13,7 @@ from slatespark.format.paths import (
     compactions_path,
 )
 from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.stores import TableStores, object_context
 
 
@@ -20,11 +22,28 @@ def compactions_log(stores: TableStores) -> NumberedLog:
     return NumberedLog(stores.main, COMPACTIONS_DIR, COMPACTIONS_EXTENSION, compactions_path, "compactions")
 
 
-def fetch_compactions(stores: TableStores) -> tuple[int, Compactions]:
+def fetch_compactions(stores: TableStores) -> Version[Compactions]:
     """Return id and content of the newest compactions file; (0, none) if there is no such file."""
     log = compactions_log(stores)
     found = log.latest()
     if found is None:
-        return 0, Compactions(compactor_epoch=0, jobs=())
+        return Version(0, Compactions(compactor_epoch=0, jobs=()))
     with object_context(stores.main, log.path(found[0])):
-        return found[0], decode_compactions(bytes(found[1]))
+        return Version(found[0], decode_compactions(bytes(found[1])))
+
+
+def compactions_object(stores: TableStores) -> VersionedObject[Compactions]:
+    """Return the list of compactions as an object that can be updated."""
+
+    def create(version: Version[Compactions], _: Compactions) -> None:
+        create_compactions(stores, version)
+
+    return VersionedObject(f"{stores.url}: the list of compactions", lambda: fetch_compactions(stores), create)
+
+
+def create_compactions(stores: TableStores, version: Version[Compactions]) -> None:
+    """Create a version of the list of compactions; raises `RaceLostError` when its number is taken."""
+    try:
+        compactions_log(stores).create(version.number, encode_compactions(version.value))
+    except FileExistsError as exc:
+        raise RaceLostError(f"compactions file {version.number} exists") from exc

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from slatespark.errors import (
     TableNotFoundError,
 )
@@ -14,7 +17,11 @@ from slatespark.format.paths import (
 )
 from slatespark.table.clock import Clock
 from slatespark.table.log.numbered_log import NumberedLog, OutrunError
+from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.stores import TableStores, object_context
+
+NONCE_BITS = 64
+MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
 
 
 def manifest_log(stores: TableStores) -> NumberedLog:
@@ -22,7 +29,7 @@ def manifest_log(stores: TableStores) -> NumberedLog:
     return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
 
 
-def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
+def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
     """Return id and content of the newest manifest; raises `TableNotFoundError` when there is none."""
     log = manifest_log(stores)
     found = log.latest()
@@ -33,13 +40,13 @@ def fetch_latest_manifest(stores: TableStores) -> tuple[int, Manifest]:
             todo="Check the path, or write to it to create a table.",
         )
     number, data = found
-    return number, _decode_manifest(log, number, bytes(data))
+    return Version(number, _decode_manifest(log, number, bytes(data)))
 
 
 def list_manifests(stores: TableStores) -> list[int]:
     """Return the ids of the versions that exist, ascending; none where there is no table.
 
-    The collector's boundary passes versions that a checkpoint keeps (spec 8): they count too.
+    The collector's boundary passes versions that a checkpoint keeps: they count too.
     """
     passed, alive = manifest_log(stores).split_numbers()
     if not passed:
@@ -48,7 +55,7 @@ def list_manifests(stores: TableStores) -> list[int]:
     return [number for number in passed if number in pinned] + alive
 
 
-def find_latest_manifest(stores: TableStores) -> tuple[int, Manifest] | None:
+def find_latest_manifest(stores: TableStores) -> Version[Manifest] | None:
     """Return id and content of the newest manifest; None if there is no table."""
     try:
         return fetch_latest_manifest(stores)
@@ -67,20 +74,10 @@ def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
         return decode_manifest(data)
 
 
-NONCE_BITS = 64
+class ManifestCollectedError(RaceLostError):
+    """A version was created, but a garbage collector passed its number before that was confirmed.
 
-
-MAX_AHEAD_MS = 10_000  # the real client waits this long for its clock to pass the last tick, then fails (spec 4.1)
-
-
-class RaceLostError(Exception):
-    """Somebody was faster at one step; nothing was published, and the commit may start over."""
-
-
-class PassedByCollectorError(RaceLostError):
-    """A version was created, and may have been the newest one for a while, before a collector passed its number.
-
-    Others may have gone on from it: to publish its rows once more could count operands twice.
+    Other writers may have built on it, so publishing its rows again could count merge operands twice.
     """
 
 
@@ -105,7 +102,7 @@ def publish_manifest(
         When the version exists.
     InternalError
         When an invariant does not hold; nothing was published.
-    PassedByCollectorError
+    ManifestCollectedError
         When a collector passed the version before it could be known whether it was published.
     """
     now_ms = clock.now_ms() + MAX_AHEAD_MS
@@ -113,6 +110,23 @@ def publish_manifest(
     try:
         manifest_log(stores).create(manifest_id, encode_manifest(manifest))
     except OutrunError as exc:
-        raise PassedByCollectorError(manifest_id) from exc
+        raise ManifestCollectedError(manifest_id) from exc
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
+
+
+def manifest_object(
+    stores: TableStores, clock: Clock, fetch: Callable[[], Version[Manifest]] | None = None
+) -> VersionedObject[Manifest]:
+    """Return the manifest as an object that can be updated by changes that claim no epoch.
+
+    Parameters
+    ----------
+    fetch : returns the newest version, by default as it is stored
+    """
+
+    def create(version: Version[Manifest], before: Manifest) -> None:
+        manifest = replace(version.value, nonce=clock.random_bits(NONCE_BITS))
+        publish_manifest(stores, version.number, manifest, before, clock)
+
+    return VersionedObject(f"{stores.url}: the manifest", fetch or (lambda: fetch_latest_manifest(stores)), create)

@@ -1,6 +1,6 @@
 """Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and their likes.
 
-Knows numbers, not contents. Source: spec section 5; definitions of tables (design section 4) follow it too.
+Knows numbers, not contents. See docs/reference/format/versioned-objects.md; definitions of tables follow it too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Literal
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
 from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
 from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.table.clock import Clock
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 
-_RAISE_ATTEMPTS = 20
 _NO_BOUNDARY = b"?"  # what no boundary object holds
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
 
@@ -130,19 +131,20 @@ class NumberedLog:
             todo="Look whether the change is there, and make it again if it is not.",
         )
 
-    def raise_boundary(self, number: int) -> None:
+    def raise_boundary(self, number: int, clock: Clock) -> None:
         """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.
 
         Raises
         ------
         InvalidRequestError
             When the store cannot change an object on a condition.
-        UnavailableError
+        CommitConflictError
             When others keep moving the boundary.
         """
         assert self.boundary is not None  # only logs that somebody collects are asked
         path, data = boundary_path(self.boundary), encode_boundary(number)
-        for _ in range(_RAISE_ATTEMPTS):
+
+        def attempt(_: int) -> None:
             reached = self.dead_up_to()
             if reached >= number:
                 return
@@ -151,10 +153,10 @@ class NumberedLog:
                     self.store.replace(path, data, encode_boundary(reached))
                 else:
                     self.store.create(path, data)
-            except (FileExistsError, FileNotFoundError):
-                continue
-            return
-        raise UnavailableError(f"{self.store.url}/{path}: others keep moving it.", todo="Retry.")
+            except (FileExistsError, FileNotFoundError) as exc:
+                raise RaceLostError(f"{path} was moved") from exc
+
+        retry_lost_races(clock, attempt, f"{self.store.url}/{path}")
 
     def check_boundary_moves(self, number: int) -> None:
         """Raise the `InvalidRequestError` of `raise_boundary` where the store cannot do it; nothing is changed."""

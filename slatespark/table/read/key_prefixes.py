@@ -33,7 +33,7 @@ def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[li
         part = replace(codec, key_columns=names)
         sources = [rows_to_columns([Row(key, 0) for key in left])]
         rows = np.arange(len(left), dtype=np.int64)
-        rows = rows[part.find_decodable(sources, rows, names)]
+        rows = rows[part.decodable_mask(sources, rows, names)]
         if len(rows):
             yield [left[row] for row in rows.tolist()], part.decode(sources, rows, names)
             found = set(rows.tolist())
@@ -45,7 +45,7 @@ def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[li
 def name_key(codec: RowCodec, key: bytes) -> str:
     """Return a key as people know it: by its columns, or in hexadecimal."""
     sources, rows = [rows_to_columns([Row(key, 0)])], np.zeros(1, np.int64)
-    if codec.is_raw or not codec.find_decodable(sources, rows, codec.key_columns).all():
+    if codec.is_raw or not codec.decodable_mask(sources, rows, codec.key_columns).all():
         return f"key {key.hex()}"
     columns = codec.decode(sources, rows, codec.key_columns)
     return ", ".join(f"{name}={columns[name][0].as_py()!r}" for name in codec.key_columns)

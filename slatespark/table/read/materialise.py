@@ -108,7 +108,7 @@ class Materialiser:
             if self._tally is None:
                 raise
             stored = [name for name in missing if name in projection.codec.schema.names]
-            fine = projection.codec.find_decodable(
+            fine = projection.codec.decodable_mask(
                 found.sources, found.rows, stored, with_deletes=projection.shows_deletes
             )
             self._tally.undecodable_rows += len(fine) - int(np.count_nonzero(fine))

@@ -165,7 +165,7 @@ def cut_to_ranges(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> tuple[
     return tuple(found)
 
 
-def cut_apart(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> list[tuple[Layer, ...]]:
+def partition_layers(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> list[tuple[Layer, ...]]:
     """Return for each range the layers that meet it, cut to it: `cut_layers` of many ranges, in one pass.
 
     Requires: ranges ascending, each starting where the one before ends; no slice reaches beyond them.
@@ -292,7 +292,7 @@ def plan_splits(
     borders = _choose_borders(files, keys, target_bytes, sample)
     edges = [keys.start, *borders, keys.end]
     ranges = [KeyRange(start or b"", end) for start, end in pairwise(edges)]
-    return tuple(Split(part, layers) for part, layers in zip(ranges, cut_apart(cut, ranges), strict=True))
+    return tuple(Split(part, layers) for part, layers in zip(ranges, partition_layers(cut, ranges), strict=True))
 
 
 def _choose_borders(

@@ -21,7 +21,7 @@ from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.read.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_filter, fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, SstFile, cut_layers
@@ -162,7 +162,7 @@ def _find_blocks(
         for part in layer.slices
         if (span := _keys_within(part, wanted.keys, start, end))[0] < span[1]
     ]
-    answers = run_together([task for _, task in tasks], is_remote=stores.main.is_remote)
+    answers = run_concurrently([task for _, task in tasks], is_remote=stores.main.is_remote)
     found: list[list[_FileBlocks]] = [[] for _ in layers]
     for (number, _), blocks in zip(tasks, answers, strict=True):
         if len(blocks.numbers):
@@ -211,7 +211,7 @@ def _fetch_layers(
         for blocks in files
         if len((cut := blocks.up_to(end)).numbers)
     ]
-    answers = run_together([task for *_, task in tasks], is_remote=stores.main.is_remote)
+    answers = run_concurrently([task for *_, task in tasks], is_remote=stores.main.is_remote)
     pieces: dict[int, list[tuple[SstFile, RowColumns]]] = {}
     for (number, file, _), rows in zip(tasks, answers, strict=True):
         pieces.setdefault(number, []).extend((file, part) for part in rows)

@@ -16,7 +16,7 @@ from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import ObjectMeta, run_together
+from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
@@ -98,7 +98,7 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
         objects = list_commit_objects(stores.main)[:limit] if wanted else []
         for at in range(0, len(objects), _TOGETHER):
             fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
-            for recorded in run_together(fetches, is_remote=stores.main.is_remote):
+            for recorded in run_concurrently(fetches, is_remote=stores.main.is_remote):
                 for name in wanted & recorded.keys():
                     found.setdefault(name, recorded[name])
             if len(found) == len(wanted):

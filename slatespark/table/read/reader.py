@@ -20,8 +20,8 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import measure_slice, sample_index
+from slatespark.table.read.floor import history_floor
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.read.history.floor import history_floor
 from slatespark.table.read.materialise import Tally
 from slatespark.table.read.metadata_filter import file_test
 from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges

@@ -24,7 +24,7 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
         When a version, time or sequence number of the future is asked for.
     """
     if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
-        from slatespark.table.read.history.as_of import resolve_as_of  # most reads are of the newest state
+        from slatespark.table.read.as_of import resolve_as_of  # most reads are of the newest state
 
         return resolve_as_of(stores, options, clock)
     latest_id, latest = fetch_latest_manifest(stores)

@@ -14,7 +14,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import KeyRange
-from slatespark.storage import ObjectStore, run_together
+from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.json_objects import (
     REQUESTS_TOGETHER,
     ROOT,
@@ -77,7 +77,7 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
     found: dict[str, tuple[KeyRange, ...]] = {}
     for at in range(0, len(paths), REQUESTS_TOGETHER):
         fetches = [partial(_fetch_removals, store, path) for path in paths[at : at + REQUESTS_TOGETHER]]
-        found.update(each for each in run_together(fetches, is_remote=store.is_remote) if each is not None)
+        found.update(each for each in run_concurrently(fetches, is_remote=store.is_remote) if each is not None)
     return found
 
 

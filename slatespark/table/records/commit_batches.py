@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.storage import ObjectMeta, ObjectStore, run_together
+from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.records.commit_record import (
     BATCHES_DIR,
     CHECKSUM,
@@ -36,7 +36,9 @@ def batch_commit_records(store: ObjectStore) -> None:
     waiting = sorted(list_numbered(store, COMMITS_DIR, commit_path(newest)).items())
     while (chunk := _full_batch(waiting)) is not None:
         waiting = waiting[len(chunk) :]
-        contents = run_together([partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote)
+        contents = run_concurrently(
+            [partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote
+        )
         data = encode_json({"commits": [content for content in contents if content is not None]})
         store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{JSON_SUFFIX}", data)
 

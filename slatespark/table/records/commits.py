@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
-from slatespark.storage import ObjectStore, run_together
+from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object
 from slatespark.table.records.commit_record import (
     BATCHES_DIR,
@@ -91,7 +91,7 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
 
 def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:
     fetches = [partial(fetch, store, number) for number in numbers]
-    return [record for record in run_together(fetches, is_remote=store.is_remote) if record is not None]
+    return [record for record in run_concurrently(fetches, is_remote=store.is_remote) if record is not None]
 
 
 # --- batches of commit records --------------------------------------------------------------------------------------

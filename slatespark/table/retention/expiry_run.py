@@ -16,11 +16,11 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels import lower_bound
 from slatespark.options import ReadOptions
 from slatespark.options.values import parse_choice
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import SectionCache
-from slatespark.table.read.files import MAX_COMMIT_RECORDS, plan_table_layers, recorded_properties
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, plan_table_layers, recorded_properties
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
@@ -194,7 +194,7 @@ class _Survey:
         for at in range(0, len(files), OUTLINES_TOGETHER):
             some = files[at : at + OUTLINES_TOGETHER]
             fetches = [partial(self._outline, file) for file in some]
-            yield from zip(some, run_together(fetches, is_remote=self.stores.main.is_remote), strict=True)
+            yield from zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True)
 
     def _outline(self, file: SstFile) -> FileOutline:
         """Return the outline of a file; one that is looked at twice is mostly still there."""

@@ -9,7 +9,7 @@ it comes later. What keeps the order right, whatever happens to a view:
   can hold its key; elsewhere a tombstone with its sequence number and its create_ts takes its place.
 - Everything else that is due and visible gets a tombstone above all layers.
 
-Source: design section 8.
+See docs/explanation/how-rows-are-reaped.md.
 """
 
 from __future__ import annotations

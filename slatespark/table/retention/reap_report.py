@@ -11,7 +11,7 @@ from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.properties import file_properties
@@ -90,7 +90,7 @@ def find_kept_checkpoints(
     before = [point for point in live if is_before(point)]
     versions = sorted({point.manifest_id for point in before})[:MAX_PINNED_VERSIONS]
     looks = [partial(_shows_due_rows, stores, version, known, retired_ms) for version in versions]
-    shown = run_together(looks, is_remote=stores.main.is_remote)
+    shown = run_concurrently(looks, is_remote=stores.main.is_remote)
     keeping = {version for version, is_shown in zip(versions, shown, strict=True) if is_shown}
     found = sorted((point for point in before if point.manifest_id in keeping), key=lambda point: point.manifest_id)
     return tuple(checkpoint_facts(point) for point in found)

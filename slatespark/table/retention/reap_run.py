@@ -1,4 +1,6 @@
-"""Reaping: rows past retention leave the table, in passes that are one commit each. Source: design section 8.
+"""Reaping: rows past retention leave the table, in passes that are one commit each.
+
+See docs/explanation/how-rows-are-reaped.md.
 
 A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
 make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for
@@ -27,15 +29,15 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock, back_off, read_clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.definition_run import evolve_definition
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq, SameRetention
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import evolve_definition, fetch_definition
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.files import plan_table_layers
+from slatespark.table.read.layers import plan_table_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
@@ -214,7 +216,7 @@ class _Reaping:
     def _look(self) -> _State | None:
         """Return what the next pass is planned on; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
-        number, definition = fetch_definition(self.stores, snapshot.manifest) or (None, TableDefinition())
+        number, definition = fetch_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
             self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
         retention_ms = definition.retention_ms
@@ -385,23 +387,25 @@ class _Reaping:
         size: int,
     ) -> None:
         """Publish a pass, and count it."""
-        job = plan_write(
+        job = begin_write(
             self.stores,
             self.clock,
             operation=Operation.REAP,
-            found=(state.snapshot.manifest_id, state.snapshot.manifest),
+            found=state.snapshot.version,
             definition=state.definition,
             timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
         )
-        try:
+        with abandoned_on_error(self.stores, job):
             outputs = () if tombstones is None else (self._upload(job, tombstones),)
             spent_ms = self.clock.now_ms() - self.began_ms
-            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms), goes_by_lifetimes=True)
-            options = replace(self.options, if_last_seq=state.snapshot.max_seq)
-            record = commit_write(self.stores, self.clock, job, outputs, options, edit=edit)
-        except BaseException:
-            abandon_write(self.stores, job)
-            raise
+            job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
+            requirements = (
+                LastSeq(self.stores, state.snapshot.max_seq),
+                SameRetention(self.stores, state.definition),
+            )
+            record = commit_write(
+                self.stores, self.clock, job, outputs, self.options, edit=edit, requirements=requirements
+            )
         assert record is not None  # only a write without rows has none
         self.survey.remember([file for files in outputs for file in files])
         self.elapsed_ms += max(0, self.clock.now_ms() - self.began_ms)
@@ -447,9 +451,8 @@ class _Reaping:
         if before_ms is not None and (before_ms >= through_ms or not self.report.passes):
             return
 
-        def change(current: TableDefinition | None) -> TableDefinition:
-            known = current or TableDefinition()
-            return replace(known, reaped_through_ms=max(through_ms, known.reaped_through_ms or MIN_MS))
+        def change(current: TableDefinition) -> TableDefinition:
+            return replace(current, reaped_through_ms=max(through_ms, current.reaped_through_ms or MIN_MS))
 
         evolve_definition(self.stores, self.clock, state.snapshot.manifest, change)
 

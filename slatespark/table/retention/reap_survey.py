@@ -15,7 +15,7 @@ from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, 
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE
-from slatespark.storage import run_together
+from slatespark.storage import run_concurrently
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
@@ -96,7 +96,7 @@ class Survey:
         """Yield the outlines of files, a few fetched at the same time."""
         for at in range(0, len(files), OUTLINES_TOGETHER):
             fetches = [partial(self.outline, file) for file in files[at : at + OUTLINES_TOGETHER]]
-            yield from run_together(fetches, is_remote=self.stores.main.is_remote)
+            yield from run_concurrently(fetches, is_remote=self.stores.main.is_remote)
 
 
 def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:

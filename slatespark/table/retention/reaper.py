@@ -108,7 +108,7 @@ class Reaper:
     --------
     >>> from slatespark import Reaper, SlateStore
     >>> store = SlateStore.create("memory://visits", retention="30d")
-    >>> [outcome.report.rows for outcome in Reaper(["memory://visits"]).run_once()]
+    >>> [outcome.report.rows for outcome in Reaper(["memory://visits"]).runOnce()]
     [0]
     """
 
@@ -178,7 +178,7 @@ class Reaper:
         with self._lock:
             return {due.table.path: due.at_ms for due in sorted(self._heap)}
 
-    def run_once(self) -> tuple[ReapOutcome, ...]:
+    def runOnce(self) -> tuple[ReapOutcome, ...]:
         """Reap every table now, whatever its deadline, and return what came of each, in the order they were added."""
         with self._lock:
             entries = list(self._tables.values())

@@ -1,4 +1,4 @@
-"""RowKeeper: decoded rows -> what a compaction keeps of them. Which versions stay is spec 7.4 and design 7, 8."""
+"""RowKeeper: decoded rows -> what a compaction keeps of them. See docs/explanation/what-a-compaction-keeps.md."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, new_key_mask, retain_versions, take_rows
 from slatespark.kernels.columns import (
-    BURIED,
-    GONE,
+    DROPPED,
     GROUP_HEAD,
     HAS_CREATE,
     MERGE,
     PLAIN,
     ROW_BITS,
+    TO_TOMBSTONE,
     TOMBSTONE,
     Retention,
     RowColumns,
@@ -74,12 +74,12 @@ class RowKeeper:
         """Return what stays by the marks: rows may become tombstones, and groups of them one row."""
         if not marks.any():  # all of them PLAIN
             return sources, rows
-        _bury(sources, rows[marks == BURIED])
-        kept = marks != GONE
+        _bury(sources, rows[marks == TO_TOMBSTONE])
+        kept = marks != DROPPED
         rows, marks = rows[kept], marks[kept]
         if not (marks == GROUP_HEAD).any():
             return sources, rows
-        marks[marks == BURIED] = PLAIN
+        marks[marks == TO_TOMBSTONE] = PLAIN
         sources, selection = fold_selection(sources, Selection(rows, marks), self.fold, keeps_operands=True)
         return sources, selection.rows
 

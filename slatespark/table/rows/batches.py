@@ -31,7 +31,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     return first.schema, itertools.chain([first], rows)
 
 
-def alike(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield batches, all of the schema that the write was checked with: a column that one lacks would become null."""
     for batch in batches:
         if not isinstance(batch, pa.RecordBatch):

@@ -15,7 +15,7 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import WriteOptions
 from slatespark.table.definition.columns import check_distinct, nearest_name, resolve_op_column, resolve_option_column
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.rows.encoder import RowEncoder, check_takes_operands
 from slatespark.table.rows.row_expiry import check_expire_at_type, check_ttl_type
 from slatespark.table.rows.row_times import check_timestamp_type
@@ -147,16 +147,16 @@ def _resolve_sequence(stored: Sequence[pa.Field], codec: RowCodec, options: Writ
     return None if name in codec.key_columns else name  # in the key it is the same for all rows of one key
 
 
-def lasting_columns(schema: pa.Schema, options: WriteOptions, current: TableDefinition | None) -> pa.Schema:
+def lasting_columns(schema: pa.Schema, options: WriteOptions, current: TableDefinition) -> pa.Schema:
     """Return the columns without those that only say a time of their row.
 
     Parameters
     ----------
-    current : of the table that stands; None if it has none, or if there is no table
+    current : of the table; `NO_DEFINITION` if there is no table
     """
     check_distinct(schema)
     apart = {*resolve_expiry_columns(schema, options).values()}
-    value_format = (options.value_format or "avro") if current is None else current.value_format
+    value_format = (options.value_format or "avro") if current == NO_DEFINITION else current.value_format
     if value_format not in WITH_COLUMNS:
         apart.add(resolve_timestamp_column(schema, options))
     return pa.schema([field for field in schema if field.name not in apart])

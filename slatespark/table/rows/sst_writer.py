@@ -15,14 +15,14 @@ from slatespark.format.external_sst import label_sst
 from slatespark.format.paths import sst_path
 from slatespark.options import WriteOptions
 from slatespark.options.fields import Call, option_keys
-from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, plain_name
+from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name
 from slatespark.storage import open_scratch, open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.read.fold import resolve_operator
-from slatespark.table.rows.batches import alike, as_batches
+from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.file_label import FileLabel
@@ -93,7 +93,7 @@ class SstWriter:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit, when there are no rows, or when a file is there already.
         """
-        if unknown := [name for name in options if plain_name(name) not in map(plain_name, _TAKEN)]:
+        if unknown := [name for name in options if normalize_name(name) not in map(normalize_name, _TAKEN)]:
             raise OptionError(
                 f"SstWriter takes no option {unknown[0]}.",
                 todo=f"Choose from {', '.join(_TAKEN)}; others go to ingest.",
@@ -101,7 +101,7 @@ class SstWriter:
         parsed = WriteOptions.parse({"path": self._path, **self._formats, **options})
         schema, rows = as_batches(batches)
         definition = self._definition(schema, parsed)
-        data, count = _build(definition, alike(rows, schema), schema, parsed, self._clock)
+        data, count = _build(definition, require_schema(rows, schema), schema, parsed, self._clock)
         store, name = open_file(self._path, self._storage)
         try:
             store.create(name, data)
@@ -112,8 +112,8 @@ class SstWriter:
     def _definition(self, schema: pa.Schema, options: WriteOptions) -> TableDefinition:
         if self._schema is not None:
             return plan_creation(self._schema, options, {})
-        planned = plan_definition(None, lasting_columns(schema, options, None), options, is_new=True)
-        return planned or TableDefinition()
+        lasting = lasting_columns(schema, options, NO_DEFINITION)
+        return plan_definition(NO_DEFINITION, lasting, options, is_new=True)
 
 
 def open_file(path: str, storage: Mapping[str, str]) -> tuple[ObjectStore, str]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from slatespark.table.clock import Clock
-from slatespark.table.commit.job import plan_write
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.commit.job import begin_write
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.read_point import ReadPoint
@@ -42,11 +41,10 @@ def begin_transaction(
     options, read = parse_begin(common, given, timestamp)
     resolve_operator(options.merge_operator)
     snapshot, _ = resolve_held(stores, read, clock)
-    found = fetch_latest_manifest(stores) if read.reads_past else (snapshot.manifest_id, snapshot.manifest)
-    known = fetch_definition(stores, found[1])
-    definition = None if known is None else known[1]
+    found = fetch_latest_manifest(stores) if read.reads_past else snapshot.version
+    definition = resolve_definition(stores, found.value)
     # After the snapshot, so that the numbers of own rows lie above it; it looks for newer versions.
-    job = plan_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
-    point = ReadPoint(snapshot, definition or TableDefinition())
+    job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
+    point = ReadPoint(snapshot, definition)
     job = replace(job, create_ts_ms=provisional_ms(job, point))
     return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)

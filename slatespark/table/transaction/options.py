@@ -14,7 +14,7 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.options.fields import Call, option_keys
 from slatespark.options.properties import parse_property
-from slatespark.options.values import DEFAULT_TTL_MS, plain_name, unknown_option
+from slatespark.options.values import DEFAULT_TTL_MS, normalize_name, unknown_option
 from slatespark.table.definition.table_definition import TableDefinition
 
 _OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
@@ -43,7 +43,9 @@ def parse_begin(
         When one is unknown, or of no use to a transaction as a whole.
     """
     taken = (*_OF_COMMIT, *_OF_READ_POINT)
-    point = {name: value for name, value in given.items() if plain_name(name) in map(plain_name, _OF_READ_POINT)}
+    point = {
+        name: value for name, value in given.items() if normalize_name(name) in map(normalize_name, _OF_READ_POINT)
+    }
     rest = {name: value for name, value in given.items() if name not in point}
     if (other := _find_other(rest, taken)) is not None:
         raise OptionError(
@@ -70,7 +72,7 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
         When one is unknown, or says what is the transaction's to say.
     """
     for name in given:
-        if plain_name(name) in map(plain_name, _TIMES):
+        if normalize_name(name) in map(normalize_name, _TIMES):
             raise OptionError(
                 f"{name}: all rows of a transaction get one time when it commits.",
                 todo="Give it to commit(timestamp=...), or write outside of a transaction.",
@@ -80,24 +82,24 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
             f"{other} cannot be given for a write within a transaction.",
             todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
         )
-    kept = {name: value for name, value in begun.items() if plain_name(name) in map(plain_name, _OF_WRITES)}
-    known = {plain_name(name) for name in given}
+    kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
+    known = {normalize_name(name) for name in given}
     return WriteOptions.parse({**common, **_without(kept, known), **given})
 
 
 def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
     """Return the options of one read of a transaction; raises `OptionError` for another read point, or table."""
     for name in given:
-        if plain_name(name) in map(plain_name, _PLACES):
+        if normalize_name(name) in map(normalize_name, _PLACES):
             raise OptionError(
                 f"{name}: a transaction reads the table that it began with.", todo="Read another one by its own store."
             )
-        if plain_name(name) in map(plain_name, _POINTS):
+        if normalize_name(name) in map(normalize_name, _POINTS):
             raise OptionError(
                 f"{name}: a transaction has one read point.",
                 todo="Give readTimestamp, or pin, to begin, or read the table outside of the transaction.",
             )
-    operator = _without(operator_of(begun), {plain_name(name) for name in given})
+    operator = _without(operator_of(begun), {normalize_name(name) for name in given})
     options = ReadOptions.parse({**common, **operator, **given})
     if options.shows_intervals:
         raise OptionError(
@@ -108,17 +110,17 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
 
 
 def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if plain_name(name) not in names}
+    return {name: value for name, value in given.items() if normalize_name(name) not in names}
 
 
 def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge operator among options, however it is spelt; nothing if there is none."""
-    return {name: value for name, value in options.items() if plain_name(name) == plain_name("mergeOperator")}
+    return {name: value for name, value in options.items() if normalize_name(name) == normalize_name("mergeOperator")}
 
 
 def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
     """Return the first name that is not among `taken`; raises `OptionError` for one that no write knows."""
-    other = next((name for name in given if plain_name(name) not in map(plain_name, taken)), None)
+    other = next((name for name in given if normalize_name(name) not in map(normalize_name, taken)), None)
     if other is not None and not _is_option(other):
         raise unknown_option(other, list(taken))
     return other

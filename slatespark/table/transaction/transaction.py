@@ -1,7 +1,7 @@
 """Transaction: reads at one point, with own writes laid over them, and one commit that checks what it depends on.
 
 Nothing is visible to others before the commit. What is written goes at once to files that no manifest shows; reads take
-them as layers above all others. Source: design section 10.
+them as layers above all others. See docs/explanation/how-conflicts-are-found.md.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.commit.discard import delete_files, delete_unshown
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.young_files import hold_lease, keep_young, rescue
+from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.plan import plan_definition
-from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.read_point import ReadPoint
@@ -46,7 +46,7 @@ from slatespark.table.read.reader import (
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
-from slatespark.table.rows.batches import alike, as_batches
+from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -201,9 +201,9 @@ class Transaction:
         SnapshotExpiredError
             At the call, or while batches are taken: what the transaction reads was collected meanwhile.
         """
-        return open_batches(self._stores, self.plan_scan(**options_for_order(order, options)), order)
+        return open_batches(self._stores, self.planScan(**options_for_order(order, options)), order)
 
-    def plan_scan(self, **options: Any) -> ReadPlan:
+    def planScan(self, **options: Any) -> ReadPlan:
         """Return the plan of a read, for who runs it elsewhere; parameters as for `read`."""
         self._require(*_LIVE, call="read")
         return plan_read(self._stores, self._parse_read(options), self._clock, point=self._read_point())
@@ -231,15 +231,15 @@ class Transaction:
         InvalidRequestError, OptionError
             When that names no keys.
         """
-        return open_batches(self._stores, self.plan_for_update(keys, where, **options))
+        return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
-    def plan_for_update(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
+    def planForUpdate(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
         """Return the plan of a read for update, for who runs it elsewhere; parameters as for `getForUpdate`."""
         self._require(State.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
             refuse_filter(options)
-            plan = self.plan_scan(**options, filter=condition)
+            plan = self.planScan(**options, filter=condition)
         else:
             found, parsed = encoded_keys(key_table(wanted, self.codec), self.codec), self._parse_read(options)
             plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
@@ -275,8 +275,8 @@ class Transaction:
             When rows or options do not fit; the transaction is as it was.
         """
         schema, rows = as_batches(batches)
-        load = self.plan_load(schema, **options)
-        return self.take_up(load, (run_task(self._stores, self._clock, load, 0, alike(rows, schema)),))
+        load = self.planLoad(schema, **options)
+        return self.takeUp(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
 
     def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
         """Delete rows, and return how many keys got a tombstone.
@@ -298,18 +298,17 @@ class Transaction:
         write = {**options, "operation": "delete"}
         if where is None:
             return self.write(key_table(wanted, self.codec), **write)
-        plan = self.plan_scan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))
-        load = self.plan_load(plan.schema, **write)
-        deleted = self.take_up(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
+        plan = self.planScan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))
+        load = self.planLoad(plan.schema, **write)
+        deleted = self.takeUp(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
         self.lock(plan)
         return deleted
 
-    def plan_load(self, schema: pa.Schema, **options: Any) -> Load:
+    def planLoad(self, schema: pa.Schema, **options: Any) -> Load:
         """Return how rows of a schema are written, for who runs the tasks elsewhere; errors as for `write`."""
         self._require(State.OPEN, call="write")
-        parsed, known = parse_write(self._common, self._begun, options), self._job.definition
-        current = known or TableDefinition()
-        plan_definition(known, lasting_columns(schema, parsed, known), parsed, is_new=False)
+        parsed, current = parse_write(self._common, self._begun, options), self._job.definition
+        plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
         check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
         has_instants(parsed, current)
         encoder = plan_encoder(schema, current.codec(), parsed)
@@ -317,13 +316,13 @@ class Transaction:
         job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
         return Load(job, encoder, parsed)
 
-    def take_up(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
+    def takeUp(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
         """Make the files of a write, per task, those of the transaction, and return how many rows they have.
 
         Requires: no other write was planned in between.
         """
         self._require(State.OPEN, call="write")
-        instants = has_instants(load.options, self._job.definition or TableDefinition())
+        instants = has_instants(load.options, self._job.definition)
         self._hold(self._own.adding(outputs, has_instants=instants))
         if len(self._own.layers()) > MAX_LAYERS:
             self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
@@ -472,12 +471,12 @@ class Transaction:
         if not held:
             self._rescue_files()
         age_ms = self._options.gc_min_age_ms
-        kept = [keep_young(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
+        kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
         self._hold(self._own.with_files(kept))
 
     def _rescue_files(self) -> None:
         try:
-            saved = [rescue(self._stores, self._clock, files) for files in self._own.outputs]
+            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._own.outputs]
         except ConflictError:
             self._fail()
             raise
@@ -500,7 +499,7 @@ class Transaction:
             self._job,
             base_seq=self._job.base_seq + by_seq,
             create_ts_ms=time_ms,
-            has_instants=self._own.has_instants,
+            times=RowTimes(fixed=self._own.has_instants),
         )
 
     def _remove_unpublished(self, record: CommitRecord | None, *, repeats: bool) -> None:

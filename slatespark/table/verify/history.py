@@ -1,6 +1,7 @@
 """History tables: of every key, a later version has no earlier time. As-of reads are exact only if this holds.
 
-Source: design section 7. All rows of a version are read once more. Memory is bounded by the read buffer.
+See docs/explanation/history-and-the-floor.md. All rows of a version are read once more. Memory is bounded by the read
+buffer.
 """
 
 from __future__ import annotations

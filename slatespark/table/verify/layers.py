@@ -1,7 +1,7 @@
 """Layer order against sequence numbers: of every key, each version in a newer layer is newer than all in older ones.
 
 Point reads stop at the first layer that has a key, scans take the highest sequence number; they agree only if this
-holds (spec 4.1). Only files whose keys overlap those of another layer are read. Memory is bounded by the read buffer.
+holds. Only files whose keys overlap those of another layer are read. Memory is bounded by the read buffer.
 """
 
 from __future__ import annotations

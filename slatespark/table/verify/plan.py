@@ -13,7 +13,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.units import s_to_ms
 
-# What a published manifest has to keep. A restored state (spec 12.5) may hold older L0 files than the one before it.
+# What a published manifest has to keep. A restored state  may hold older L0 files than the one before it.
 RULES_AT_REST: Final = tuple(rule for rule in RULES if rule is not new_l0_is_not_older_than_the_watermark)
 
 
@@ -140,6 +140,6 @@ def find_wal_gaps(wanted: range, present: Iterable[int]) -> list[range]:
 
 
 def find_stray_wal(newest: Version, present: Iterable[int]) -> list[int]:
-    """Return the WAL ids beyond a gap: replay never reaches them, and they fence the writer that does (spec 9.9)."""
+    """Return the WAL ids beyond a gap: replay never reaches them, and they fence the writer that does."""
     there = set(present)
     return sorted(number for number in there if number >= newest.wal_end(there))

@@ -131,7 +131,10 @@ class RowCheck:
             )
 
     def _check_wal(self, rows: RowColumns, first_rows: NDArray[np.int64], first_block: int) -> None:
-        """Check that seqs ascend, and that the index names the first one of each block. Source: spec 2.13."""
+        """Check that seqs ascend, and that the index names the first one of each block.
+
+        See docs/reference/format/wal.md.
+        """
         falls = np.flatnonzero(rows.seqs[1:] < rows.seqs[:-1])
         falls_at_start = self.last_seq is not None and int(rows.seqs[0]) < self.last_seq
         if len(falls) or falls_at_start:

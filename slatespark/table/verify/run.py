@@ -184,7 +184,7 @@ class _Verification:
         return roots
 
     def _check_parents(self, newest: Version) -> None:
-        """Check that the databases a clone reads keep its files: by a checkpoint of their own (spec 4.6)."""
+        """Check that the databases a clone reads keep its files: by a checkpoint of their own."""
         for database in newest.manifest.external_dbs:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
                 continue

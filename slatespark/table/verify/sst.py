@@ -152,7 +152,7 @@ class _SstCheck:
             self.findings.damage(self.target.url, "info", f"The file is {info.sst_type.name}, not {expected.name}.")
 
     def _compare(self, footer: Footer | None, own: SstInfo | None, handle: SstHandle) -> None:
-        """Compare with the copy in the manifest, which is the one that readers use (spec 2.1)."""
+        """Compare with the copy in the manifest, which is the one that readers use (docs/reference/format/sst.md)."""
         differing = [
             f"{item.name} {_shown(getattr(own, item.name))} instead of {_shown(getattr(handle.info, item.name))}"
             for item in fields(SstInfo)

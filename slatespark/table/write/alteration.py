@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,17 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.properties import FIXED_PROPERTIES, check_properties, parse_properties, parse_property
+from slatespark.options.properties import (
+    FIXED_PROPERTIES,
+    parse_properties,
+    parse_property,
+    require_consistent_properties,
+)
 from slatespark.table.clock import Clock
-from slatespark.table.commit.definition_run import evolve_definition
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition, resolve_codec
+from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.records.commit_record import CommitRecord
@@ -29,8 +33,7 @@ from slatespark.units import ms_to_text
 
 def current_definition(stores: TableStores) -> TableDefinition:
     """Return the definition of a table that stands; that of a raw table if it has none."""
-    found = fetch_definition(stores, fetch_latest_manifest(stores)[1])
-    return TableDefinition() if found is None else found[1]
+    return resolve_definition(stores, fetch_latest_manifest(stores).value)
 
 
 def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) -> TableDefinition:
@@ -43,13 +46,12 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
     """
     properties = parse_properties(given)
 
-    def change(current: TableDefinition | None) -> TableDefinition:
-        known = current or TableDefinition()
+    def change(known: TableDefinition) -> TableDefinition:
         for name in FIXED_PROPERTIES:
             if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
                 raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
         joined = {**known.properties, **properties}
-        check_properties(joined)
+        require_consistent_properties(joined)
         return replace(known, properties=joined)
 
     return _evolve(stores, clock, change)
@@ -75,8 +77,7 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
     """
     present_ms = resolve_table(stores, ReadOptions.parse({"path": stores.url}), clock)[0].now_ms
 
-    def change(current: TableDefinition | None) -> TableDefinition:
-        known = current or TableDefinition()
+    def change(known: TableDefinition) -> TableDefinition:
         _check_floor(stores, known, floor_ms)
         return replace(known, full_history_ts_low_ms=floor_ms)
 
@@ -114,7 +115,7 @@ def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> T
     """
     if not names:
         raise InvalidRequestError("No column is named.", todo="Name the columns to drop.")
-    return _evolve(stores, clock, lambda current: _without(current or TableDefinition(), names))
+    return _evolve(stores, clock, lambda current: _without(current, names))
 
 
 def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinition:
@@ -136,9 +137,9 @@ def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinitio
     return replace(current, schema=schema, dropped_columns=dropped).with_schema(schema)
 
 
-def _evolve(stores: TableStores, clock: Clock, change: Any) -> TableDefinition:
+def _evolve(stores: TableStores, clock: Clock, change: Callable[[TableDefinition], TableDefinition]) -> TableDefinition:
     manifest = fetch_latest_manifest(stores)[1]
-    return evolve_definition(stores, clock, manifest, change) or TableDefinition()
+    return evolve_definition(stores, clock, manifest, change)
 
 
 def delete_where(

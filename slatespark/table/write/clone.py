@@ -1,4 +1,4 @@
-"""A shallow clone: a table of its own that begins with the files of another one. Source: spec 4.6.
+"""A shallow clone: a table of its own that begins with the files of another one. See docs/reference/format/clones.md.
 
 The order of writes is the client's. Up to manifest 2 the clone is marked as unfinished, and nobody writes to it. What
 the parent keeps for it is held by a checkpoint that expires, until one that stays takes its place. A crash in between
@@ -20,16 +20,15 @@ from slatespark.storage import open_store
 from slatespark.table.checkpoints.find import find_checkpoint
 from slatespark.table.checkpoints.store import OWN_NAMES, PIN_NAME, add_checkpoint, refuse_unkept, repeat_checkpoint
 from slatespark.table.clock import Clock, new_uuid
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import DEFINITION_DIR, fetch_definition, publish_definition
-from slatespark.table.log.manifests import (
-    NONCE_BITS,
-    RaceLostError,
-    fetch_latest_manifest,
-    fetch_manifest,
-    publish_manifest,
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.definition.versions import (
+    DEFINITION_DIR,
+    publish_definition,
+    resolve_definition,
 )
-from slatespark.table.read.history.floor import lost_through
+from slatespark.table.log.manifests import NONCE_BITS, fetch_latest_manifest, fetch_manifest, publish_manifest
+from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation
@@ -143,13 +142,13 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
 
 def _copy_definition(stores: TableStores, made: TableStores, source: Manifest) -> None:
     """Give the clone the newest definition; what is known to be lost of a history table's past is lost in it too."""
-    found = fetch_definition(stores, source)
-    if found is None:
+    definition = resolve_definition(stores, source)
+    if definition == NO_DEFINITION:
         return
-    definition = replace(found[1], lost_through_ms=_lost_through(stores, source, found[1]))
+    definition = replace(definition, lost_through_ms=_lost_through(stores, source, definition))
     try:
-        publish_definition(made, 1, definition)
-    except FileExistsError as exc:
+        publish_definition(made, Version(1, definition))
+    except RaceLostError as exc:
         raise TableExistsError(f"{made.url}: somebody else made a table there.", todo="Choose another path.") from exc
 
 

@@ -11,7 +11,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.history.floor import find_later_beginning, history_floor
+from slatespark.table.read.floor import find_later_beginning, history_floor
 from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds
@@ -106,4 +106,4 @@ def _plan_interval(
 
 
 def _definition(job: WriteJob) -> TableDefinition:
-    return job.definition or TableDefinition()
+    return job.definition

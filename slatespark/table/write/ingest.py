@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
 from slatespark.format.external_sst import decode_external_sst
 from slatespark.format.manifest import SstHandle
@@ -19,16 +18,17 @@ from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import plain_name
+from slatespark.options.values import normalize_name
 from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fold import resolve_operator
@@ -69,8 +69,8 @@ class ExternalSstFile:
 
 def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
     """Return the options of an ingest; raises `OptionError` for one that cannot be given any more."""
-    known = {plain_name(name) for name in _TAKEN}
-    if unknown := [name for name in given if plain_name(name) not in known]:
+    known = {normalize_name(name) for name in _TAKEN}
+    if unknown := [name for name in given if normalize_name(name) not in known]:
         todo = f"Choose from {', '.join(_TAKEN)}; what rows are and when they expire is said to SstWriter."
         raise OptionError(f"ingest takes no option {unknown[0]}.", todo=todo)
     return WriteOptions.parse({**common, **given})
@@ -98,16 +98,15 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
-    current = fetch_definition(stores, found[1])
+    definition = resolve_definition(stores, found.value)
     with tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder:
         scratch = open_scratch(folder)
         files = [_copy(scratch, number, path, stores.storage) for number, path in enumerate(paths)]
-        definition = None if current is None else current[1]
         for file in files:
             definition = _admit(definition, file, merge=options.merge_schema)
-        options = _with_times(definition or TableDefinition(), files, options)
-        check_times(stores, definition or TableDefinition(), options, overwrite=False)
-        job = plan_write(
+        times = _row_times(definition, files, options)
+        check_times(stores, definition, options, overwrite=False, per_row=times.per_row)
+        job = begin_write(
             stores,
             clock,
             operation=Operation.INGEST,
@@ -115,12 +114,10 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
             definition=definition,
             timestamp_ms=options.timestamp_ms,
         )
-        try:
+        job = replace(job, times=times)
+        with abandoned_on_error(stores, job):
             outputs = _upload_all(stores, clock, scratch, files, job, options)
             return commit_write(stores, clock, job, outputs, options)
-        except BaseException:
-            abandon_write(stores, job)
-            raise
 
 
 # --- the files ------------------------------------------------------------------------------------------------------
@@ -145,25 +142,25 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
     return ExternalSstFile(path, label, end.properties, FileSlice(file, handle.key_range()))
 
 
-def _admit(current: TableDefinition | None, file: ExternalSstFile, *, merge: bool) -> TableDefinition | None:
+def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> TableDefinition:
     """Return the definition that a table needs to take a file up; raises `SchemaError` when it cannot."""
-    here, theirs = current or TableDefinition(), file.label.definition
-    if not here.same_keys(theirs):
+    theirs = file.label.definition
+    if not current.same_keys(theirs):
         raise SchemaError(
-            f"{file.path} is of a table with {_keys(theirs)}, this one has {_keys(here)}.",
+            f"{file.path} is of a table with {_keys(theirs)}, this one has {_keys(current)}.",
             todo="Write the file anew, with the key columns and formats of the table.",
         )
-    if current is None or here.schema is None or theirs.schema is None:
+    if current.schema is None or theirs.schema is None:
         return current
-    grown = grow_definition(here, theirs.schema)
-    same = here.schema.names == theirs.schema.names and grown == here
+    grown = grow_definition(current, theirs.schema)
+    same = current.schema.names == theirs.schema.names and grown == current
     if not merge and not same:
         raise SchemaError(
             f"{file.path} has the columns {', '.join(theirs.schema.names)}, the table "
-            f"{', '.join(here.schema.names)}, or their types differ.",
+            f"{', '.join(current.schema.names)}, or their types differ.",
             todo="Write the file with the schema of the table, or set mergeSchema=true.",
         )
-    strict = [item.name for item in here.schema if not item.nullable and theirs.schema.field(item.name).nullable]
+    strict = [item.name for item in current.schema if not item.nullable and theirs.schema.field(item.name).nullable]
     if strict:
         raise SchemaError(
             f"{file.path} may hold nulls in column {strict[0]}, which takes none.",
@@ -177,8 +174,8 @@ def _keys(definition: TableDefinition) -> str:
     return f"{names} ({definition.key_format} keys, {definition.value_format} values)"
 
 
-def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> WriteOptions:
-    """Return options that say which times the commit may move: none where the user gave any."""
+def _row_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> RowTimes:
+    """Return which times the rows of files have: the commit moves none where the user gave any."""
     timed = [file.path for file in files if file.label.stamp_ms is None]
     if timed and not definition.has_history:
         raise InvalidRequestError(
@@ -188,11 +185,7 @@ def _with_times(definition: TableDefinition, files: Sequence[ExternalSstFile], o
     if timed and options.timestamp_ms is not None:
         raise OptionError(f"timestamp is given, but {timed[0]} has times of its own.", todo="Leave timestamp out.")
     instants = any(file.label.has_instants for file in files)
-    return replace(
-        options,
-        timestamp_column=_SOME_COLUMN if timed else None,
-        expire_at_column=_SOME_COLUMN if instants else None,
-    )
+    return RowTimes(per_row=bool(timed), fixed=bool(timed) or instants)
 
 
 # --- their rows -----------------------------------------------------------------------------------------------------
@@ -208,8 +201,8 @@ def _upload_all(
 ) -> tuple[tuple[NewFile, ...], ...]:
     """Upload the rows of all files, numbered and dated; of a history table with all versions of a key together."""
     source = TableStores(main=scratch, wal=scratch)
-    first_seq, codec = job.base_seq + 1, RAW_CODEC if job.definition is None else job.definition.codec()
-    has_history = job.definition is not None and job.definition.has_history
+    first_seq, codec = job.base_seq + 1, job.definition.codec()
+    has_history = job.definition.has_history
     pace = sole_pace(stores.main, clock, options.throughput_bytes_per_s)
     outputs = []
     for file in files:

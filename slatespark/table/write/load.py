@@ -7,25 +7,25 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import CommitConflictError, InternalError, OptionError, TableExistsError
+from slatespark.errors import InternalError, OptionError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
-from slatespark.table.clock import Clock, back_off
-from slatespark.table.commit.commit import MAX_ATTEMPTS, commit_write
+from slatespark.table.clock import Clock
+from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.idempotence import find_outcome
-from slatespark.table.commit.job import WriteJob, abandon_write, plan_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
 from slatespark.table.definition.plan import plan_definition
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
-from slatespark.table.log.manifests import RaceLostError, find_latest_manifest
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import find_latest_manifest
+from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 from slatespark.table.read.fold import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.rows.batches import alike
+from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import (
     lasting_columns,
@@ -61,17 +61,17 @@ class Load:
     def keeps_past(self) -> bool:
         """Whether it replaces an interval of a history table, whose rows get a tombstone each instead of being cut."""
         definition = self.job.definition
-        return self.encoder.bounds is not None and definition is not None and definition.has_history
+        return self.encoder.bounds is not None and definition.has_history
 
     @property
     def merge_operator(self) -> MergeOperator | None:
         """How operands of one key fold within a task: as the options say, else as the table does."""
-        if self.options.merge_operator is not None or self.job.definition is None:
+        if self.options.merge_operator is not None:
             return self.options.merge_operator
         return self.job.definition.merge_operator
 
 
-def plan_load(
+def begin_load(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
 ) -> Load | None:
     """Check a write against its table and fix what its tasks need; None when there is nothing to do.
@@ -87,15 +87,12 @@ def plan_load(
     SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
         When the write does not fit the table.
     """
-    for attempt in range(MAX_ATTEMPTS):
-        try:
-            return _plan_once(stores, clock, schema, options, overwrite=overwrite)
-        except RaceLostError:
-            back_off(clock, attempt)
-    raise CommitConflictError(f"{stores.url}: others create and remove this table all the time.", todo="Write again.")
+    return retry_lost_races(
+        clock, lambda _: _begin_once(stores, clock, schema, options, overwrite=overwrite), f"{stores.url}: the table"
+    )
 
 
-def _plan_once(
+def _begin_once(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool
 ) -> Load | None:
     found = find_latest_manifest(stores)
@@ -106,38 +103,50 @@ def _plan_once(
             return None
         raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
-    current = None if found is None else fetch_definition(stores, found[1])
-    known = None if current is None else current[1]
+    known = NO_DEFINITION if found is None else resolve_definition(stores, found.value)
     lasting = lasting_columns(schema, options, known)
     definition = plan_definition(known, lasting, options, is_new=found is None)
-    if found is None and definition is not None:
+    if found is None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
-    encoder = plan_encoder(schema, RAW_CODEC if definition is None else definition.codec(), options)
+    encoder = plan_encoder(schema, definition.codec(), options)
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
-    if found is None and encoder.bounds is None and definition is not None and definition.has_history:
+    if found is None and encoder.bounds is None and definition.has_history:
         overwrite = False  # nothing is there; what another creator puts there meanwhile must stay
     operation = _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
     timestamp_ms = options.timestamp_ms
-    check_times(stores, definition or TableDefinition(), options, overwrite=overwrite and encoder.bounds is None)
+    check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
     if encoder.bounds is not None and encoder.has_times:
         raise OptionError(
             "timestampColumn: what an interval held is replaced at one time, that of the write.",
             todo="Give the write a timestamp, or delete the range and write the rows.",
         )
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
-    job = plan_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
+    job = begin_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options, bytes_per_s)
 
 
-def check_times(stores: TableStores, definition: TableDefinition, options: WriteOptions, *, overwrite: bool) -> None:
-    """Refuse times that the table does not take; raises `OptionError`."""
+def check_times(
+    stores: TableStores,
+    definition: TableDefinition,
+    options: WriteOptions,
+    *,
+    overwrite: bool,
+    per_row: bool | None = None,
+) -> None:
+    """Refuse times that the table does not take; raises `OptionError`.
+
+    Parameters
+    ----------
+    per_row : whether rows have times of their own; by default as `timestampColumn` says
+    """
+    per_row = options.timestamp_column is not None if per_row is None else per_row
     if options.timestamp_column is not None and not definition.has_history:
         raise OptionError(
             f"timestampColumn: {stores.url} is no history table.",
             why="Elsewhere all rows of a write have one time.",
             todo="Create the table with history=true, or give the write a timestamp.",
         )
-    if definition.has_own_time and options.timestamp_ms is None and options.timestamp_column is None:
+    if definition.has_own_time and options.timestamp_ms is None and not per_row:
         raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
     if definition.has_own_time and options.ttl_from == "write":
         raise OptionError(
@@ -220,30 +229,24 @@ def load_batches(
     ----------
     depends_on : what has to be as it was read; None for a write that depends on nothing
     """
-    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
+    load = begin_load(stores, clock, schema, options, overwrite=overwrite)
     if load is None:
         return None
-    try:
-        files = run_task(stores, clock, load, 0, alike(batches, schema))
+    with abandoned_on_error(stores, load.job):
+        files = run_task(stores, clock, load, 0, require_schema(batches, schema))
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
-    except BaseException:
-        abandon_write(stores, load.job)
-        raise
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
     """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
     try:
-        job = plan_write(
+        job = begin_write(
             stores, clock, operation=Operation.CREATE, found=find_latest_manifest(stores), definition=definition
         )
     except RaceLostError as exc:
         raise TableExistsError(f"{stores.url} exists already.", todo="Open it, or choose another path.") from exc
-    try:
+    with abandoned_on_error(stores, job):
         record = commit_write(stores, clock, job, (), options)
-    except BaseException:
-        abandon_write(stores, job)
-        raise
     if record is None:
         raise InternalError("A table was created without a commit.")
     return record.manifest_id

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
@@ -88,7 +88,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         never true, or makes too many ranges.
     """
     from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
-    from slatespark.encoding.predicates.key_plan import MAX_RANGES, plain_ends
+    from slatespark.encoding.predicates.key_plan import MAX_RANGES, widen_ends
 
     bound = bind_filter(parse_filter(condition, name=name), codec.schema)
     plan = plan_keys(bound, codec)
@@ -96,7 +96,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give an interval that is not empty.")
     if not plan.residual.columns and plan.points is None:
         last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
-        return plain_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
+        return widen_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
     if plan.residual.columns:
         raise _not_exact(bound, plan.residual, codec, name, most=MAX_RANGES)
     ranges = tuple(point_range(key) for key in plan.points or () if key)
@@ -126,7 +126,7 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, m
                 why="Keys are in the order of their columns.",
                 todo=f"Name {before} too, by = or IN; the key columns are {keys}.",
             )
-        if not named[before].is_points:
+        if not named[before].has_only_points:
             return OptionError(
                 f"{name}: {residual.columns[0]} makes no interval of keys where {before} is a range.",
                 why="Keys are in the order of their columns.",
@@ -155,22 +155,16 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
-    known = fetch_definition(stores, found[1])
-    definition = None if known is None else known[1]
+    definition = resolve_definition(stores, found.value)
     keys = _ranges_to_delete(where, options, definition)
-    job = plan_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
-    try:
+    job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
+    with abandoned_on_error(stores, job):
         return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
-    except BaseException:
-        abandon_write(stores, job)
-        raise
 
 
-def _ranges_to_delete(
-    where: str | None, options: WriteOptions, definition: TableDefinition | None
-) -> tuple[KeyRange, ...]:
-    codec = RAW_CODEC if definition is None else definition.codec()
-    if definition is not None and definition.has_history:
+def _ranges_to_delete(where: str | None, options: WriteOptions, definition: TableDefinition) -> tuple[KeyRange, ...]:
+    codec = definition.codec()
+    if definition.has_history:
         raise OptionError(
             "deleteRange: this is a history table, of which no range can be cut out.",
             why="Its past would go.",

@@ -1,4 +1,6 @@
-"""Restoring an earlier version: its trees become those of the newest version, by one commit. Source: spec 12.5.
+"""Restoring an earlier version: its trees become those of the newest version, by one commit.
+
+See docs/explanation/editing-a-manifest.md.
 
 Nothing is copied. What was written since is hidden, not removed, and the version before the restore stays readable for
 a while; so a restore is undone by another one.
@@ -29,9 +31,10 @@ from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.commit.version_retention import RETAINED_NAMES
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records.commit_record import CommitRecord
@@ -78,22 +81,19 @@ def restore_to_version(
     with _held(stores, clock, version):
         source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
         _refuse_released(stores, source, found[1])
-        definition = fetch_definition(stores, found[1])
-        job = plan_write(
+        job = begin_write(
             stores,
             clock,
             operation=Operation.RESTORE,
             found=found,
-            definition=None if definition is None else definition[1],
+            definition=resolve_definition(stores, found.value),
         )
-        try:
+        with abandoned_on_error(stores, job):
             flushed = _flush_wal(stores, clock, source, options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
             edit = replace(edit, version=version)
-            record = commit_write(stores, clock, job, (), replace(options, if_last_seq=job.base_seq), edit=edit)
-        except BaseException:
-            abandon_write(stores, job)
-            raise
+            nothing_since = LastSeq(stores, job.base_seq)
+            record = commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
     if record is None:
         raise InternalError("A restore was not committed.")
     return record
@@ -106,7 +106,7 @@ def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callabl
     ----------
     source : the version
     flushed : files of the rows that only its WAL had
-    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id (spec 12.1.4)
+    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id
     """
     seen: set[Ulid] = set()
 

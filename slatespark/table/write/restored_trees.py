@@ -1,4 +1,7 @@
-"""RestoreTrees: the edit of a commit that brings back the trees of an earlier version. Pure. Source: spec 12.5."""
+"""RestoreTrees: the edit of a commit that brings back the trees of an earlier version. Pure.
+
+See docs/explanation/editing-a-manifest.md.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class RestoreTrees:
         return replace(self, flushed=files)
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest with the runs of that version; numbers of runs are not used again (spec 12.1.2).
+        """Return the manifest with the runs of that version; numbers of runs are not used again.
 
         Raises
         ------

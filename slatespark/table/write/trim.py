@@ -1,4 +1,7 @@
-"""Trimming: what a history table learnt after an instant leaves it, in one commit. Source: design section 7, spec 12.6.
+"""Trimming: what a history table learnt after an instant leaves it, in one commit.
+
+See docs/explanation/history-and-the-floor.md,.
+docs/explanation/editing-a-manifest.md.
 
 Files that may hold later versions are written anew without them; the rows that stay keep their sequence numbers. What
 was there before stays readable for a while, as the version that the commit replaces.
@@ -7,7 +10,7 @@ was there before stays readable for a while, as the version that the commit repl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,11 +25,12 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import refuse_pair
-from slatespark.table.commit.job import abandon_write, plan_write
+from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
+from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.history.floor import history_floor
+from slatespark.table.read.floor import history_floor
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
@@ -79,23 +83,16 @@ def trim_history(
             f"{stores.url}: the row versions of {_text(after_ms)} are not all there any more.",
             todo=f"The earliest time to trim to is {_text(floor_ms)}.",
         )
-    found = snapshot.manifest_id, snapshot.manifest
-    job = plan_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
+    found = snapshot.version
+    job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
     trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms)
-    try:
+    with abandoned_on_error(stores, job):
         edit = trimming.plan(snapshot)
         if edit is None:
             abandon_write(stores, job)
             return None
-        return commit_write(stores, clock, job, (), _depending_on(options, snapshot), edit=edit)
-    except BaseException:
-        abandon_write(stores, job)
-        raise
-
-
-def _depending_on(options: WriteOptions, snapshot: Snapshot) -> WriteOptions:
-    limit = options.if_last_seq
-    return replace(options, if_last_seq=snapshot.max_seq if limit is None else min(limit, snapshot.max_seq))
+        nothing_since = LastSeq(stores, snapshot.max_seq)
+        return commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ def test_create_list_refresh_delete(table: Path) -> None:
     listed = done("checkpoint", "list", table)
     assert "monday" in listed
     assert "4 versions kept for versionRetention; --all lists them." in listed
-    assert rows(table, "--checkpoint", "monday") == [{"id": 1, "name": "first"}]
+    assert rows(table, "--option", "checkpoint=monday") == [{"id": 1, "name": "first"}]
     assert done("checkpoint", "refresh", table, "monday") == (
-        f"Refreshed checkpoint {made['id']} of version 3; it stays.\n"
+        f"Refreshed checkpoint {made['id']} of version 3; it does not expire.\n"
     )
     assert answer("checkpoint", "refresh", table, "monday")["expires_ms"] is None
     assert done("checkpoint", "delete", table, "monday") == "Deleted checkpoint monday.\n"
@@ -93,7 +93,7 @@ def test_trim_and_undo(tmp_path: Path) -> None:
     assert store.get(b"a") == {"key": b"a", "value": b"old"}
     [valid] = rows(table, "--versions", "intervals")
     assert (valid["_valid_to"], valid["_is_current"]) == (None, True)
-    assert done("trim", table, "--after", "2000") == "There is nothing later; version 5.\n"
+    assert done("trim", table, "--after", "2000") == "No row version is later; nothing was removed. Version 5.\n"
     assert answer("trim", table, "--after", "2000") == {"version": 5, "undo": None}
     done("restore", table, "--version", "4")
     assert store.get(b"a") == {"key": b"a", "value": b"new"}

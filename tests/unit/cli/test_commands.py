@@ -14,7 +14,7 @@ from slatespark import SlateStore, __version__
 from slatespark.cli.commands import ORDER, app
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 
-CLIENT_VIEW = ("--include-expired", "--merge-operator", "concat")
+CLIENT_VIEW = ("--option", "includeExpired=true", "--option", "mergeOperator=concat")
 DATABASES = fixture_databases()
 
 
@@ -59,7 +59,7 @@ def test_scan_ranges_limit_and_order() -> None:
     assert users
     assert [row["key"] for row in rows(table, "--text", "--prefix", "user/0001")] == users
     assert [row["key"] for row in rows(table, "--prefix", b"user/0001".hex(), "--text")] == []
-    ranged = rows(table, "--start", b"user/00010".hex(), "--end", b"user/00020".hex())
+    ranged = rows(table, "--option", f"startKey={b'user/00010'.hex()}", "--option", f"endKey={b'user/00020'.hex()}")
     assert [bytes.fromhex(str(row["key"])).decode() for row in ranged] == [
         key for key in everything if "user/00010" <= str(key) < "user/00020"
     ]
@@ -78,17 +78,17 @@ def test_scan_shows_every_version_with_its_metadata() -> None:
 
 
 def test_scan_deleted_rows_and_expiry() -> None:
-    deleted = rows(FIXTURES / "wal_only", "--include-deleted", "--metadata", "--text")
+    deleted = rows(FIXTURES / "wal_only", "--option", "includeDeleted=true", "--metadata", "--text")
     assert [row["key"] for row in deleted if row["op"] == "delete"] == ["a", "c"]
     table = FIXTURES / "l0_basic"
-    late = {str(row["key"]) for row in rows(table, "--text", "--now", "2100-01-01T00:00:00Z")}
+    late = {str(row["key"]) for row in rows(table, "--text", "--option", "now=2100-01-01T00:00:00Z")}
     assert not any(key.startswith("ttl/") for key in late)
-    assert any(str(row["key"]).startswith("ttl/") for row in rows(table, "--text", "--now", "0"))
+    assert any(str(row["key"]).startswith("ttl/") for row in rows(table, "--text", "--option", "now=0"))
 
 
 def test_scan_older_versions() -> None:
     table = FIXTURES / "checkpoints"
-    assert rows(table, "--checkpoint", "named") == rows(table, "--version-as-of", "4") != rows(table)
+    assert rows(table, "--option", "checkpoint=named") == rows(table, "--version-as-of", "4") != rows(table)
 
 
 def test_scan_as_text_is_aligned(tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ def test_verify_that_cannot_be_done(tmp_path: Path) -> None:
         (["get", "nowhere", "00"], "TableNotFoundError"),
         (["get", str(FIXTURES / "wal_only"), "xy"], "OptionError"),
         (["get", str(FIXTURES / "wal_only"), "61", "62"], "InvalidRequestError"),
-        (["scan", "nowhere", "--start", "xy"], "OptionError"),
-        (["scan", "nowhere", "--now", "soon"], "OptionError"),
-        (["scan", "nowhere", "--prefix", "00", "--end", "01"], "OptionError"),
-        (["scan", "nowhere", "--version-as-of", "1", "--checkpoint", "x"], "OptionError"),
+        (["scan", "nowhere", "--prefix", "xy"], "OptionError"),
+        (["scan", "nowhere", "--option", "now=soon"], "OptionError"),
+        (["scan", "nowhere", "--prefix", "00", "--option", "endKey=01"], "OptionError"),
+        (["scan", "nowhere", "--version-as-of", "1", "--option", "checkpoint=x"], "OptionError"),
         (["scan", "nowhere", "--storage", "sesame"], "OptionError"),
     ],
 )

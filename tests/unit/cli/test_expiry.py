@@ -20,11 +20,11 @@ def test_expiry(tmp_path: Path) -> None:
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), ttl="1000d")
     store.write(pa.table({"key": [b"a"], "value": [b"3"]}))
     now = "2020-01-01"
-    shown = run(tmp_path / "t", "--now", now, "--per", "day")
+    shown = run(tmp_path / "t", "--option", f"now={now}", "--per", "day")
     assert shown.exit_code == 0, shown.stderr
     assert "now        2020-01-01T00:00:00.000Z" in shown.stdout
     assert "3 row versions" in shown.stdout
-    found = json.loads(run(tmp_path / "t", "--now", now, "--json").stdout)
+    found = json.loads(run(tmp_path / "t", "--option", f"now={now}", "--json").stdout)
     assert (found["per"], found["rows"], [part["state"] for part in found["parts"]]) == (
         "day",
         3,

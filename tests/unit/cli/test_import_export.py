@@ -15,8 +15,8 @@ import pytest
 from slatespark import SlateStore
 from slatespark.cli import read_files
 from slatespark.cli.file_formats import format_of
-from slatespark.cli.moving import scanned
-from slatespark.cli.wanted import Wanted
+from slatespark.cli.target_columns import TargetColumns
+from slatespark.cli.transfer_commands import scanned
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import plan_read
@@ -182,7 +182,7 @@ def test_import_creates_a_typed_table(tmp_path: Path) -> None:
 
 def test_import_creates_with_other_formats(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"name": "a", "n": 1}\n{"name": "b", "more": {"x": [1.5]}}\n')
-    arguments = ["--key-columns", "name", "--key-format", "utf8", "--value-format", "json"]
+    arguments = ["--key-columns", "name", "--option", "keyFormat=utf8", "--option", "valueFormat=json"]
     done("import", tmp_path / "t", tmp_path / "in.jsonl", *arguments)
     assert rows(tmp_path / "t") == [
         {"name": "a", "n": 1, "more": None},
@@ -239,9 +239,9 @@ def test_columns_that_the_table_lacks(table: Path, tmp_path: Path) -> None:
         ("in.csv", b"tenant,id\n\xff,1\n", "InvalidRequestError", "in.csv"),
         ("in.csv.gz", b"no gzip", "InvalidRequestError", "in.csv.gz"),
         ("in.jsonl", b'{"tenant": "a"}\n', "SchemaError", "line 1 has no member"),
-        ("in.jsonl", b"\n{]\n", "InvalidRequestError", "line 2 is no JSON"),
-        ("in.jsonl", b'"text"', "InvalidRequestError", "line 1 is no JSON object"),
-        ("in.jsonl", b"\xff\xfe", "InvalidRequestError", "line 1 is no JSON"),
+        ("in.jsonl", b"\n{]\n", "InvalidRequestError", "line 2 is not JSON"),
+        ("in.jsonl", b'"text"', "InvalidRequestError", "line 1 is not a JSON object"),
+        ("in.jsonl", b"\xff\xfe", "InvalidRequestError", "line 1 is not JSON"),
         ("in.parquet", b"no parquet at all", "InvalidRequestError", "in.parquet"),
         ("in.parquet", b"", "InvalidRequestError", "in.parquet"),
     ],
@@ -268,7 +268,7 @@ def test_different_files_are_not_mixed(tmp_path: Path) -> None:
     refused("SchemaError", "import", tmp_path / "t", tmp_path / "1.csv", tmp_path / "2.csv", "--key-columns", "id")
 
 
-def test_long_files_come_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_files, "_CSV_BLOCK_BYTES", 1 << 14)
     count = 30_000
     with gzip.open(tmp_path / "in.jsonl.gz", "wt") as file:
@@ -289,8 +289,8 @@ def test_progress_of_an_import(table: Path, tmp_path: Path, name: str) -> None:
     done("export", table, tmp_path / name)
     files, size = [str(tmp_path / name)] * 2, (tmp_path / name).stat().st_size
     told: list[tuple[str, int, int]] = []
-    wanted = Wanted(SCHEMA)
-    with read_files.read_files(files, format_of(name, None), wanted, lambda *args: told.append(args)) as reader:
+    target = TargetColumns(SCHEMA)
+    with read_files.read_files(files, format_of(name, None), target, lambda *args: told.append(args)) as reader:
         assert reader.read_all().num_rows == 6
     assert {(step, total) for step, _, total in told} == {("import", 2 * size)}
     places = [place for _, place, _ in told]

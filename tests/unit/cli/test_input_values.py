@@ -119,7 +119,7 @@ def test_other_ways_to_write_times(text: str, kind: pa.DataType, us: int) -> Non
 )
 def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
     field = pa.field("price", kind)
-    with pytest.raises(SchemaError, match="Row 12, column price: "):
+    with pytest.raises(SchemaError, match=r"\b12\b.*price"):
         array_of_json([None, None, value, None], field, as_text=False, first_row=10)
 
 
@@ -136,5 +136,5 @@ def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
     ],
 )
 def test_text_that_does_not_fit_is_named(text: str, kind: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match="Row 2, column price: "):
+    with pytest.raises(SchemaError, match=r"\b2\b.*price"):
         array_of_text(pa.array([None, text], pa.string()), pa.field("price", kind), as_text=False)

@@ -72,7 +72,7 @@ def test_a_table_that_fails_does_not_stop_the_others(visits: Path, tmp_path: Pat
         (["--max-batch-rows", "0"], "maxBatchRows"),
         (["--max-batch-bytes", "lots"], "maxBatchBytes"),
         (["--option", "ttll=7d"], "ttl"),
-        (["--wal-path", "wal"], "--wal-path"),
+        (["--option", "walPath=wal"], "walPath"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, visits: Path, tmp_path: Path) -> None:

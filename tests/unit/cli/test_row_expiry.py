@@ -33,4 +33,4 @@ def test_import_from_parquet_creates_the_table_without_the_column(kind: pa.DataT
     pq.write_table(pa.table({"id": [1, 2], "keep": pa.array([0, None], kind)}), file)
     done("import", table, file, "--key-columns", "id", "--option", "ttlColumn=keep")
     assert rows(table) == [{"id": 2}]
-    assert rows(table, "--include-expired") == [{"id": 1}, {"id": 2}]
+    assert rows(table, "--option", "includeExpired=true") == [{"id": 1}, {"id": 2}]

@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "option",
     [
-        ("--seq-as-of", "1"),
+        ("--option", "seqAsOf=1"),
         ("--timestamp-as-of", str(START + MINUTE - 1)),
         ("--timestamp-as-of", ms_to_text(START)),
         ("--version-as-of", "3"),
@@ -51,9 +51,9 @@ def test_what_is_refused(table: Path) -> None:
     assert_failed(run("scan", table, "--timestamp-as-of", str(START - 1)), "HistoryTrimmedError")
     assert_failed(run("scan", table, "--timestamp-as-of", "2100-01-01"), "OptionError")
     assert_failed(run("scan", table, "--timestamp-as-of", "noon"), "OptionError")
-    assert_failed(run("scan", table, "--seq-as-of", "3"), "OptionError")
-    assert_failed(run("scan", table, "--seq-as-of", "1", "--version-as-of", "1"), "OptionError")
-    assert run("scan", table, "--seq-as-of", "x").exit_code == 2
+    assert_failed(run("scan", table, "--option", "seqAsOf=3"), "OptionError")
+    assert_failed(run("scan", table, "--option", "seqAsOf=1", "--version-as-of", "1"), "OptionError")
+    assert_failed(run("scan", table, "--option", "seqAsOf=x"), "OptionError")
 
 
 @pytest.mark.parametrize("command", ["get-timestamp-for-seq", "seq-to-ts"])

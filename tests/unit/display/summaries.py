@@ -8,14 +8,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.table.read.describe import (
+from slatespark.table.inspection.describe import (
     ColumnFacts,
     DefinitionFacts,
     TableFacts,
     TableSummary,
     WalFacts,
 )
-from slatespark.table.read.files import FileFacts, LayerFacts
+from slatespark.table.inspection.files import FileFacts, LayerFacts
 
 FACTS = TableFacts(
     url="file:///t",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from slatespark.display.describe_text import describe_text
 from slatespark.table.checkpoints.store import CheckpointFacts
-from slatespark.table.read.describe import CodecFacts, ExternalFacts, JobFacts, RowFacts, TableFacts, WalFacts
+from slatespark.table.inspection.describe import CodecFacts, ExternalFacts, JobFacts, RowFacts, TableFacts, WalFacts
 from tests.unit.display.summaries import typed_summary
 
 FACTS = TableFacts(

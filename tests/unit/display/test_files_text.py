@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from slatespark.display.files_text import files_text
-from slatespark.table.read.files import FileFacts
+from slatespark.table.inspection.files import FileFacts
 
 
 def test_files_show_only_columns_of_which_something_is_known() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from slatespark.display.layer_picture import MAX_LANES, MIN_WIDTH, picture_layers
 from slatespark.display.summary_text import layers_text
-from slatespark.table.read.describe import WalFacts
-from slatespark.table.read.files import LayerFacts
+from slatespark.table.inspection.describe import WalFacts
+from slatespark.table.inspection.files import LayerFacts
 from tests.support.golden import DATA, Case, run_golden
 from tests.unit.display.summaries import FACTS, layer, summary, typed_summary
 

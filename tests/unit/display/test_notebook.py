@@ -11,7 +11,7 @@ import pyarrow as pa
 from slatespark import SlateStore
 from slatespark.display.layer_picture import picture_layers
 from slatespark.display.notebook import MAX_COLUMNS, failure_html, layers_svg, summary_html
-from slatespark.table.read.describe import ColumnFacts
+from slatespark.table.inspection.describe import ColumnFacts
 from tests.unit.display.summaries import CODEC, DEFINITION, FACTS, layer, summary, typed_summary
 
 ALLOWED_TAGS = frozenset("div table tr td b details summary svg title rect line text".split())  # noqa: SIM905

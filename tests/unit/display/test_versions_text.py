@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from slatespark.display.versions_text import versions_text
-from slatespark.table.read.history.timeline import VersionFacts
+from slatespark.table.inspection.versions import VersionFacts
 
 
 def test_versions() -> None:

@@ -1,4 +1,4 @@
-"""Values as the rows of a source, plain values of every type, and what they are in Avro without logical types."""
+"""Values as rows of a source, and plain values of every type in Avro without logical types."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.unit.kernels.rows import columns, put
 
 
 def rows_of(values: list[bytes]) -> tuple[list[RowColumns], NDArray[np.int64]]:
-    """Return values as one source, and all its rows."""
+    """Return values as one source, with all its rows."""
     return [columns(*(put(b"%06d" % number, 1, value) for number, value in enumerate(values)))], np.arange(len(values))
 
 
 def cut(encoded: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> list[bytes]:
-    """Return what was encoded as one bytes object for each row."""
+    """Return encoded values, one bytes object for each row."""
     data, offsets = encoded
     return [data[start:end].tobytes() for start, end in zip(offsets.tolist(), offsets[1:].tolist(), strict=False)]
 
 
 def plain_schema(described: Any) -> Any:
-    """Return an Avro schema without what it says beyond Avro's own types."""
+    """Return an Avro schema without logical types and other attributes."""
     if isinstance(described, list):
         return [plain_schema(branch) for branch in described]
     if not isinstance(described, dict):
@@ -45,7 +45,7 @@ def plain_schema(described: Any) -> Any:
 
 
 def read_with_fastavro(value: bytes, schema: Any) -> Any:
-    """Return the object that a value is, all of it."""
+    """Return the decoded object of a value. All of its bytes must be used."""
     stream = io.BytesIO(value[10:])
     found = fastavro.schemaless_reader(stream, plain_schema(schema), None)
     assert stream.read() == b""
@@ -60,7 +60,7 @@ def written_by_fastavro(datum: Any, schema: Any) -> bytes:
 
 
 def datum_of(kind: pa.DataType, value: Any) -> Any:
-    """Return what a plain value (numbers for dates and times, pairs for maps) is in Avro without logical types."""
+    """Return a plain value (numbers for dates and times, pairs for maps) as Avro without logical types."""
     if value is None:
         return None
     if pa.types.is_list(kind):

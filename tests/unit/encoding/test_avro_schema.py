@@ -47,7 +47,7 @@ def test_flat_types(kind: Any) -> None:
     }
 
 
-def test_types_with_parts() -> None:
+def test_nested_types() -> None:
     point = pa.struct([pa.field("x", pa.float64(), nullable=False), pa.field("y", pa.float64())])
     record = {
         "type": "record",
@@ -139,13 +139,13 @@ def test_names(name: str, escaped: str) -> None:
 
 
 def test_what_cannot_be_written() -> None:
-    with pytest.raises(SchemaError, match="no name"):
+    with pytest.raises(SchemaError, match="name"):
         avro_schema([pa.field("", pa.int8())])
-    with pytest.raises(SchemaError, match=r"slatespark.row has two fields named 'a'"):
+    with pytest.raises(SchemaError, match="'a'"):
         avro_schema([pa.field("a", pa.int8()), pa.field("a", pa.int8())])
-    with pytest.raises(SchemaError, match=r"struct slatespark.row.a has no fields"):
+    with pytest.raises(SchemaError, match=r"slatespark\.row\.a"):
         avro_schema([pa.field("a", pa.struct([]))])
-    with pytest.raises(InternalError, match="no type of a table"):
+    with pytest.raises(InternalError, match="type"):
         avro_schema([pa.field("a", pa.large_string())])
 
 
@@ -164,15 +164,15 @@ def test_what_cannot_be_written() -> None:
     ],
     ids=str,
 )
-def test_schemas_that_are_none_of_ours(described: Any) -> None:
+def test_foreign_types_are_refused(described: Any) -> None:
     with pytest.raises(UnsupportedFormatError):
         avro_node(described)
 
 
-def test_depth_has_a_bound() -> None:
+def test_depth_is_limited() -> None:
     described: Any = "int"
     for _ in range(MAX_DEPTH - 1):
         described = {"type": "array", "items": described}
     avro_node(described)
-    with pytest.raises(UnsupportedFormatError, match="nested more than"):
+    with pytest.raises(UnsupportedFormatError, match="nested"):
         avro_node({"type": "array", "items": described})

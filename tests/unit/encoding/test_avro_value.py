@@ -79,20 +79,20 @@ def test_sliced_and_chunked_arrays() -> None:
     assert decoded(values, [fields], fields)[0] == {name: [row[name] for row in kept] for name in "abc"}
 
 
-def test_what_a_column_refuses() -> None:
+def test_values_that_a_column_cannot_hold() -> None:
     cases = [
         (
             pa.field("n", pa.int8(), nullable=False),
             pa.array([1, None], pa.int8()),
             "Column n is not nullable .* 1 null",
         ),
-        (pa.field("t", pa.time64("ns")), pa.array([1], pa.time64("ns")), "Column t .* no whole microsecond"),
-        (pa.field("s", pa.string()), not_text(), "Column s holds text that is no UTF-8"),
+        (pa.field("t", pa.time64("ns")), pa.array([1], pa.time64("ns")), "Column t .* whole microsecond"),
+        (pa.field("s", pa.string()), not_text(), "Column s holds text .* UTF-8"),
         (pa.field("l", list_of(pa.string())), pa.ListArray.from_arrays([0, 1], not_text()), "Column l"),
         (
             pa.field("l", list_of(pa.time64("ns"))),
             pa.array([[1]], list_of(pa.time64("ns"))),
-            "Column l .* no whole microsecond",
+            "Column l .* whole microsecond",
         ),
         (
             pa.field("l", list_of(pa.int8(), nullable=False)),
@@ -102,13 +102,13 @@ def test_what_a_column_refuses() -> None:
         (
             pa.field("m", map_of(pa.string(), pa.int8())),
             pa.array([[("k", 1), ("k", 2)]], map_of(pa.string(), pa.int8())),
-            "Column m .* key twice",
+            "Column m .* repeats a key",
         ),
     ]
     for field, array, message in cases:
         with pytest.raises(SchemaError, match=message):
             encoded(array, fields=[field])
-    # what lies under a null is nobody's business
+    # values under a null are not checked
     lost = pa.Array.from_buffers(pa.time64("ns"), 1, [pa.py_buffer(b"\0"), pa.py_buffer(bytes([1] + [0] * 7))])
     assert len(encoded(lost, fields=[pa.field("t", pa.time64("ns"))])[0]) == 11
 
@@ -119,7 +119,7 @@ def not_text() -> Any:
     )
 
 
-def test_columns_come_and_go() -> None:
+def test_added_and_dropped_columns() -> None:
     first = [
         pa.field("a", pa.int32(), nullable=False),
         pa.field("b", pa.string()),
@@ -136,7 +136,7 @@ def test_columns_come_and_go() -> None:
     assert decoded(values[:1], [first], second, "new", "a")[0] == {"new": [None], "a": [1]}
 
 
-def test_parts_of_a_struct_come_and_go() -> None:
+def test_added_and_dropped_fields_of_a_struct() -> None:
     old = pa.struct([("x", pa.int32()), ("gone", pa.string()), ("when", pa.timestamp("us", "UTC"))])
     new = pa.struct([("x", pa.int64()), ("when", pa.timestamp("us", "UTC")), ("added", pa.date32())])
     first, second = [pa.field("s", list_of(old))], [pa.field("s", list_of(new))]
@@ -191,13 +191,13 @@ NO_WAYS = [
 
 
 @pytest.mark.parametrize(("old", "new"), NO_WAYS, ids=str)
-def test_what_a_column_cannot_become(old: Any, new: Any) -> None:
+def test_incompatible_types(old: Any, new: Any) -> None:
     values = encoded(pa.array([None, [1] if old == list_of(pa.int8()) else None], old), fields=[pa.field("a", old)])
-    with pytest.raises(SchemaError, match=r"Column a is .* now, rows were written"):
+    with pytest.raises(SchemaError, match="Column a"):
         decoded(values, [[pa.field("a", old)]], [pa.field("a", new)])
 
 
-def test_values_out_of_the_range_of_their_column() -> None:
+def test_values_out_of_range() -> None:
     cases: list[tuple[Any, Any, Any]] = [
         (pa.int32(), pa.int8(), 128),
         (pa.int32(), pa.int16(), -(2**15) - 1),
@@ -219,7 +219,7 @@ def test_values_out_of_the_range_of_their_column() -> None:
         assert found["a"] == [last if kind == pa.time64("ns") else [last], None, None]
 
 
-def test_tombstones_and_values_of_others() -> None:
+def test_tombstones_and_malformed_values() -> None:
     fields = [pa.field("a", pa.int8(), nullable=False), pa.field("b", map_of(pa.string(), pa.int8()))]
     value = encoded(pa.array([1], pa.int8()), pa.array([[("k", 1)]], fields[1].type), fields=fields)[0]
     schema = avro_schema(fields)
@@ -234,7 +234,7 @@ def test_tombstones_and_values_of_others() -> None:
     assert found["b"].to_pylist() == [[("k", 1)], *[None] * 6, [("k", 1)]]
 
 
-def test_a_wanted_column_in_front_needs_nothing_of_what_follows() -> None:
+def test_nothing_is_read_after_the_last_wanted_column() -> None:
     fields = [pa.field("a", pa.int8()), pa.field("b", pa.string())]
     value = encoded(pa.array([1], pa.int8()), pa.array(["x"]), fields=fields)[0]
     assert decoded([value[:-1], value + b"\0"], [fields], fields, "a") == ({"a": [1, 1]}, [FINE, FINE])
@@ -244,7 +244,7 @@ def test_a_wanted_column_in_front_needs_nothing_of_what_follows() -> None:
 def test_unknown_columns_and_no_columns() -> None:
     fields = [pa.field("a", pa.int8())]
     values = encoded(pa.array([1, 2], pa.int8()), fields=fields)
-    with pytest.raises(SchemaError, match="no value column 'c'"):
+    with pytest.raises(SchemaError, match="'c'"):
         decoded(values, [fields], fields, "c")
     none, status = decode_avro_values(*rows_of(values), writers={}, fields=fields, wanted=["a"])
     assert none["a"].to_pylist() == [None, None]
@@ -254,13 +254,13 @@ def test_unknown_columns_and_no_columns() -> None:
     ] == pa.nulls(0, VARIANT)
 
 
-def test_a_writer_that_is_no_record() -> None:
+def test_a_writer_schema_that_is_not_a_record() -> None:
     for schema in ({"type": "enum", "name": "e", "symbols": ["A"]}, {"type": "long"}):
-        with pytest.raises(UnsupportedFormatError, match="only records"):
+        with pytest.raises(UnsupportedFormatError, match="record"):
             decode_avro_values(*rows_of([]), writers={1: schema}, fields=[pa.field("a", pa.int8())], wanted=["a"])
 
 
-def test_many_rows_with_parts_some_of_them_bad() -> None:
+def test_many_nested_rows_some_malformed() -> None:
     count = 10_000
     wide, narrow = list_of(pa.int32()), list_of(pa.int8())
     items = [[number % 128] if number % 5000 else [1000] for number in range(count)]

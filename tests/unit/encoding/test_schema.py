@@ -1,4 +1,4 @@
-"""Types of any Arrow become those of Spark, or are refused by name; schemas grow and never lose anything."""
+"""Arrow types become canonical or are refused by name; merged schemas lose nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from slatespark.encoding.column_types import (
     all_nullable,
     canonical_schema,
     comment_metadata,
+    is_variant,
     list_of,
     map_of,
 )
-from slatespark.encoding.schema import is_variant, merge_schemas, schema_of_spark_json, spark_json
+from slatespark.encoding.schema import merge_schemas, schema_of_spark_json, spark_json
 from slatespark.errors import SchemaError
 
 UTC, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
@@ -64,7 +65,7 @@ def nested() -> st.SearchStrategy[pa.DataType]:
 
 
 @given(nested(), st.booleans())
-def test_canonical_types_stay_and_come_back_from_json(kind: pa.DataType, nullable: bool) -> None:
+def test_canonical_types_round_trip_through_json(kind: pa.DataType, nullable: bool) -> None:
     schema = one(kind, nullable=nullable)
     assert canonical_schema(schema).equals(schema)
     found = schema_of_spark_json(json.loads(json.dumps(spark_json(schema))))
@@ -109,40 +110,40 @@ def test_canonical_types_stay_and_come_back_from_json(kind: pa.DataType, nullabl
     ],
     ids=str,
 )
-def test_other_types_become_canonical_ones(given_type: pa.DataType, expected: pa.DataType) -> None:
+def test_other_types_become_canonical(given_type: pa.DataType, expected: pa.DataType) -> None:
     assert canonical_schema(one(given_type)).field(0).type == expected
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (pa.null(), "Column c is .*null.* Cast it to the type it shall have"),
-        (pa.uint64(), r"uint64, .*DECIMAL\(20,0\)"),
-        (pa.month_day_nano_interval(), "INTERVAL DAY TO SECOND"),
+        (pa.null(), "Cast"),
+        (pa.uint64(), "DECIMAL"),
+        (pa.month_day_nano_interval(), "INTERVAL"),
         (pa.dense_union([pa.field("a", pa.int8())]), "VARIANT"),
-        (pa.decimal256(39, 0), "p up to 38"),
-        (pa.decimal128(5, -1), "s from 0 to p"),
-        (pa.list_(pa.struct([pa.field("u", pa.uint64())])), "Column c.element.u is uint64"),
-        (pa.struct([pa.field("a", pa.int8()), pa.field("A", pa.int8())]), "Struct c has the columns a and A"),
-        (pa.struct([]), "no columns"),
+        (pa.decimal256(39, 0), "38"),
+        (pa.decimal128(5, -1), "DECIMAL"),
+        (pa.list_(pa.struct([pa.field("u", pa.uint64())])), r"c\.element\.u"),
+        (pa.struct([pa.field("a", pa.int8()), pa.field("A", pa.int8())]), r"\ba\b.*\bA\b"),
+        (pa.struct([]), "columns"),
     ],
     ids=str,
 )
-def test_types_that_no_table_holds(kind: pa.DataType, message: str) -> None:
+def test_unsupported_types(kind: pa.DataType, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         canonical_schema(one(kind))
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["a", "A"], "columns a and A"), ([""], "without a name"), ([], "no columns"), (["_KEY"], "_key has the name")],
+    [(["a", "A"], r"\ba\b.*\bA\b"), ([""], "name"), ([], "columns"), (["_KEY"], "_key")],
 )
-def test_names_that_no_table_has(names: list[str], message: str) -> None:
+def test_invalid_names(names: list[str], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         canonical_schema(pa.schema([pa.field(name, pa.int8()) for name in names]))
 
 
-def test_comments_stay_and_other_metadata_does_not() -> None:
+def test_only_comments_are_kept() -> None:
     extra = {SPARK_METADATA: b'{"comment": "who", "__CHAR_VARCHAR_TYPE_STRING": "char(3)"}', b"x": b"y"}
     schema = canonical_schema(one(pa.string(), metadata=extra))
     assert schema.field(0).metadata == comment_metadata("who")
@@ -152,7 +153,7 @@ def test_comments_stay_and_other_metadata_does_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["char(3)", "varchar(20)", "string collate UTF8_LCASE", "interval day", "time(3)"])
-def test_further_names_of_spark_types(name: str) -> None:
+def test_other_names_of_spark_types(name: str) -> None:
     content = {"type": "struct", "fields": [{"name": "c", "type": name, "nullable": True, "metadata": {}}]}
     assert schema_of_spark_json(content).field(0).type in (pa.string(), pa.duration("us"), pa.time64("ns"))
 
@@ -182,12 +183,12 @@ def fields(*parts: Any) -> dict[str, Any]:
         [],
     ],
 )
-def test_json_that_is_no_schema(content: Any) -> None:
+def test_json_that_is_not_a_schema(content: Any) -> None:
     with pytest.raises(SchemaError):
         schema_of_spark_json(content)
 
 
-def test_json_as_deep_as_it_likes() -> None:
+def test_deeply_nested_json() -> None:
     kind: Any = "long"
     for _ in range(5000):
         kind = {"type": "array", "elementType": kind, "containsNull": True}
@@ -224,24 +225,24 @@ def test_types_widen(table: pa.DataType, incoming: pa.DataType, merged: pa.DataT
 @pytest.mark.parametrize(
     ("table", "incoming", "message"),
     [
-        (pa.int64(), pa.float64(), "Column c is BIGINT in the table and DOUBLE in the rows"),
-        (pa.string(), pa.int8(), "STRING in the table"),
-        (pa.binary(), pa.string(), "BINARY in the table"),
-        (UTC, NTZ, "TIMESTAMP in the table and TIMESTAMP_NTZ"),
+        (pa.int64(), pa.float64(), "DOUBLE"),
+        (pa.string(), pa.int8(), "STRING"),
+        (pa.binary(), pa.string(), "BINARY"),
+        (UTC, NTZ, "TIMESTAMP_NTZ"),
         (pa.bool_(), pa.int8(), "BOOLEAN"),
         (VARIANT, pa.struct([pa.field("value", pa.binary(), nullable=False)]), "VARIANT"),
         (list_of(pa.int8()), pa.int8(), "ARRAY"),
         (map_of(pa.int8(), pa.int8()), map_of(pa.int16(), pa.int8()), "c.key"),
-        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())]), r"c\.a is TINYINT"),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())]), r"c\.a"),
     ],
     ids=str,
 )
-def test_types_that_do_not_go_together(table: pa.DataType, incoming: pa.DataType, message: str) -> None:
+def test_incompatible_types(table: pa.DataType, incoming: pa.DataType, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         merge_schemas(one(table), one(incoming))
 
 
-def test_columns_and_fields_are_added_and_the_tables_spelling_stays() -> None:
+def test_columns_and_fields_are_added_and_keep_the_spelling_of_the_table() -> None:
     table = pa.schema([pa.field("Id", pa.int32(), nullable=False), pa.field("s", pa.struct([("A", pa.int8())]))])
     incoming = pa.schema(
         [

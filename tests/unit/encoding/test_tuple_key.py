@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from slatespark.encoding.column_types import VARIANT
-from slatespark.encoding.tuple_key import check_key_type, decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
+from slatespark.encoding.tuple_key import (
+    decode_tuple_keys,
+    encode_tuple,
+    encode_tuple_keys,
+    key_damage,
+    require_key_type,
+)
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.tuple_program import KeyStatus
 from tests.unit.kernels.rows import all_rows, columns, put
@@ -58,7 +64,7 @@ def test_structs() -> None:
     assert found == [[*places.to_pylist(), None, None], [1, 2, 3, None, None]]
 
 
-def test_only_what_is_wanted() -> None:
+def test_only_wanted_columns_are_decoded() -> None:
     types = [PLACE, pa.string(), pa.int8()]
     source = columns(put(encode_tuple([(1, "n"), "text", 5], types), 1), put(b"\x14", 1))
     for wanted in ([True, False, False], [False, True, True], [False, False, False]):
@@ -115,51 +121,51 @@ def test_values(value: Any, kind: pa.DataType, key: str) -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "message"),
     [
-        (1.0, pa.int64(), "it is a float"),
-        (True, pa.int64(), "it is a bool"),
-        ("1", pa.int64(), "it is a str"),
-        (128, pa.int8(), "out of range"),
-        (2**63, pa.int64(), "out of range"),
-        (1, pa.bool_(), "it is a int"),
-        (2**53 + 1, pa.float64(), "cannot hold it exactly"),
-        (10**400, pa.float64(), "cannot hold it exactly"),
-        (10**39, pa.float32(), "cannot hold it exactly"),
-        (2**100, pa.date32(), "out of range"),
-        (1e39, pa.float32(), "too large for a FLOAT"),
-        (b"a", pa.string(), "it is a bytes"),
+        (1.0, pa.int64(), "float"),
+        (True, pa.int64(), "bool"),
+        ("1", pa.int64(), "str"),
+        (128, pa.int8(), "range"),
+        (2**63, pa.int64(), "range"),
+        (1, pa.bool_(), "int"),
+        (2**53 + 1, pa.float64(), "exact"),
+        (10**400, pa.float64(), "exact"),
+        (10**39, pa.float32(), "exact"),
+        (2**100, pa.date32(), "range"),
+        (1e39, pa.float32(), "FLOAT"),
+        (b"a", pa.string(), "bytes"),
         ("\ud800", pa.string(), "surrogates"),
-        ("a", pa.binary(), "it is a str"),
-        (1.5, PRICE, "it is a float"),
-        (1000, PRICE, "more than 3 digits before the point"),
-        (Decimal("0.001"), PRICE, "more than 2 digits behind the point"),
-        (Decimal("1E-999999999"), PRICE, "more than 2 digits behind"),
-        (Decimal("123.456"), PRICE, "more than 2 digits behind"),
-        (Decimal("NaN"), PRICE, "it is no number"),
-        (Decimal("sNaN"), PRICE, "it is no number"),
-        (Decimal("-Infinity"), PRICE, "it is no number"),
-        (Decimal("1E+999999"), PRICE, "before the point"),
-        (datetime(1970, 1, 1), pa.date32(), "a datetime, not a date"),  # noqa: DTZ001
-        (date(1970, 1, 1), TIMESTAMP, "it is a date"),
-        (datetime(1970, 1, 1, tzinfo=UTC), NTZ, "has a time zone"),
-        ("1970-01-01", TIMESTAMP, "it is a str"),
-        ((1,), PLACE, "it has 1 fields"),
+        ("a", pa.binary(), "str"),
+        (1.5, PRICE, "float"),
+        (1000, PRICE, "digits"),
+        (Decimal("0.001"), PRICE, "digits"),
+        (Decimal("1E-999999999"), PRICE, "digits"),
+        (Decimal("123.456"), PRICE, "digits"),
+        (Decimal("NaN"), PRICE, "number"),
+        (Decimal("sNaN"), PRICE, "number"),
+        (Decimal("-Infinity"), PRICE, "number"),
+        (Decimal("1E+999999"), PRICE, "point"),
+        (datetime(1970, 1, 1), pa.date32(), "datetime"),  # noqa: DTZ001
+        (date(1970, 1, 1), TIMESTAMP, "date"),
+        (datetime(1970, 1, 1, tzinfo=UTC), NTZ, "zone"),
+        ("1970-01-01", TIMESTAMP, "str"),
+        ((1,), PLACE, "fields"),
         ({"x": 1}, PLACE, "expected"),
-        ("ab", PLACE, "it is a str"),
-        ((1.5, "a"), PLACE, "it is a float"),
+        ("ab", PLACE, "str"),
+        ((1.5, "a"), PLACE, "float"),
     ],
 )
 def test_values_that_do_not_fit(value: Any, kind: pa.DataType, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message) as caught:
         encode_tuple([0, value], [pa.int8(), kind])
-    assert str(caught.value).startswith("Value 2 of the key is ")
-    assert "Expected TINYINT, " in str(caught.value)
+    assert "Value 2" in str(caught.value)
+    assert "TINYINT" in str(caught.value)
 
 
 def test_prefixes() -> None:
     types = [pa.string(), pa.int64()]
     assert encode_tuple([], types) == b""
     assert encode_tuple(["a", 1], types).startswith(encode_tuple(["a"], types))
-    with pytest.raises(InvalidRequestError, match="2 columns, got 3 values"):
+    with pytest.raises(InvalidRequestError, match="values"):
         encode_tuple(["a", 1, 2], types)
     with pytest.raises(SchemaError, match="null"):
         encode_tuple([(1, None)], [PLACE])
@@ -168,33 +174,33 @@ def test_prefixes() -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (pa.duration("us"), "Key column k is INTERVAL DAY TO SECOND, .*BIGINT"),
-        (pa.time64("ns"), "Key column k is TIME, .*BIGINT"),
-        (pa.list_(pa.int8()), "Key column k is ARRAY<TINYINT>, .*STRUCT"),
-        (pa.map_(pa.string(), pa.int8()), "Key column k is MAP<STRING,TINYINT>, .*STRUCT"),
-        (VARIANT, "Key column k is VARIANT, .*variant_get"),
-        (pa.struct([]), "Give the STRUCT a field"),
-        (pa.struct([("a", pa.struct([("b", pa.time64("ns"))]))]), r"Key column k\.a\.b is TIME"),
-        (pa.large_string(), "Key column k is LARGE_STRING"),
+        (pa.duration("us"), "INTERVAL"),
+        (pa.time64("ns"), "TIME"),
+        (pa.list_(pa.int8()), "ARRAY"),
+        (pa.map_(pa.string(), pa.int8()), "MAP"),
+        (VARIANT, "variant_get"),
+        (pa.struct([]), "STRUCT"),
+        (pa.struct([("a", pa.struct([("b", pa.time64("ns"))]))]), r"k\.a\.b"),
+        (pa.large_string(), "LARGE_STRING"),
     ],
 )
 def test_types_that_a_key_cannot_hold(kind: pa.DataType, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        check_key_type(pa.field("k", kind))
+        require_key_type(pa.field("k", kind))
 
 
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.float32(), PRICE, pa.binary(), pa.date32(), NTZ, PLACE])
 def test_types_that_a_key_can_hold(kind: pa.DataType) -> None:
-    check_key_type(pa.field("k", kind))
+    require_key_type(pa.field("k", kind))
     assert encode_tuple([None], [kind]) == b"\0"
 
 
-def test_text_that_is_none_is_refused() -> None:
+def test_invalid_utf8_is_refused() -> None:
     broken = pa.array([b"\xff"]).view(pa.string())
-    with pytest.raises(SchemaError, match="no UTF-8"):
+    with pytest.raises(SchemaError, match="UTF-8"):
         encode_tuple_keys([broken])
 
 
-def test_every_damage_has_words() -> None:
+def test_every_status_has_a_reason() -> None:
     for status in list(KeyStatus)[1:]:
         assert key_damage(int(status))

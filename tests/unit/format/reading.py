@@ -1,4 +1,4 @@
-"""Whole files of the format read in one go, for tests."""
+"""Readers of whole SSTs and of the fixture files, for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.fixture_databases import FIXTURES
 
 @dataclass(frozen=True, slots=True)
 class WholeSst:
-    """An SST with all its sections decoded."""
+    """An SST with all sections decoded."""
 
     footer: Footer
     info: SstInfo
@@ -35,7 +35,7 @@ class WholeSst:
 
 
 def read_sst(data: bytes) -> WholeSst:
-    """Decode every section of an SST by its own footer."""
+    """Decode every section of an SST, starting from its footer."""
 
     def part(span: ByteRange) -> bytes:
         return data[span.start : span.end]
@@ -60,21 +60,21 @@ def read_sst(data: bytes) -> WholeSst:
 
 
 def fixture_files(pattern: str) -> list[Path]:
-    """Files of all fixture databases."""
+    """Return files of all fixture databases."""
     return sorted(FIXTURES.glob(pattern))
 
 
 def sst_files() -> list[Path]:
-    """Every compacted SST of the fixtures."""
+    """Return every compacted SST of the fixtures."""
     return fixture_files("**/compacted/*.sst")
 
 
 def manifest_folders() -> list[list[Path]]:
-    """Manifests of every fixture database, in order."""
+    """Return the manifests of every fixture database, in order."""
     folders = sorted({path.parent for path in fixture_files("**/*.manifest")})
     return [sorted(folder.glob("*.manifest")) for folder in folders]
 
 
 def label(path: Path) -> str:
-    """A name for test ids."""
+    """Return a test id."""
     return str(path.relative_to(FIXTURES))

@@ -42,13 +42,13 @@ PLAIN = Compaction(Ulid(5), TieredSpec((), (9, 8), 8), CompactionStatus.SUBMITTE
 STATE = Compactions(3, (TIERED, DRAIN, PLAIN))
 
 
-def test_every_field_leads_back() -> None:
+def test_every_field_round_trips() -> None:
     assert decode_compactions(encode_compactions(STATE)) == STATE
     assert decode_compactions(memoryview(encode_compactions(Compactions(0)))) == Compactions(0)
 
 
 @pytest.mark.parametrize("status", list(CompactionStatus))
-def test_every_status_leads_back(status: CompactionStatus) -> None:
+def test_every_status_round_trips(status: CompactionStatus) -> None:
     state = Compactions(1, (replace(PLAIN, status=status),))
     assert decode_compactions(encode_compactions(state)) == state
     finished = status in (CompactionStatus.COMPLETED, CompactionStatus.FAILED)
@@ -69,14 +69,14 @@ def test_version_one_takes_the_lowest_run_as_destination() -> None:
 
 def test_the_envelope_is_checked() -> None:
     data = encode_compactions(STATE)
-    with pytest.raises(UnsupportedFormatError, match="version 3"):
+    with pytest.raises(UnsupportedFormatError, match="version"):
         decode_compactions(b"\0\3" + data[2:])
     for short in (b"", b"\0\2"):
         with pytest.raises(CorruptDataError):
             decode_compactions(short)
 
 
-def test_a_job_named_twice_is_refused() -> None:
+def test_a_job_listed_twice_is_refused() -> None:
     with pytest.raises(CorruptDataError, match="twice"):
         decode_compactions(encode_compactions(Compactions(1, (PLAIN, PLAIN))))
 

@@ -1,4 +1,4 @@
-"""No byte of a file is trusted: a damaged one is refused with the right error, or decodes to something."""
+"""No byte of a file is trusted: damage raises the right error, or decodes to other values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.manifest import decode_manifest, encode_manifest
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
 from tests.support.fixture_databases import FIXTURES
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 from tests.unit.format.reading import read_sst
 
 ROWS = [
@@ -58,7 +60,7 @@ FILES: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_sound_files_decode(name: str) -> None:
+def test_valid_files_decode(name: str) -> None:
     data, decode = FILES[name]
     assert decode(data) is not None
 
@@ -66,7 +68,7 @@ def test_sound_files_decode(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_flipped_bytes_are_refused_or_decode(name: str) -> None:
     data, decode = FILES[name]
-    step = max(1, len(data) // 1500)  # every byte of the small ones
+    step = max(1, len(data) // 1500)  # every byte of small files
     for at in range(0, len(data), step):
         for mask in (0xFF, 0x01, 0x80):
             damaged = bytearray(data)
@@ -76,7 +78,7 @@ def test_flipped_bytes_are_refused_or_decode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_cut_short_are_refused_or_decode(name: str) -> None:
+def test_truncated_files_are_refused_or_decode(name: str) -> None:
     data, decode = FILES[name]
     for length in range(0, len(data), max(1, len(data) // 300)):
         with suppress(CorruptDataError, UnsupportedFormatError):
@@ -84,7 +86,7 @@ def test_files_cut_short_are_refused_or_decode(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_every_flip_in_a_data_block_is_noticed(codec: Compression) -> None:
+def test_every_flip_in_a_data_block_is_detected(codec: Compression) -> None:
     data = small_sst(codec)
     sound = read_sst(data)
     assert columns_to_rows(sound.rows) == ROWS

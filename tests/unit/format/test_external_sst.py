@@ -1,4 +1,4 @@
-"""External SSTs: an SST with a label, which damage of any kind may not turn into something else unnoticed."""
+"""External SSTs: an SST with a label. No damage may change the label undetected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def built(count: int = 3) -> bytes:
     return b"".join(builder.finish().parts)
 
 
-def test_a_label_leaves_the_rest_as_it_was() -> None:
+def test_a_label_changes_nothing_else() -> None:
     plain = built()
     assert decode_external_sst(plain) is None
     end = decode_external_sst(labelled := label_sst(plain, LABEL))
@@ -31,7 +31,7 @@ def test_a_label_leaves_the_rest_as_it_was() -> None:
     assert labelled[: end.info.sections_end] == plain[: end.info.sections_end]
 
 
-def test_another_label_takes_its_place() -> None:
+def test_another_label_replaces_it() -> None:
     end = decode_external_sst(label_sst(label_sst(built(), LABEL), {"version": 2}))
     assert end is not None
     assert end.label == {"version": 2}
@@ -39,7 +39,7 @@ def test_another_label_takes_its_place() -> None:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_damage_behind_the_rows_is_noticed(data: st.DataObject) -> None:
+def test_damage_after_the_rows_is_detected(data: st.DataObject) -> None:
     whole = label_sst(built(), LABEL)
     end = decode_external_sst(whole)
     assert end is not None

@@ -1,4 +1,4 @@
-"""Databases of the real client: what we decode is what `expected.json` says, and what we encode decodes the same."""
+"""Databases of the real client: decoded values equal `expected.json`, encoded files decode to the same values."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ from slatespark.format.manifest import (
     encode_manifest,
 )
 from slatespark.format.paths import numbered, sst_id
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder
 from slatespark.format.ulid import Ulid
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
 from slatespark.ranges import ALL_KEYS
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 from tests.unit.format.reading import fixture_files, label, manifest_folders, read_sst, sst_files
 
 DATABASES = fixture_databases()
@@ -153,7 +155,7 @@ def newest_manifest(database: FixtureDatabase) -> Manifest:
 
 
 @pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.name)
-def test_newest_manifest_says_what_is_expected(database: FixtureDatabase) -> None:
+def test_newest_manifest_is_as_expected(database: FixtureDatabase) -> None:
     expected = dict(database.expected["manifest"])
     expected["external_dbs"] = expected["external_dbs"] or []
     expected["segments"] = expected["segments"] or []
@@ -163,7 +165,7 @@ def test_newest_manifest_says_what_is_expected(database: FixtureDatabase) -> Non
 
 
 def rows_of(database: FixtureDatabase) -> Iterator[tuple[str, Row]]:
-    """Rows by place, as far as a reader of the newest manifest reaches them."""
+    """Return rows by place, as a reader of the newest manifest finds them."""
     manifest = newest_manifest(database)
     external = {ulid: entry.path for entry in manifest.external_dbs for ulid in entry.sst_ids}
     places = [(f"l0:{view.sst_id}", view) for tree in manifest.trees() for view in tree.l0]
@@ -195,19 +197,19 @@ def test_stored_rows_are_the_expected_ones(database: FixtureDatabase) -> None:
                 kind=kind,
                 value=b"" if gone else bytes.fromhex(row["value"]),
                 create_ts_ms=row["create_ts"],
-                expire_ts_ms=None if gone else row["expire_ts"],  # one hand-made tombstone has one
+                expire_ts_ms=None if gone else row["expire_ts"],  # one handmade tombstone has one
             )
         )
     found: dict[str, list[Row]] = defaultdict(list)
     for where, stored in rows_of(database):
         found[where].append(stored)
     for rows in (*found.values(), *expected.values()):
-        rows.sort(key=lambda row: (row.key, -row.seq))  # WAL rows come in commit order, and are expected by key
+        rows.sort(key=lambda row: (row.key, -row.seq))  # WAL rows are in commit order, the expected ones in key order
     assert found == expected
 
 
 @pytest.mark.parametrize("path", sst_files(), ids=label)
-def test_every_sst_agrees_with_itself(path: Path) -> None:
+def test_every_sst_is_consistent(path: Path) -> None:
     data = path.read_bytes()
     sst = read_sst(data)
     rows = columns_to_rows(sst.rows)
@@ -219,7 +221,7 @@ def test_every_sst_agrees_with_itself(path: Path) -> None:
         assert sst.stats.num_rows == len(rows)
         assert sst.stats.raw_key_size == sum(len(row.key) for row in rows)
         assert sst.stats.raw_val_size == sum(len(row.value) for row in rows)
-    # Properties come from us alone; a file with foreign bytes in that place is among the fixtures.
+    # Only slatespark writes properties; one fixture has foreign bytes in their place.
     assert sst.properties is None
 
 
@@ -236,7 +238,7 @@ def test_manifest_copies_of_infos_equal_those_of_the_files() -> None:
     assert compared > 40
 
 
-BLOCK_SIZES = (128, 256, 1024, 4096)  # the fixtures do not say theirs
+BLOCK_SIZES = (128, 256, 1024, 4096)  # the fixtures do not state their block size
 
 
 @pytest.mark.parametrize("path", sst_files(), ids=label)
@@ -244,7 +246,7 @@ def test_uncompressed_ssts_are_written_byte_for_byte(path: Path) -> None:
     data = path.read_bytes()
     sst = read_sst(data)
     if sst.info.compression is not Compression.NONE:
-        return  # another library of the same codec packs differently
+        return  # another library of the same codec compresses differently
     built = b""
     for block_size in BLOCK_SIZES:
         builder = SstBuilder(block_size=block_size, min_filter_keys=1 if sst.info.filter_len else 1 << 40)
@@ -253,7 +255,7 @@ def test_uncompressed_ssts_are_written_byte_for_byte(path: Path) -> None:
         if built[: sst.info.data_bytes] == data[: sst.info.data_bytes]:
             break
     else:
-        assert path.parts[-3] == "history"  # made by hand, with another restart interval
+        assert path.parts[-3] == "history"  # handmade, with another restart interval
         return
     ours = read_sst(built)
     assert [ours.index.first_key(block) for block in range(len(ours.index))] == [
@@ -268,7 +270,7 @@ def test_uncompressed_ssts_are_written_byte_for_byte(path: Path) -> None:
 
 
 @pytest.mark.parametrize("paths", manifest_folders(), ids=lambda paths: label(paths[0].parent))
-def test_every_manifest_survives_being_written(paths: list[Path]) -> None:
+def test_every_manifest_round_trips(paths: list[Path]) -> None:
     for path in paths:
         manifest = decode_manifest(path.read_bytes())
         assert decode_manifest(encode_manifest(manifest)) == manifest
@@ -279,7 +281,7 @@ def test_the_clients_own_changes_keep_the_invariants(paths: list[Path]) -> None:
     current = None
     for path in paths:
         new = decode_manifest(path.read_bytes())
-        # One was made by hand, and shows old files in L0 again: we would put them into runs.
+        # One handmade manifest moves old files back to L0; slatespark would add them as runs.
         by_hand = path.parts[-3] == "restored" and path.stem.endswith("13")
         expected: AbstractContextManager[object] = (
             pytest.raises(InternalError, match="watermark") if by_hand else nullcontext()
@@ -303,7 +305,7 @@ def wal_info(data: bytes) -> SstInfo:
 
 
 @pytest.mark.parametrize("path", fixture_files("**/wal/*.sst"), ids=label)
-def test_every_wal_file_survives_being_written(path: Path) -> None:
+def test_every_wal_file_round_trips(path: Path) -> None:
     data = path.read_bytes()
     if not data:
         return  # a fence
@@ -352,10 +354,10 @@ def compactions_by_case() -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize(("case", "name", "expected"), compactions_by_case())
-def test_compactions_files_say_what_is_expected(case: str, name: str, expected: dict[str, Any]) -> None:
+def test_compactions_files_are_as_expected(case: str, name: str, expected: dict[str, Any]) -> None:
     state = decode_compactions((FIXTURES / case / "compactions" / name).read_bytes())
     found = {"compactor_epoch": state.compactor_epoch, "recent_compactions": [job_as_json(job) for job in state.jobs]}
-    for job in expected["recent_compactions"]:  # absent and empty mean the same
+    for job in expected["recent_compactions"]:  # absent equals empty
         spec = job["spec"]
         spec["sorted_runs"], spec["l0_view_ids"] = spec["sorted_runs"] or None, spec["l0_view_ids"] or None
         spec["segment"], job["output_ssts"] = spec["segment"] or "x", job["output_ssts"] or []
@@ -363,7 +365,7 @@ def test_compactions_files_say_what_is_expected(case: str, name: str, expected: 
 
 
 @pytest.mark.parametrize("path", fixture_files("**/*.compactions"), ids=label)
-def test_every_compactions_file_survives_being_written(path: Path) -> None:
+def test_every_compactions_file_round_trips(path: Path) -> None:
     state = decode_compactions(path.read_bytes())
     assert isinstance(state, Compactions)
     assert decode_compactions(encode_compactions(state)) == state

@@ -1,4 +1,4 @@
-"""Bytes of the format as annotated text: `tests/data/format/*.txt`."""
+"""Annotated bytes of the format: `tests/data/format/*.txt`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = sorted((DATA / "format").glob("*.txt"))
 
 
 def parse_row(line: str) -> Row:
-    """`put key value seq=1 create=2 expire=3`; the value may be left out."""
+    """Parse `put key value seq=1 create=2 expire=3`; the value is optional."""
     kind, key, *words = line.split()
     values = [word for word in words if "=" not in word]
     given = arguments(word for word in words if "=" in word)
@@ -67,7 +67,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def block_parts(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Take a sound block apart, without the code under test."""
+    """Split a valid block into fields, without the code under test."""
     (restarts,) = struct.unpack(">H", data[-2:])
     entries_end = len(data) - 2 - 2 * restarts
     at = 0
@@ -98,7 +98,7 @@ def block_parts(data: bytes) -> Iterator[tuple[bytes, str]]:
 
 @dataclass
 class FlatbufferPicture:
-    """What lies where in a flatbuffer, found from its tables."""
+    """The annotated fields of a flatbuffer."""
 
     data: bytes
     spans: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -187,7 +187,7 @@ def encode_tracker(case: Case) -> str:
 
 
 def encode_whole_file(case: Case) -> str:
-    """Which byte of a file belongs to which section."""
+    """Return the offsets of the sections of a file."""
     rows = rows_to_columns([parse_row(line) for line in case.lines])
     builder = SstBuilder(block_size=int(case.arguments["block_size"]), min_filter_keys=1, created_ms=1000)
     builder.add([rows], np.arange(len(rows), dtype=np.int64))

@@ -36,7 +36,7 @@ keys = st.none() | st.binary(max_size=20)
 
 
 @given(keys, keys, st.sampled_from(Compression), st.sampled_from(SstType), st.sampled_from(FilterFormat), st.booleans())
-def test_infos_lead_back(
+def test_infos_round_trip(
     first: bytes | None, last: bytes | None, codec: Compression, kind: SstType, filters: FilterFormat, bare: bool
 ) -> None:
     info = replace(INFO, first_entry=first, last_entry=last, compression=codec, sst_type=kind, filter_format=filters)
@@ -58,7 +58,7 @@ def test_sections_are_where_the_info_says() -> None:
     assert bare.key_range() == KeyRange(b"a", None)
 
 
-def test_footers_lead_back() -> None:
+def test_footers_round_trip() -> None:
     assert encode_footer(Footer(0x0102, 2)) == bytes.fromhex("0000000000000102" + "0002")
     assert decode_footer(encode_footer(Footer(7, 1))) == Footer(7, 1)
     assert footer_range(50) == ByteRange(40, 50)
@@ -98,7 +98,7 @@ def test_sections_inside_the_data_are_refused(broken: SstInfo) -> None:
         decode_info(encode_info(broken))
 
 
-def test_sections_behind_the_info_are_refused() -> None:
+def test_sections_after_the_info_are_refused() -> None:
     check_section_bounds(INFO, 150)
     with pytest.raises(CorruptDataError):
         check_section_bounds(INFO, 149)

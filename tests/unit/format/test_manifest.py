@@ -96,12 +96,12 @@ FULL = Manifest(
 )
 
 
-def test_every_field_leads_back() -> None:
+def test_every_field_round_trips() -> None:
     assert decode_manifest(encode_manifest(FULL)) == FULL
     assert decode_manifest(memoryview(encode_manifest(FULL))) == FULL
 
 
-def test_a_new_manifest_leads_back() -> None:
+def test_a_new_manifest_round_trips() -> None:
     new = decode_manifest(encode_manifest(Manifest()))
     assert new == Manifest()
     assert (new.last_l0_clock_tick, new.initialized, new.sequence_tracker.points) == (NO_TICK, True, ())
@@ -121,14 +121,14 @@ def test_the_envelope_is_checked() -> None:
     data = encode_manifest(Manifest())
     assert data[:2] == b"\0\2"
     for version in (0, 3, 0xFFFF):
-        with pytest.raises(UnsupportedFormatError, match=f"version {version}"):
+        with pytest.raises(UnsupportedFormatError, match=str(version)):
             decode_manifest(version.to_bytes(2, "big") + data[2:])
     for short in (b"", b"\0\2"):
         with pytest.raises(CorruptDataError):
             decode_manifest(short)
 
 
-def test_views_show_what_lies_in_both_ranges() -> None:
+def test_a_view_shows_the_intersection_of_both_ranges() -> None:
     sst = handle(1, b"b", b"f")
     assert view(1).key_range(sst) == KeyRange(b"b", b"f\0")
     assert view(1, cut(None, None)).key_range(sst.info) == KeyRange(b"b", b"f\0")
@@ -138,7 +138,7 @@ def test_views_show_what_lies_in_both_ranges() -> None:
 
 
 @given(st.binary(max_size=3), st.none() | st.binary(max_size=3))
-def test_key_ranges_lead_back(start: bytes, end: bytes | None) -> None:
+def test_key_ranges_round_trip(start: bytes, end: bytes | None) -> None:
     assert BytesRange.of(KeyRange(start, end)).key_range() == KeyRange(start, end)
 
 
@@ -147,7 +147,7 @@ def test_bounds_of_every_kind() -> None:
     excluded = BytesRange(Bound(BoundType.EXCLUDED, b"k"), Bound(BoundType.INCLUDED, b"m"))
     assert excluded.key_range() == KeyRange(b"k\0", b"m\0")
     for kind, key in ((BoundType.UNBOUNDED, b"k"), (BoundType.INCLUDED, None), (BoundType.EXCLUDED, None)):
-        with pytest.raises(ValueError, match="cannot have the key"):
+        with pytest.raises(ValueError, match="key"):
             Bound(kind, key)
 
 
@@ -223,7 +223,7 @@ def manifest_v1(handles: list[tuple[SstHandle, BytesRange | None]], runs: list[t
     return b"\0\1" + bytes(builder.Output())
 
 
-def test_a_manifest_of_the_first_version_becomes_the_same_dataclass() -> None:
+def test_a_manifest_of_version_one_decodes_to_the_same_dataclass() -> None:
     shown = cut(b"c", b"d")
     found = decode_manifest(manifest_v1([(handle(3), None), (handle(2), shown)], [(4, handle(1))]))
     assert found == Manifest(
@@ -238,17 +238,17 @@ def test_a_manifest_of_the_first_version_becomes_the_same_dataclass() -> None:
         recent_snapshot_min_seq=54,
         wal_object_store_uri="s3://wal",
     )
-    # Written again it is of version 2, which has no place for the WAL's store.
+    # It is written as version 2, which has no field for the WAL's store.
     assert decode_manifest(encode_manifest(found)) == replace(found, wal_object_store_uri=None)
 
 
-def test_an_sst_described_in_two_ways_is_refused() -> None:
+def test_an_sst_with_two_different_entries_is_refused() -> None:
     assert len(decode_manifest(manifest_v1([(handle(1), None), (handle(1), cut(b"c", None))], [])).ssts) == 1
-    with pytest.raises(CorruptDataError, match="two ways"):
+    with pytest.raises(CorruptDataError, match="different"):
         decode_manifest(manifest_v1([(handle(1), None), (handle(1, b"b"), None)], []))
 
 
-def test_an_absent_block_format_is_the_first() -> None:
+def test_an_absent_format_version_is_one() -> None:
     builder = flatbuffers.Builder(64)
     CompactedSsTable.Start(builder)
     builder.Finish(CompactedSsTable.End(builder))

@@ -37,14 +37,14 @@ def equal(one: BlockBounds, other: BlockBounds) -> bool:
 
 @pytest.mark.parametrize("count", [1, 2, 1000])
 @pytest.mark.parametrize("before", [b"", b"bytes of somebody else"])
-def test_properties_lead_back(count: int, before: bytes) -> None:
+def test_properties_round_trip(count: int, before: bytes) -> None:
     found = decode_properties(before + encode_properties(PROPERTIES, bounds(count)))
     assert found is not None
     assert found[0] == PROPERTIES
     assert equal(found[1], bounds(count))
 
 
-def test_json_leads_back() -> None:
+def test_json_round_trips() -> None:
     header = json.loads(json.dumps(PROPERTIES.to_json()))
     assert SstProperties.from_json(header) == PROPERTIES
     assert SstProperties.from_json({**header, "later": "addition"}) == PROPERTIES
@@ -56,7 +56,7 @@ def test_json_leads_back() -> None:
         SstProperties.from_json(header)
 
 
-def test_every_flipped_byte_is_noticed() -> None:
+def test_every_flipped_byte_is_detected() -> None:
     data = encode_properties(PROPERTIES, bounds(3))
     for at in range(len(data)):
         damaged = bytearray(data)
@@ -69,7 +69,7 @@ def sealed(payload: bytes) -> bytes:
     return payload + zlib.crc32(payload).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + b"slateprp"
 
 
-def test_another_version_is_passed_over() -> None:
+def test_another_version_is_ignored() -> None:
     header = json.dumps({"version": 2}).encode()
     assert decode_properties(sealed(len(header).to_bytes(4, "big") + header + b"\0\0\0\0")) is None
 
@@ -81,7 +81,7 @@ def test_damaged_headers_are_refused(header: bytes) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\0", b"\xff\xff\xff\xff", b"\0\0\0\x05abc"])
-def test_payloads_cut_short_are_refused(payload: bytes) -> None:
+def test_truncated_payloads_are_refused(payload: bytes) -> None:
     with pytest.raises(CorruptDataError):
         decode_properties(sealed(payload))
 
@@ -96,7 +96,7 @@ def test_a_count_that_does_not_fit_is_refused() -> None:
             decode_properties(sealed(bytes(payload)))
 
 
-def test_bounds_of_several_steps_join() -> None:
+def test_bounds_of_several_steps_concatenate() -> None:
     whole = join_bounds([bounds(2), bounds(5)])
     assert len(whole) == 7
     assert np.array_equal(whole.all_flags[2:], bounds(5).all_flags)

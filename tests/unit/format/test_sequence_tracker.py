@@ -19,7 +19,7 @@ offers = st.lists(st.tuples(steps, steps), max_size=60)
 
 
 @given(offers, st.integers(0, 1 << 40))
-def test_recorded_points_lead_back(moves: list[tuple[int, int]], start: int) -> None:
+def test_recorded_points_round_trip(moves: list[tuple[int, int]], start: int) -> None:
     tracker, seq, seconds = SequenceTracker(), start, 1_700_000_000
     for seq_step, time_step in moves:
         seq, seconds = seq + seq_step, seconds + time_step
@@ -32,10 +32,10 @@ def test_recorded_points_lead_back(moves: list[tuple[int, int]], start: int) -> 
 @pytest.mark.parametrize(
     "change", [0, 1, -63, 63, 64, -64, 255, -255, 256, 2047, -2047, 2048, (1 << 31) - 1, -(1 << 31)]
 )
-def test_every_form_of_a_change_leads_back(change: int) -> None:
+def test_every_form_of_a_delta_round_trips(change: int) -> None:
     far = 1 << 40
     tracker = SequenceTracker(((0, 0), (far, far), (far + far + change, far + far + change)))
-    # The first distance is beyond 32 bits and is cut off, as by the client; the change after it is exact.
+    # The first delta exceeds 32 bits and is truncated, as by the client; the next one is exact.
     points = decode_sequence_tracker(encode_sequence_tracker(tracker)).points
     assert points[0] == (0, 0)
     assert points[2][1] - 2 * points[1][1] == change
@@ -51,7 +51,7 @@ anything = st.lists(
 
 
 @given(anything)
-def test_bytes_are_those_of_the_plain_code(points: list[tuple[int, int]]) -> None:
+def test_bytes_equal_those_of_plain_code(points: list[tuple[int, int]]) -> None:
     data = encode_sequence_tracker(SequenceTracker(tuple(points)))
     streams = [plain_stream([signed(seq, 64) for seq, _ in points]), plain_stream([at for _, at in points])]
     assert data == struct.pack("<BI", 1, len(points)) + b"".join(streams)
@@ -61,7 +61,7 @@ def test_bytes_are_those_of_the_plain_code(points: list[tuple[int, int]]) -> Non
 
 
 def plain_stream(values: list[int]) -> bytes:
-    """The stream as spec 4.8 puts it, value by value."""
+    """Encode the stream value by value, as in `docs/reference/format/sequence-tracker.md`."""
     bits, before, distance = f"{len(values):032b}", 0, 0
     for place, value in enumerate(values):
         if place == 0:
@@ -110,20 +110,20 @@ def test_an_empty_tracker_has_bytes() -> None:
     assert decode_sequence_tracker(bytes.fromhex("01000000000000000000000000")) == SequenceTracker()
 
 
-def test_points_within_a_minute_are_not_taken() -> None:
+def test_points_within_a_minute_are_skipped() -> None:
     tracker = SequenceTracker().record(5, 1000)
     assert tracker.record(9, 1059) is tracker
     assert tracker.record(9, 1060).points == ((5, 1000), (9, 1060))
 
 
-def test_points_that_go_back_are_not_taken() -> None:
+def test_points_that_go_backwards_are_skipped() -> None:
     tracker = SequenceTracker(((5, 1000),))
     assert tracker.record(4, 2000) is tracker
     assert tracker.record(9, 900) is tracker
     assert tracker.record(5, 2000).points == ((5, 1000), (5, 2000))
 
 
-def test_points_that_the_form_cannot_hold_are_not_taken() -> None:
+def test_points_beyond_32_bits_are_skipped() -> None:
     tracker = SequenceTracker(((1, 1000),))
     assert tracker.record(1 + (1 << 31), 2000) is tracker
     reached = tracker.record(1 << 31, 2000)
@@ -132,14 +132,14 @@ def test_points_that_the_form_cannot_hold_are_not_taken() -> None:
     assert reached.record((1 << 31) + 5, 3000).points[-1] == ((1 << 31) + 5, 3000)
 
 
-def test_above_its_capacity_every_second_point_goes() -> None:
+def test_above_its_capacity_every_second_point_is_dropped() -> None:
     full = SequenceTracker(tuple((number, number * 60) for number in range(MAX_POINTS)))
     thinned = full.record(MAX_POINTS, MAX_POINTS * 60)
     assert thinned.points == tuple((number, number * 60) for number in range(0, MAX_POINTS + 1, 2))
     assert decode_sequence_tracker(encode_sequence_tracker(thinned)) == thinned
 
 
-def test_look_ups_round_to_points() -> None:
+def test_lookups_round_to_points() -> None:
     tracker = SequenceTracker(((10, 100), (20, 200), (20, 260), (30, 320)))
     assert tracker.find_by_seq(20, round_up=False) == (20, 200)
     assert [tracker.find_by_seq(25, round_up=up) for up in (False, True)] == [(20, 260), (30, 320)]

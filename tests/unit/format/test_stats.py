@@ -26,7 +26,7 @@ def block_counts(rows: list[tuple[int, int, int]]) -> NDArray[np.uint16]:
 
 
 def by_builder(stats: SstStats) -> bytes:
-    """The same flatbuffer as a general encoder writes it: zeros are left out, every table finds its own vtable."""
+    """Encode as a generic encoder does: zeros are omitted, every table has its own vtable."""
     builder = flatbuffers.Builder(64)
     tables = []
     for puts, deletes, merges in stats.block_counts.tolist():
@@ -51,7 +51,7 @@ def by_builder(stats: SstStats) -> bytes:
 
 
 @given(st.tuples(u64, u64, u64, u64, u64), counts)
-def test_statistics_lead_back(totals: tuple[int, int, int, int, int], rows: list[tuple[int, int, int]]) -> None:
+def test_statistics_round_trip(totals: tuple[int, int, int, int, int], rows: list[tuple[int, int, int]]) -> None:
     stats = SstStats(*totals, block_counts(rows))
     assert decode_stats(encode_stats(stats)) == stats
     assert decode_stats(by_builder(stats)) == stats
@@ -76,7 +76,7 @@ def test_damaged_statistics_are_refused_or_decode() -> None:
                 decode_stats(bytes(damaged))
 
 
-def test_equality_is_that_of_all_parts() -> None:
+def test_equality_compares_all_parts() -> None:
     stats = SstStats(1, 2, 3, 4, 5, block_counts([(1, 2, 3)]))
     assert stats == SstStats(1, 2, 3, 4, 5, block_counts([(1, 2, 3)]))
     assert hash(stats) == hash(SstStats(1, 2, 3, 4, 5, block_counts([])))

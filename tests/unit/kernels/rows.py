@@ -1,4 +1,4 @@
-"""Rows written out by hand, as columns and back, and as blocks of either version."""
+"""Handwritten rows, converted to columns and back, and to blocks of both versions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def all_rows(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
 
 
 def v2_entry(version: Version, shared: int = 0) -> bytes:
-    """Return a V2 row whose lengths are all below 128; a tombstone keeps the value it is given."""
+    """Encode a V2 row with lengths below 128; a tombstone keeps its value."""
     unshared = version.key[shared:]
     entry = bytes([shared, len(unshared), len(version.value)]) + unshared + version.value
     return entry + struct.pack(">QB", version.seq, version.flags) + _times(version)
@@ -105,7 +105,7 @@ def block(entries: bytes, *offsets: int) -> bytes:
 
 
 def extents(*blocks: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the blocks one behind the other, and where each starts and ends."""
+    """Return the concatenated blocks, their starts and ends."""
     ends = np.cumsum([len(data) for data in blocks], dtype=np.int64)
     starts = ends - np.array([len(data) for data in blocks], np.int64)
     return np.frombuffer(b"".join(blocks), np.uint8), starts, ends

@@ -75,7 +75,7 @@ def test_v2_lengths_of_several_bytes(kernels: Any) -> None:
 
 
 def test_v2_longest_varint(kernels: Any) -> None:
-    # 0 in five bytes is a u32 all the same; one more bit at the top is not.
+    # 0 in five bytes is a valid u32; one more high bit is not.
     assert len(kernels.decode_blocks(*extents(block(b"\x80\x80\x80\x80\0\x01\0k" + bytes(9), 0)), version=2)) == 1
     with pytest.raises(CorruptDataError, match="varint"):
         kernels.decode_blocks(*extents(block(b"\x80\x80\x80\x80\x10\x01\0k" + bytes(9), 0)), version=2)
@@ -102,12 +102,12 @@ def test_more_rows_and_longer_keys_than_guessed(kernels: Any, version: int) -> N
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_keys_may_not_expand_without_end(kernels: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_expansion_of_keys_is_limited(kernels: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damage, "KEY_BYTES_FLOOR", 100)
     monkeypatch.setattr(damage, "KEY_BYTES_PER_BLOCK_BYTE", 1)
     rows = [put(b"k" * 100 + bytes([i]), i, b"") for i in range(20)]
     make = v1_block if version == 1 else v2_block
-    with pytest.raises(CorruptDataError, match="expand to more than"):
+    with pytest.raises(CorruptDataError, match="expand"):
         kernels.decode_blocks(*extents(make(rows, [0] + [100] * 19)), version=version)
 
 
@@ -118,53 +118,54 @@ ONE_V2, ONE_V1 = v2_entry(K), v1_entry(K)
 @pytest.mark.parametrize(
     ("version", "data", "offset", "message"),
     [
-        (2, b"", 0, "Block 0: it has 0 bytes, too few for a row count."),
-        (2, b"\0", 0, "Block 0: it has 1 bytes, too few for a row count."),
-        (2, ONE_V2 + b"\0\0", 13, "Block 0: it holds no row."),
-        (2, b"\0\0\0\1", 2, "Block 0: its table of 1 offsets leaves no room for rows."),
-        (2, ONE_V2 + b"\xff\xff", 13, "Block 0: its table of 65535 offsets leaves no room for rows."),
-        (2, block(ONE_V2, 1), 13, "Block 0: offset 1 of its offset table is not where a row starts."),
-        (2, block(ONE_V2, 0, 0), 15, "Block 0: offset 0 of its offset table is not where a row starts."),
-        (2, block(ONE_V2, 0, 13), 15, "Block 0: offset 13 of its offset table is not where a row starts."),
-        (2, block(ONE_V2[:-1], 0), 0, "Block 0: a row runs past the end of the entries."),
-        (2, block(ONE_V2[:-1] + b"\4", 0), 0, "Block 0: a row runs past the end of the entries."),
-        (2, block(b"\0\0\x7f" + bytes(20), 0), 0, "Block 0: a row runs past the end of the entries."),
-        (2, block(b"\0\xff\xff\xff\xff\x0f\0" + bytes(20), 0), 0, "Block 0: a row runs past the end of the entries."),
-        (2, block(ONE_V2 + b"\0", 0), 13, "Block 0: a row runs past the end of the entries."),
-        (2, block(b"\xff" * 20, 0), 0, "Block 0: a length is no u32 varint."),
-        (2, block(b"\0\0" + b"\x80" * 11, 0), 0, "Block 0: a length is no u32 varint."),
-        (2, block(b"\1" + ONE_V2[1:], 0), 0, "Block 0: a row at a restart point shares 1 key bytes, expected 0."),
-        (2, block(ONE_V2 + v2_entry(L)[:0] + b"\2\0\0" + bytes(9), 0), 13, "Block 0: a row shares 2 key bytes, more"),
-        (2, block(ONE_V2[:-1] + b"\x09", 0), 0, "Block 0: a row has the flags 0x09."),
-        (2, block(ONE_V2[:-1] + b"\x10", 0), 0, "Block 0: a row has the flags 0x10."),
-        (2, block(v2_entry(Version(b"k", 1, b"v", 1)), 0), 0, "Block 0: a tombstone has a value of 1 bytes."),
-        (2, block(v2_entry(L) + ONE_V2, 0), 13, "Block 0: a row is not behind the one before it"),
-        (2, block(ONE_V2 * 2, 0), 13, "Block 0: a row is not behind the one before it"),
-        (2, block(ONE_V2 + v2_entry(put(b"k", 6, b""), 1), 0), 13, "Block 0: a row is not behind the one before it"),
-        (2, block(v2_entry(put(b"kk", 1, b"")) + ONE_V2, 0), 14, "Block 0: a row is not behind the one before it"),
-        (1, ONE_V1 + b"\0\0", 18, "Block 0: it holds no row."),
-        (1, block(ONE_V1, 1), 18, "Block 0: offset 1 of its offset table is not where a row starts."),
-        (1, block(ONE_V1, 0, 0), 20, "Block 0: offset 0 of its offset table is not where a row starts."),
-        (1, block(ONE_V1, 0, 18), 18, "Block 0: a row runs past the end of the entries."),
-        (1, block(ONE_V1[:-1], 0), 0, "Block 0: a row runs past the end of the entries."),
-        (1, block(ONE_V1[:-1] + b"\1", 0), 0, "Block 0: a row runs past the end of the entries."),
-        (1, block(ONE_V1 + b"\0", 0), 18, "Block 0: 1 bytes lie behind its last row."),
-        (1, block(b"\0\1" + ONE_V1[2:], 0), 0, "Block 0: a row shares 1 key bytes, more than there are."),
-        (1, block(ONE_V1[:13] + b"\x19" + ONE_V1[14:], 0), 0, "Block 0: a row has the flags 0x19."),
-        (1, block(v1_entry(L) + ONE_V1, 0, 18), 18, "Block 0: a row is not behind the one before it"),
-        (1, block(v1_entry(L) + v1_entry(L, 1), 0, 18), 18, "Block 0: a row is not behind the one before it"),
+        (2, b"", 0, "too few"),
+        (2, b"\0", 0, "too few"),
+        (2, ONE_V2 + b"\0\0", 13, "no row"),
+        (2, b"\0\0\0\1", 2, "offset table"),
+        (2, ONE_V2 + b"\xff\xff", 13, "offset table"),
+        (2, block(ONE_V2, 1), 13, "offset 1 "),
+        (2, block(ONE_V2, 0, 0), 15, "offset 0 "),
+        (2, block(ONE_V2, 0, 13), 15, "offset 13 "),
+        (2, block(ONE_V2[:-1], 0), 0, "past the end"),
+        (2, block(ONE_V2[:-1] + b"\4", 0), 0, "past the end"),
+        (2, block(b"\0\0\x7f" + bytes(20), 0), 0, "past the end"),
+        (2, block(b"\0\xff\xff\xff\xff\x0f\0" + bytes(20), 0), 0, "past the end"),
+        (2, block(ONE_V2 + b"\0", 0), 13, "past the end"),
+        (2, block(b"\xff" * 20, 0), 0, "varint"),
+        (2, block(b"\0\0" + b"\x80" * 11, 0), 0, "varint"),
+        (2, block(b"\1" + ONE_V2[1:], 0), 0, "restart"),
+        (2, block(ONE_V2 + v2_entry(L)[:0] + b"\2\0\0" + bytes(9), 0), 13, "shares 2"),
+        (2, block(ONE_V2[:-1] + b"\x09", 0), 0, "flags 0x09"),
+        (2, block(ONE_V2[:-1] + b"\x10", 0), 0, "flags 0x10"),
+        (2, block(v2_entry(Version(b"k", 1, b"v", 1)), 0), 0, "tombstone"),
+        (2, block(v2_entry(L) + ONE_V2, 0), 13, "order"),
+        (2, block(ONE_V2 * 2, 0), 13, "order"),
+        (2, block(ONE_V2 + v2_entry(put(b"k", 6, b""), 1), 0), 13, "order"),
+        (2, block(v2_entry(put(b"kk", 1, b"")) + ONE_V2, 0), 14, "order"),
+        (1, ONE_V1 + b"\0\0", 18, "no row"),
+        (1, block(ONE_V1, 1), 18, "offset 1 "),
+        (1, block(ONE_V1, 0, 0), 20, "offset 0 "),
+        (1, block(ONE_V1, 0, 18), 18, "past the end"),
+        (1, block(ONE_V1[:-1], 0), 0, "past the end"),
+        (1, block(ONE_V1[:-1] + b"\1", 0), 0, "past the end"),
+        (1, block(ONE_V1 + b"\0", 0), 18, "1 bytes follow"),
+        (1, block(b"\0\1" + ONE_V1[2:], 0), 0, "shares 1"),
+        (1, block(ONE_V1[:13] + b"\x19" + ONE_V1[14:], 0), 0, "flags 0x19"),
+        (1, block(v1_entry(L) + ONE_V1, 0, 18), 18, "order"),
+        (1, block(v1_entry(L) + v1_entry(L, 1), 0, 18), 18, "order"),
     ],
 )
 def test_damage(kernels: Any, version: int, data: bytes, offset: int, message: str) -> None:
     with pytest.raises(CorruptDataError) as caught:
         kernels.decode_blocks(*extents(data), version=version)
-    assert caught.value.args[0].startswith(message)
+    assert caught.value.args[0].startswith("Block 0: ")
+    assert message in caught.value.args[0]
     assert caught.value.offset == offset
 
 
 def test_damage_in_a_later_block(kernels: Any) -> None:
     data, starts, ends = extents(block(ONE_V2, 0), block(v2_entry(L), 0), block(ONE_V2, 0))
-    with pytest.raises(CorruptDataError, match="Block 2: a row is not behind") as caught:
+    with pytest.raises(CorruptDataError, match="Block 2") as caught:
         kernels.decode_blocks(data, starts, ends, version=2)
     assert caught.value.offset == starts[2]
     assert len(kernels.decode_blocks(data, starts, ends, version=2, ordered=False)) == 3
@@ -172,13 +173,13 @@ def test_damage_in_a_later_block(kernels: Any) -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 4), (5, 4), (0, 10)])
 def test_extents_outside_the_data(kernels: Any, start: int, end: int) -> None:
-    with pytest.raises(CorruptDataError, match=f"Block 0 is at \\[{start}, {end}\\) of 9 bytes"):
+    with pytest.raises(CorruptDataError, match=f"\\[{start}, {end}\\)"):
         kernels.decode_blocks(np.zeros(9, np.uint8), np.array([start]), np.array([end]), version=2)
 
 
-def test_wrong_calls(kernels: Any) -> None:
+def test_invalid_calls(kernels: Any) -> None:
     data, starts, ends = extents(block(ONE_V2, 0))
-    with pytest.raises(UnsupportedFormatError, match="version is 3"):
+    with pytest.raises(UnsupportedFormatError, match="version"):
         kernels.decode_blocks(data, starts, ends, version=3)
-    with pytest.raises(InternalError, match="1 block starts, but 0 block ends"):
+    with pytest.raises(InternalError, match="block starts"):
         kernels.decode_blocks(data, starts, ends[:0], version=2)

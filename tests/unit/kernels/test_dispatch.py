@@ -15,7 +15,8 @@ NAMES = [name for names in MODULES.values() for name in names]
 MERGE_ONE = """
 import sys
 import numpy as np
-from slatespark.kernels import implementation, lower_bound, merge_all, encode_index, decode_index
+from slatespark.kernels import decode_index, encode_index, lower_bound, merge_all
+from slatespark.kernels._dispatch import implementation
 none = np.zeros(0, np.int64)
 decode_index(np.frombuffer(encode_index(none, np.zeros(0, np.uint8), np.zeros(1, np.int64)), np.uint8))
 assert "numba" not in sys.modules
@@ -45,7 +46,7 @@ def test_every_kernel_is_public() -> None:
 @pytest.mark.parametrize(
     ("choice", "answer"), [("", "numba True"), ("numba", "numba True"), ("reference", "reference False")]
 )
-def test_choice_and_numba_not_before_it_is_needed(choice: str, answer: str) -> None:
+def test_choice_and_lazy_import_of_numba(choice: str, answer: str) -> None:
     assert run(MERGE_ONE, SLATESPARK_KERNELS=choice).stdout.strip() == answer
 
 
@@ -66,7 +67,7 @@ print(cache_directory())
 """
 
 
-def test_cache_in_the_folder_chosen(tmp_path: Path) -> None:
+def test_cache_in_the_chosen_folder(tmp_path: Path) -> None:
     result = run(HASH_ONE, SLATESPARK_KERNELS="numba", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     folder = Path(result.stdout.strip())
     assert folder.parent == tmp_path / "cache"
@@ -80,7 +81,7 @@ def test_no_place_for_a_cache(tmp_path: Path) -> None:
     assert result.stdout.strip() == "None", result.stderr
 
 
-def test_a_folder_that_others_can_write_to_is_no_place_for_code(tmp_path: Path) -> None:
+def test_a_folder_writable_by_others_is_not_used(tmp_path: Path) -> None:
     shared = tmp_path / f"slatespark-{os.getuid()}"
     shared.mkdir()
     shared.chmod(0o777)

@@ -79,7 +79,7 @@ def test_an_oversized_row_gets_a_block_of_its_own(kernels: Any) -> None:
     assert versions(decoded) == versions(rows)
 
 
-def test_room_for_a_checksum_behind_each_block(kernels: Any) -> None:
+def test_room_for_a_checksum_after_each_block(kernels: Any) -> None:
     rows = columns(*(put(b"%d" % i, 1) for i in range(9)))
     encoded = kernels.encode_blocks([rows], np.arange(9), block_size=40)
     assert (encoded.starts[1:] == encoded.ends[:-1] + 4).all()
@@ -92,15 +92,15 @@ def test_no_rows(kernels: Any) -> None:
     assert len(encoded) == len(encoded.data) == len(encoded.first_rows) == 0
 
 
-def test_refusals(kernels: Any) -> None:
+def test_invalid_arguments(kernels: Any) -> None:
     rows = columns(put(b"a", 1))
     for block_size in (0, 65537):
-        with pytest.raises(InvalidRequestError, match=f"Block size is {block_size} bytes"):
+        with pytest.raises(InvalidRequestError, match=str(block_size)):
             kernels.encode_blocks([rows], all_rows([rows]), block_size=block_size)
-    with pytest.raises(InvalidRequestError, match="Restart interval is 0"):
+    with pytest.raises(InvalidRequestError, match="interval"):
         kernels.encode_blocks([rows], all_rows([rows]), block_size=1, restart_interval=0)
     for flags in (0x09, 0x10):
-        with pytest.raises(InternalError, match=f"flags {flags:#04x}"):
+        with pytest.raises(InternalError, match=f"{flags:#04x}"):
             kernels.encode_blocks([columns(Version(b"k", 1, b"", flags))], np.arange(1), block_size=9)
-    with pytest.raises(InternalError, match="Row 1 of source 0 does not exist"):
+    with pytest.raises(InternalError, match="source 0"):
         kernels.encode_blocks([rows], np.array([1]), block_size=9)

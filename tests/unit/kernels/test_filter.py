@@ -13,7 +13,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.kernels.siphash import hash_key
 from tests.unit.kernels.rows import all_rows, columns, put
 
-# A thousand rows written by the real client with default settings; tests/data/slatedb-0.17/README.md says how.
+# A thousand rows written by the real client with default settings, see tests/data/slatedb-0.17/README.md.
 DATA = Path(__file__).parents[2] / "data" / "slatedb-0.17" / "default_bloom" / "compacted"
 
 
@@ -26,7 +26,7 @@ def hashes_of(kernels: Any, keys: list[bytes]) -> list[int]:
 
 
 def test_hashes_are_those_of_cpython(kernels: Any) -> None:
-    # CPython hashes bytes by SipHash-1-3, with key 0/0 if PYTHONHASHSEED is 0; only b"" is 0 by decree.
+    # CPython hashes bytes with SipHash-1-3, and key 0/0 if PYTHONHASHSEED is 0; only b"" always hashes to 0.
     if sys.hash_info.algorithm != "siphash13":
         pytest.skip("this Python hashes differently")
     keys = [bytes((7 * i + length) % 256 for i in range(length)) for length in range(1, 70)]
@@ -40,7 +40,7 @@ def test_hashes_are_those_of_cpython(kernels: Any) -> None:
     assert [hash_key(key) for key in keys] == expected
 
 
-def test_hash_of_nothing(kernels: Any) -> None:
+def test_hash_of_the_empty_key(kernels: Any) -> None:
     assert hashes_of(kernels, [b""]) == [hash_key(b"")] == [0xD1FBA762150C532C]
 
 
@@ -50,7 +50,7 @@ def test_length_counts_modulo_256(kernels: Any) -> None:
 
 
 class ClientSst:
-    """The sections of the client's file that matter here, taken apart by the offsets of the specification."""
+    """Extract the needed sections of the client's file, by offset."""
 
     def __init__(self) -> None:
         (path,) = DATA.iterdir()
@@ -69,7 +69,7 @@ class ClientSst:
         return int.from_bytes(self.data[at : at + 8], "little")
 
 
-def test_the_clients_file_to_the_last_bit(kernels: Any) -> None:
+def test_the_clients_filter_bit_for_bit(kernels: Any) -> None:
     sst = ClientSst()
     offsets, key_bytes, key_offsets = kernels.decode_index(sst.index)
     ends = np.append(offsets[1:], sst.blocks_end) - 4
@@ -86,7 +86,7 @@ def test_the_clients_file_to_the_last_bit(kernels: Any) -> None:
     assert found_offsets.tolist() == key_offsets.tolist()
 
 
-def test_no_key_is_ever_missed_and_few_are_invented(kernels: Any) -> None:
+def test_no_false_negatives_and_few_false_positives(kernels: Any) -> None:
     present = np.array([hash_key(b"key%d" % i) for i in range(2000)], np.uint64)
     absent = np.array([hash_key(b"other%d" % i) for i in range(2000)], np.uint64)
     bloom = kernels.build_bloom(present, 10)
@@ -113,13 +113,13 @@ def test_filter_without_bits_matches_nothing(kernels: Any) -> None:
     assert kernels.probe_bloom(b"\0\0\0", np.arange(3, dtype=np.uint64)).tolist() == [True] * 3
 
 
-def test_refusals(kernels: Any) -> None:
+def test_invalid_arguments(kernels: Any) -> None:
     for data in (b"", b"\0"):
-        with pytest.raises(CorruptDataError, match=f"has {len(data)} bytes"):
+        with pytest.raises(CorruptDataError, match=str(len(data))):
             kernels.probe_bloom(data, np.zeros(1, np.uint64))
     for bits_per_key in (0, -1, 1_000_000):
-        with pytest.raises(InvalidRequestError, match=f"{bits_per_key} bits per key"):
+        with pytest.raises(InvalidRequestError, match=str(bits_per_key)):
             kernels.build_bloom(np.zeros(1, np.uint64), bits_per_key)
     many = np.broadcast_to(np.uint64(0), 1 << 26)
-    with pytest.raises(InvalidRequestError, match=r"exceed 2\^32 bits"):
+    with pytest.raises(InvalidRequestError, match=r"2\^32"):
         kernels.build_bloom(many, 64)

@@ -47,7 +47,7 @@ def test_fields(kernels: Any) -> None:
     assert fields.expire_ts.tolist() == [row.expire_ts for row in TAKEN]
 
 
-def test_taken_rows_stand_alone(kernels: Any) -> None:
+def test_taken_rows_are_copies(kernels: Any) -> None:
     taken = kernels.take_rows(SOURCES, ROWS)
     assert versions(taken) == TAKEN
     for source in SOURCES:
@@ -81,11 +81,11 @@ def test_strings_of_every_length_to_the_last_byte_of_a_buffer(kernels: Any, size
     "name", ["gather_keys", "gather_values", "gather_fields", "key_lengths", "take_rows", "new_key_mask", "hash_keys"]
 )
 def test_rows_that_do_not_exist(kernels: Any, name: str, row: int) -> None:
-    with pytest.raises(InternalError, match="does not exist"):
+    with pytest.raises(InternalError, match="exist"):
         getattr(kernels, name)(SOURCES, np.array([0, row]))
 
 
-def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
+def test_more_than_fits_into_an_arrow_array(kernels: Any) -> None:
     big = np.zeros(1 << 20, np.uint8)
     one = columns(put(b"k", 1))
     value = RowColumns(
@@ -101,20 +101,20 @@ def test_more_than_an_arrow_array_holds(kernels: Any) -> None:
     )
     if kernels.gather_values.__module__.startswith("slatespark.kernels.reference"):
         pytest.skip("it would build the 2 GiB first")
-    with pytest.raises(InternalError, match="2147483648 bytes do not fit"):
+    with pytest.raises(InternalError, match="2147483648"):
         kernels.gather_values([value], np.zeros(2048, np.int64))
 
 
-def test_compiled_kernels_check_the_arrays_they_are_given() -> None:
+def test_compiled_kernels_check_their_arrays() -> None:
     from slatespark.kernels import gather
 
     sound = columns(put(b"k", 1), put(b"l", 1))
     rows = replace(sound, seqs=sound.seqs.astype(np.int64))
-    with pytest.raises(InternalError, match="2 contiguous uint64"):
+    with pytest.raises(InternalError, match="uint64"):
         gather.gather_fields([rows], all_rows([rows]))
     rows = replace(sound, key_offsets=sound.key_offsets[:-1])
-    with pytest.raises(InternalError, match="3 contiguous int64"):
+    with pytest.raises(InternalError, match="int64"):
         gather.gather_keys([rows], all_rows([rows]))
     rows = replace(sound, value_starts=sound.value_starts + 2)
-    with pytest.raises(InternalError, match="Row 0 of source 0 lies outside the buffers"):
+    with pytest.raises(InternalError, match="outside"):
         gather.gather_values([rows], all_rows([rows]))

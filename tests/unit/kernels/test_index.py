@@ -84,7 +84,7 @@ def patched(at: int, kind: str, value: int) -> bytes:
     ],
 )
 def test_damage(kernels: Any, data: bytes) -> None:
-    with pytest.raises(CorruptDataError, match="SST index: ") as caught:
+    with pytest.raises(CorruptDataError, match="index") as caught:
         kernels.decode_index(np.frombuffer(data, np.uint8))
     assert caught.value.offset is not None
 
@@ -95,12 +95,12 @@ def test_order(kernels: Any) -> None:
             decoded(kernels, encoded(kernels, offsets, keys))
 
 
-def test_keys_that_share_bytes_may_not_add_up(kernels: Any) -> None:
+def test_keys_that_share_bytes_are_limited(kernels: Any) -> None:
     data = bytearray(encoded(kernels, list(range(50)), [b"k" * 100] + [b"k"] * 49))
     tables_at = (24 + 4 * 50 + 7) // 8 * 8 + 8
     keys_at = tables_at + 16 * 50
     for number in range(50):
         at = tables_at + 16 * number + 4
         struct.pack_into("<I", data, at, keys_at - at)
-    with pytest.raises(CorruptDataError, match="more bytes than it has itself"):
+    with pytest.raises(CorruptDataError, match="more bytes"):
         decoded(kernels, bytes(data))

@@ -49,8 +49,8 @@ def test_lower_bounds(kernels: Any) -> None:
     assert kernels.lower_bounds(*keys(), *keys(b"a")).tolist() == [0]
 
 
-def test_what_cannot_be_is_refused(kernels: Any) -> None:
+def test_invalid_arguments(kernels: Any) -> None:
     with pytest.raises(InternalError, match="Row range"):
         kernels.match_keys(ROWS, 0, 7, *keys(b"a"))
-    with pytest.raises(InternalError, match="Offsets of 1 keys do not fit 0 bytes"):
+    with pytest.raises(InternalError, match="Offsets"):
         kernels.match_keys(ROWS, 0, 6, np.zeros(0, np.uint8), np.array([0, 1]))

@@ -18,7 +18,7 @@ def whole(sources: list[RowColumns]) -> tuple[Any, Any]:
 
 
 def shown(kernels: Any, *sources: list[Version], max_seq: int = LATEST, **choices: Any) -> list[tuple[str, int]]:
-    """Return what is shown, as key and seq, with its mark."""
+    """Return the visible rows as key, seq and mark."""
     rows = [columns(*source) for source in sources]
     selection = kernels.merge_visible(rows, *whole(rows), Visibility(max_seq, NOW_MS, **choices))
     named = [(rows[number >> ROW_BITS], number & ((1 << ROW_BITS) - 1)) for number in selection.rows.tolist()]
@@ -43,7 +43,7 @@ def test_equal_seqs_of_a_key_go_to_the_lower_source(kernels: Any) -> None:
     assert kernels.merge_all(rows, *whole(rows)).tolist() == [*packed(0, 0), *packed(1, 0), *packed(2, 0)]
 
 
-def test_versions_above_the_read_point_do_not_exist(kernels: Any) -> None:
+def test_versions_above_the_read_point_are_invisible(kernels: Any) -> None:
     rows = [put(b"a", 9), delete(b"a", 7), put(b"a", 5), put(b"b", 8)]
     assert shown(kernels, rows, max_seq=9) == plain("a9", "b8")
     assert shown(kernels, rows, max_seq=8) == plain("b8")
@@ -51,7 +51,7 @@ def test_versions_above_the_read_point_do_not_exist(kernels: Any) -> None:
     assert shown(kernels, rows, max_seq=4) == []
 
 
-def test_versions_created_after_the_read_point_do_not_exist(kernels: Any) -> None:
+def test_versions_created_after_the_read_point_are_invisible(kernels: Any) -> None:
     rows = [
         put(b"a", 9, create_ts=50),
         delete(b"a", 7, create_ts=40),
@@ -68,7 +68,7 @@ def test_versions_created_after_the_read_point_do_not_exist(kernels: Any) -> Non
     assert shown(kernels, rows, max_create_ts_ms=49, all_versions=True) == plain("a7", "a5", "b8")
 
 
-def test_versions_without_a_time_always_count(kernels: Any) -> None:
+def test_versions_without_a_time_are_always_visible(kernels: Any) -> None:
     rows = [put(b"a", 9, create_ts=50), put(b"a", 8), operand(b"b", 4, create_ts=3), operand(b"b", 3), put(b"b", 2)]
     assert shown(kernels, rows, max_create_ts_ms=-1) == [("a8", PLAIN), ("b3", GROUP_HEAD), ("b2", GROUP_REST)]
     assert shown(kernels, rows, max_create_ts_ms=-1, all_versions=True) == plain("a8", "b3", "b2")
@@ -94,7 +94,7 @@ def test_an_expired_put_hides_older_versions(kernels: Any) -> None:
     assert shown(kernels, rows, include_expired=True) == plain("a9", "b9")
 
 
-def test_a_time_without_its_flag_does_not_count(kernels: Any) -> None:
+def test_a_time_without_its_flag_is_ignored(kernels: Any) -> None:
     assert shown(kernels, [Version(b"a", 1, expire_ts=NOW_MS)]) == plain("a1")
 
 
@@ -106,13 +106,13 @@ def test_operands_form_a_group_with_the_put_below(kernels: Any) -> None:
 
 
 @pytest.mark.parametrize("base", [[], [delete(b"a", 7)], [put(b"a", 7, expire_ts=NOW_MS), put(b"a", 6)]])
-def test_operands_over_nothing(kernels: Any, base: list[Version]) -> None:
+def test_operands_without_a_base(kernels: Any, base: list[Version]) -> None:
     group = [("a9", GROUP_HEAD), ("a8", GROUP_REST)]
     assert shown(kernels, [operand(b"a", 9)], [operand(b"a", 8), *base]) == group
     assert shown(kernels, [operand(b"a", 9)], [operand(b"a", 8), *base], include_deleted=True) == group
 
 
-def test_expired_operands_are_passed_over(kernels: Any) -> None:
+def test_expired_operands_are_skipped(kernels: Any) -> None:
     rows = [operand(b"a", 9, expire_ts=NOW_MS), operand(b"a", 8), operand(b"a", 7, expire_ts=NOW_MS), put(b"a", 6)]
     assert shown(kernels, rows) == [("a8", GROUP_HEAD), ("a6", GROUP_REST)]
     assert shown(kernels, [rows[0], rows[3]]) == plain("a6")
@@ -131,7 +131,7 @@ KEYS = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0
 
 
 @pytest.mark.parametrize("prefix", [b"", b"shared"])
-def test_keys_are_unsigned_bytes_and_shorter_comes_first(kernels: Any, prefix: bytes) -> None:
+def test_keys_sort_as_unsigned_bytes_shorter_first(kernels: Any, prefix: bytes) -> None:
     for sources in ([KEYS[::2], KEYS[1::2]], [KEYS, KEYS], [[key] for key in KEYS], [KEYS[:5], KEYS[5:]]):
         rows = [columns(*(put(prefix + key, 1) for key in source)) for source in sources]
         merged = kernels.merge_all(rows, *whole(rows)).tolist()
@@ -140,7 +140,7 @@ def test_keys_are_unsigned_bytes_and_shorter_comes_first(kernels: Any, prefix: b
         assert len(found) == sum(map(len, sources))
 
 
-def test_only_the_rows_asked_for(kernels: Any) -> None:
+def test_only_rows_in_the_given_ranges(kernels: Any) -> None:
     rows = [columns(*(put(b"%d" % i, 2) for i in range(5))), columns(*(put(b"%d" % i, 1) for i in range(5)))]
     merged = kernels.merge_all(rows, np.array([1, 2]), np.array([3, 2]))
     assert merged.tolist() == packed(0, 1, 2)
@@ -158,7 +158,7 @@ def test_nothing_to_merge(kernels: Any) -> None:
 def test_row_ranges_outside_a_source(kernels: Any) -> None:
     rows = [columns(put(b"a", 1))]
     for low, high in ((-1, 1), (1, 0), (0, 2)):
-        with pytest.raises(InternalError, match=f"Row range \\[{low}, {high}\\) of source 0, which has 1 rows"):
+        with pytest.raises(InternalError, match=f"Row range \\[{low}, {high}\\)"):
             kernels.merge_all(rows, np.array([low]), np.array([high]))
-    with pytest.raises(InternalError, match="1 sources"):
+    with pytest.raises(InternalError, match="source"):
         kernels.merge_all(rows, np.zeros(0, np.int64), np.zeros(0, np.int64))

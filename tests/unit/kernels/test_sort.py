@@ -44,7 +44,7 @@ def test_many_ties_and_long_runs(kernels: Any, alphabet: bytes, longest: int, pr
     assert order(kernels, keys) == expected(keys)
 
 
-def test_runs_that_differ_only_far_behind(kernels: Any) -> None:
+def test_keys_with_long_common_prefixes(kernels: Any) -> None:
     draw = random.Random(1)
     keys = [bytes([group]) * 30 + draw.randbytes(2) for group in range(5) for _ in range(100)]
     draw.shuffle(keys)

@@ -176,7 +176,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "key", "status"), BAD, ids=[key for _, key, _ in BAD])
-def test_what_is_no_key(kernels: Any, kind: int, key: str, status: KeyStatus) -> None:
+def test_invalid_keys(kernels: Any, kind: int, key: str, status: KeyStatus) -> None:
     good = decoded(kernels, [kind], bytes.fromhex("00"))
     found, statuses = decoded(kernels, [kind], b"\0", bytes.fromhex(key), b"\0")
     assert statuses == [FINE, status, FINE]
@@ -198,11 +198,11 @@ def test_what_is_no_key(kernels: Any, kind: int, key: str, status: KeyStatus) ->
         ([STRUCT, program_entry(INT64, required=True), END], "00", FINE),
     ],
 )
-def test_what_is_no_tuple(kernels: Any, program: list[int], key: str, status: KeyStatus) -> None:
+def test_invalid_tuples(kernels: Any, program: list[int], key: str, status: KeyStatus) -> None:
     assert decoded(kernels, program, bytes.fromhex(key))[1] == [status]
 
 
-def test_several_sources_and_rows_again(kernels: Any) -> None:
+def test_several_sources_and_repeated_rows(kernels: Any) -> None:
     sources = [columns(put(b"\x02a\0\x26", 1), put(b"\x02bc\0\x27", 1)), columns(put(b"\x00\x27", 1))]
     rows = np.array([*packed(1, 0), *packed(0, 1, 0, 1)])
     program = np.array([TEXT, BOOL])
@@ -213,25 +213,23 @@ def test_several_sources_and_rows_again(kernels: Any) -> None:
     assert (found[0].offsets.dtype, found[0].valid.tolist()) == (np.int32, [0, 1, 1, 1])
     found, status = kernels.decode_tuples(sources, rows[:0], program, np.array([True, True]))
     assert [len(part) for part in found] == [0, 0]
-    with pytest.raises(InternalError, match="Row 9 of source 1"):
+    with pytest.raises(InternalError, match="source"):
         kernels.decode_tuples(sources, np.array(packed(1, 9)), program, np.array([True, True]))
 
 
-def test_what_cannot_be_encoded(kernels: Any) -> None:
+def test_values_that_cannot_be_encoded(kernels: Any) -> None:
     for item in (b"\xff", b"12345678\xc3", b"\xed\xa0\x80"):
-        with pytest.raises(
-            SchemaError, match=r"in column 1 of the key is no UTF-8, in row 1 of the batch\. Make the column BINARY"
-        ):
+        with pytest.raises(SchemaError, match=r"column 1 .*UTF-8.* row 1 "):
             kernels.encode_tuples([column(TEXT, b"fine", item)], np.array([TEXT]))
     for number in (1000, -1000, 10**38):
-        with pytest.raises(SchemaError, match="more than 3 digits, in row 0"):
+        with pytest.raises(SchemaError, match=r"3 digits.* row 0 "):
             kernels.encode_tuples([column(INT128, number)], np.array([program_entry(INT128, precision=3)]))
     required = np.array([BOOL, STRUCT, program_entry(INT8, required=True), END])
-    with pytest.raises(SchemaError, match="in column 2 of the key is null but must not be, in row 1"):
+    with pytest.raises(SchemaError, match=r"column 2 .*null.* row 1 "):
         kernels.encode_tuples([column(BOOL, True, True), column(STRUCT, True, True), column(INT8, 1, None)], required)
 
 
-def test_callers_that_err(kernels: Any) -> None:
+def test_invalid_calls(kernels: Any) -> None:
     number = column(INT64, 1)
     for program in ([0], [13], [INT128], [INT64 | 1 << 8], [STRUCT, INT64], [END], [INT64, END], [INT64 | 1 << 17]):
         with pytest.raises(InternalError):
@@ -239,19 +237,19 @@ def test_callers_that_err(kernels: Any) -> None:
     for given in ([], [number, number], [column(INT32, 1)], [column(BYTES, b"")]):
         with pytest.raises(InternalError, match="kinds"):
             kernels.encode_tuples(given, np.array([INT64]))
-    with pytest.raises(InternalError, match="1 and 2 rows"):
+    with pytest.raises(InternalError, match="rows"):
         kernels.encode_tuples([number, column(INT64, 1, 2)], np.array([INT64, INT64]))
-    with pytest.raises(InternalError, match="2 columns are named"):
+    with pytest.raises(InternalError, match="2 columns"):
         kernels.decode_tuples([], np.zeros(0, np.int64), np.array([INT64]), np.array([True, True]))
     descending = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array([0, 5, 3, 9]))
-    with pytest.raises(InternalError, match="descend at row 1"):
+    with pytest.raises(InternalError, match="descend"):
         kernels.encode_tuples([descending], np.array([BYTES]))
     outside = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array([0, 10]))
-    with pytest.raises(InternalError, match="do not fit its 9 bytes"):
+    with pytest.raises(InternalError, match="bytes"):
         kernels.encode_tuples([outside], np.array([BYTES]))
 
 
-def test_zeros_are_counted_where_there_are_many_bytes(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zeros_are_counted_in_large_columns(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slatespark.kernels.tuple_encode._GUESSED_BYTES", 4)
     for data in (b"\0" * 30, b"a" * 30, b"a\0" * 15):
         keys, _ = kernels.encode_tuples([column(BYTES, data, b"", data)], np.array([BYTES]))

@@ -1,4 +1,4 @@
-"""Which call takes which options: by the tags, and by what the calls accept."""
+"""The options of each call: the tags, and what the calls accept."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ TAKEN = {
 EVERY_KEY = sorted({*option_keys(ReadOptions), *option_keys(WriteOptions)})
 
 
-def write_file(given: Mapping[str, Any]) -> object:
-    """Get as far as the rows, which are wrong."""
+def write_file(given: Mapping[str, Any]) -> None:
+    """Parse the options; then the rows are refused."""
     with pytest.raises(SchemaError):
         SstWriter("memory://calls/file.sst").write(None, **given)
-    return None
 
 
 PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
@@ -67,7 +66,7 @@ def test_a_call_accepts_what_it_takes_and_refuses_the_rest(call: Call) -> None:
                     PARSERS[call]({spelling: None})
 
 
-def test_reads_and_writes_take_every_option_of_theirs() -> None:
+def test_reads_and_writes_take_all_their_options() -> None:
     assert option_keys(ReadOptions, Call.READ) == option_keys(ReadOptions)
     assert option_keys(WriteOptions, Call.WRITE) == option_keys(WriteOptions)
     assert "readSet" not in option_keys(WriteOptions)
@@ -89,7 +88,7 @@ def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call,
         PARSERS[call]({misspelt: None})
 
 
-def test_an_option_of_another_call_is_no_misspelling() -> None:
+def test_options_of_other_calls_are_not_suggested() -> None:
     for misspelt in ("txnAppIds", "opColumns"):
         for call in (Call.TRANSACTION_READ, Call.COMPACT):
             with pytest.raises(OptionError) as caught:

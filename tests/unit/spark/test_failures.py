@@ -1,4 +1,4 @@
-"""Errors of ours, through the texts that Spark makes of them and back."""
+"""Our errors, through Spark's texts and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slatespark.spark.failures import find_own_error, own_errors, spark_errors
 
 
 def as_spark_says(error: Exception, *, state: bool = True) -> str:
-    """The text of Spark's error about one that a Python process of its own raised."""
+    """Return the text of Spark's error about an error in one of its Python processes."""
     with pytest.raises(RuntimeError) as info, spark_errors():
         raise error
     frames = 'Traceback (most recent call last):\n  File "writer.py", line 56, in write\n    raise RuntimeError(text)'
@@ -29,6 +29,13 @@ def test_what_a_query_raises_comes_back() -> None:
     error = find_own_error(text)
     assert type(error) is InvalidRequestError
     assert str(error) == 'Two rows: {"a":1}. Make it one.'
+
+
+def test_a_data_source_that_spark_does_not_find_can_be_registered() -> None:
+    text = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure ... SQLSTATE: 42K02"
+    with pytest.raises(InvalidRequestError, match="register"), own_errors():
+        raise RuntimeError(text.format("slate"))
+    assert find_own_error(text.format("slated")) is None
 
 
 def test_other_errors_pass_as_they_are() -> None:

@@ -28,7 +28,7 @@ class Locked:
 def test_a_filter_that_cannot_travel_is_refused_before_anything_is_listed(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "db"))
     store.write(pa.table({"key": [b"k"], "value": [b"v"]}))
-    session: Any = None  # nothing is asked of Spark
-    with pytest.raises(InvalidRequestError, match=r"filters: Locked cannot be pickled: .*lock"):
+    session: Any = None  # Spark is not used
+    with pytest.raises(InvalidRequestError, match="Locked"):
         SlateTable.forPath(session, store.url).compact(full=True, filters=[Locked()])
     assert fetch_compactions(open_stores(store.url, storage={}))[1].jobs == ()

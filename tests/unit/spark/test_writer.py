@@ -1,4 +1,4 @@
-"""What Spark's writer does on the driver; no session is needed for it."""
+"""Spark's writer on the driver, without a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between a client and moto: loses answers, refuses, and forgets headers, on cue."""
+"""A proxy between a client and moto that loses responses, returns errors and drops headers on demand."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-# What to do with a request: pass it on; close the connection before or after it took effect; or an S3 error.
+# Faults of a request: none; close the connection before or after it took effect; or an S3 error.
 Fault: TypeAlias = Literal["pass", "drop", "lose answer"] | tuple[int, str]
 
 
 class FaultyProxy:
-    """A server at `endpoint` that does with each request what `decide(method, path)` says."""
+    """A server at `endpoint` that applies the fault of `decide(method, path)` to each request."""
 
     def __init__(self, target: str) -> None:
         self.target = urlsplit(target).netloc
@@ -27,7 +27,7 @@ class FaultyProxy:
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def fail(self, fault: Fault, method: str, *, times: int = 1) -> None:
-        """Do `fault` with the next `times` requests of a method."""
+        """Apply `fault` to the next `times` requests of a method."""
         left = [times]
 
         def decide(asked: str, _path: str) -> Fault:
@@ -53,7 +53,7 @@ class FaultyProxy:
 
 class _Handler(BaseHTTPRequestHandler):
     proxy: FaultyProxy
-    protocol_version = "HTTP/1.1"  # with 1.0 no "100 Continue" is sent, for which clients wait before a body
+    protocol_version = "HTTP/1.1"  # HTTP/1.0 has no "100 Continue", for which clients wait before sending a body
 
     def handle_any(self) -> None:
         self.close_connection = True
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, status: int, headers: dict[str, str], answer: bytes) -> None:
         self.send_response(status)
-        length = headers.get("Content-Length", str(len(answer)))  # of HEAD it is not that of the body
+        length = headers.get("Content-Length", str(len(answer)))  # for HEAD it differs from the body's
         for name, value in {**headers, "Content-Length": length, "Connection": "close"}.items():
             if name not in ("Transfer-Encoding", "Date", "Server"):
                 self.send_header(name, value)

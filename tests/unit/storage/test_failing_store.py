@@ -62,7 +62,7 @@ def test_the_nth_call(store: FailingStore) -> None:
     assert outcomes == ["done", "done", "failed", "failed", "done"]
 
 
-def test_somebody_else_is_faster(store: FailingStore) -> None:
+def test_another_writer_is_faster(store: FailingStore) -> None:
     store.run(lambda: store.inner.create("x", b"theirs"), "create", "x")
     with pytest.raises(FileExistsError):
         store.create("x", b"mine")
@@ -78,7 +78,7 @@ def test_death(tmp_path: Path) -> None:
     assert store.get("x") == b"1"
 
 
-def test_a_pickled_one_does_not_fail(store: FailingStore) -> None:
+def test_a_pickled_copy_does_not_fail(store: FailingStore) -> None:
     again = pickle.loads(pickle.dumps(store.fail("*")))
     assert again.list("") == []
     assert store.calls == []

@@ -47,10 +47,10 @@ def test_no_temporary_file_is_left(tmp_path: Path) -> None:
         store.copy("none", "c")
     with pytest.raises(TypeError):
         store.put("d", [b"x", "text"])  # type: ignore[list-item]
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]  # noqa: PTH208 - also hidden names
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]  # noqa: PTH208 - includes hidden names
 
 
-def test_temporary_names_mean_nothing_to_slatedb(tmp_path: Path) -> None:
+def test_temporary_names_are_ignored_by_slatedb(tmp_path: Path) -> None:
     name = durable_files._temporary_name(tmp_path).name
     assert durable_files.is_temporary(name)
     assert not name.partition(".")[0]
@@ -63,7 +63,7 @@ def test_temporary_names_mean_nothing_to_slatedb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["01ARZ3NDEKTSV4RRFFQ69G5FAV.sst#1", "00000000000000000007.sst#12"])
-def test_what_a_client_was_uploading_is_unfinished(name: str, tmp_path: Path) -> None:
+def test_uploads_of_a_client_are_unfinished(name: str, tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for path in (f"wal/{name}", f"wal/{name}x", "wal/#", "wal/a#b"):
         store.put(path, [b"half"])
@@ -73,7 +73,7 @@ def test_what_a_client_was_uploading_is_unfinished(name: str, tmp_path: Path) ->
     assert not store.list_unfinished("wal/")
 
 
-def test_files_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     LocalStore(tmp_path).create("x", b"1")
     plain = tmp_path / "plain"
     plain.touch()
@@ -106,7 +106,7 @@ def test_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.
     assert steps == ["sync .slatespark", "link", "sync root", "sync .slatespark", "rename", "sync root"]
 
 
-def test_a_link_made_twice_by_the_file_system_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_repeated_by_the_file_system_is_a_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
     def repeated(source: Path, target: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_link_made_twice_by_the_file_system_is_ours(tmp_path: Path, monkeypatc
 def test_no_create_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", no_link(errno.EOPNOTSUPP))
     store = LocalStore(tmp_path)
-    with pytest.raises(InvalidRequestError, match="without hard links"):
+    with pytest.raises(InvalidRequestError, match="links"):
         store.create("x", b"1")
     assert store.list("") == []
     store.put("x", [b"1"])
@@ -142,7 +142,7 @@ def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(InvalidRequestError):
         store.put("folder", [b""])
     monkeypatch.setattr(os, "link", no_link(errno.ENOSPC))
-    with pytest.raises(UnavailableError, match=r"Cannot create .*/x\. .*No space left"):
+    with pytest.raises(UnavailableError, match="space"):
         store.create("x", b"1")
     monkeypatch.setattr(os, "scandir", no_link(errno.EACCES))
     with pytest.raises(InvalidRequestError, match="permissions"):
@@ -161,7 +161,7 @@ def test_large_ranges_are_not_copied(tmp_path: Path) -> None:
     assert isinstance(store.get_range("x", ByteRange(0, 100)), bytes)
 
 
-def test_few_maps_are_kept_and_views_outlive_them(tmp_path: Path) -> None:
+def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store._maps = MappedFiles(capacity=2)
     views = []
@@ -169,7 +169,7 @@ def test_few_maps_are_kept_and_views_outlive_them(tmp_path: Path) -> None:
         store.put(f"{number}", [bytes([number]) * MAP_BYTES])
         views.append(store.get(f"{number}"))
     assert len(store._maps._maps) == 2
-    store._maps.clear()
+    store._maps._maps.clear()
     del store
     gc.collect()
     assert [view[-1] for view in views] == list(range(6))
@@ -185,7 +185,7 @@ def test_a_file_changed_in_place_is_mapped_again(tmp_path: Path) -> None:
     assert before == b"a" * MAP_BYTES
 
 
-def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     urls = [
         str(tmp_path / "t"),
@@ -197,7 +197,7 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     stores = [open_store(url, {"root": "ignored"}) for url in urls]
     assert {store.url for store in stores} == {f"file://{tmp_path}/t"}
-    with pytest.raises(InvalidRequestError, match=r"Use file:///data/t\."):
+    with pytest.raises(InvalidRequestError, match="file:///data/t"):
         open_store("file://data/t")
 
 
@@ -208,7 +208,7 @@ def test_a_local_table_loads_no_driver() -> None:
     assert not {"fsspec", "s3fs", "asyncio", "numpy"} & set(loaded)
 
 
-def test_what_a_killed_writer_left(tmp_path: Path) -> None:
+def test_files_of_a_killed_writer(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.put("a/x", [b"1"])
     left = tmp_path / "a" / ".slatespark-123-4.tmp"

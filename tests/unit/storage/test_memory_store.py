@@ -26,14 +26,14 @@ class TestMemoryStoreBelowAPath(StoreContract):
         return MemoryStore(f"bucket-{next(_names)}/some/root")
 
 
-def test_stores_of_one_name_share_their_objects() -> None:
+def test_stores_with_one_name_share_objects() -> None:
     open_store("memory://shared/a").put("x", [b"1"])
     assert open_store("memory://shared").get("a/x") == b"1"
     assert [meta.path for meta in open_store("memory://shared/a/").list("")] == ["x"]
     assert open_store("memory://shared/b").list("") == []
 
 
-def test_clock_of_the_bucket_can_be_given() -> None:
+def test_the_clock_of_a_bucket_can_be_set() -> None:
     MemoryStore("clocked", clock_ms=lambda: 7)
     store = open_store("memory://clocked")
     store.create("x", b"")

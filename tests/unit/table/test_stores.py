@@ -61,7 +61,7 @@ def test_the_root_that_was_given_is_the_only_place() -> None:
     open_store(f"memory://external-{number}/parent").put("manifest/1.manifest", [b"x"])
     rooted = {"root": f"memory://external-{number}/elsewhere/"}
     child = open_stores(f"memory://external-{number}/child", storage=rooted)
-    with pytest.raises(TableNotFoundError, match=rf"'parent', which was not found.*external-{number}/elsewhere"):
+    with pytest.raises(TableNotFoundError, match=f"parent.*external-{number}/elsewhere"):
         resolve_external(child, "parent")
     open_store(f"memory://external-{number}/elsewhere/parent").put("manifest/1.manifest", [b"x"])
     assert resolve_external(child, "parent") == f"memory://external-{number}/elsewhere/parent"

@@ -1,4 +1,4 @@
-"""Dates and times as text. Expected values beyond the years of `datetime` are those of Spark."""
+"""Dates and times from text. Expected values beyond the years of `datetime` are from Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algebra of sets, against sets of numbers."""
+"""The algebra of intervals, compared with sets of numbers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slatespark.encoding.predicates.intervals import (
     intersect,
     is_single,
     join_touching,
-    unite,
+    union,
 )
 
 WHOLE = (0, 20)
 NUMBERS = st.integers(0, 20)
-SETS = st.lists(st.tuples(NUMBERS, st.one_of(NUMBERS, st.none())), max_size=6).map(unite)
+SETS = st.lists(st.tuples(NUMBERS, st.one_of(NUMBERS, st.none())), max_size=6).map(union)
 
 
 def members(intervals: Intervals) -> set[int]:
@@ -27,7 +27,7 @@ def members(intervals: Intervals) -> set[int]:
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=6))
 def test_union(parts: list[tuple[int, int]]) -> None:
-    united = unite(parts)
+    united = union(parts)
     assert members(united) == {number for start, end in parts for number in range(start, end)}
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(united))
 
@@ -50,8 +50,8 @@ def test_joined(some: Intervals) -> None:
     assert all(before[1] < after[0] for before, after in itertools.pairwise(joined))
 
 
-def test_a_list_stays_a_list() -> None:
-    assert unite([(3, 4), (1, 2), (2, 3), (2, 3)]) == ((1, 2), (2, 3), (3, 4))
+def test_values_of_a_list_stay_apart() -> None:
+    assert union([(3, 4), (1, 2), (2, 3), (2, 3)]) == ((1, 2), (2, 3), (3, 4))
     assert is_single((1, 2))
     assert not is_single((1, 3))
     assert is_single((b"a", b"a\0"))

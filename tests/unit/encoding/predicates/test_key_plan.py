@@ -1,4 +1,4 @@
-"""What becomes ranges and points, by example; that they are right is for `tests/property/test_filters.py`."""
+"""Examples of ranges and points; `tests/property/test_filters.py` checks that they are correct."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_no_filter() -> None:
     assert (found.ranges, found.points) == ((ALL_KEYS,), None)
 
 
-def test_a_struct_is_there_or_not() -> None:
+def test_structs_are_null_or_not() -> None:
     assert plan("s IS NULL", STRUCT).points == (b"\x00",)
     assert plan("s IS NOT NULL", STRUCT).ranges == (span(b"\x05", b"\x05\xff"),)
 

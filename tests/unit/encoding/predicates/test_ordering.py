@@ -1,4 +1,4 @@
-"""Ordinals order as the values do, for one value and for arrays."""
+"""Ordinals have the order of the values, for single values and for arrays."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.encoding.predicates.ordering import (
-    array_of,
     as_double,
     constant_ordinals,
     first_double_at_least,
     float_ordinal,
     ordinals,
+    ordinals_to_array,
     universe,
 )
 
@@ -40,10 +40,10 @@ TYPES = [
 
 
 @given(st.sampled_from(TYPES), st.data())
-def test_values_of_ordinals_have_these_ordinals(kind: pa.DataType, data: st.DataObject) -> None:
+def test_ordinals_round_trip(kind: pa.DataType, data: st.DataObject) -> None:
     low, high = universe(kind)
     values = data.draw(st.lists(st.one_of(st.none(), st.integers(low, high - 1)), max_size=8))
-    array = array_of(values, kind)
+    array = ordinals_to_array(values, kind)
     assert array.type == kind
     assert [item is None for item in values] == array.is_null().to_pylist()
     known = [item for item in values if item is not None]
@@ -60,7 +60,7 @@ def test_floats_order_with_nan_above_all(values: list[float]) -> None:
     assert [repr(value + 0.0) for value in ordered] == [repr(value + 0.0) for value in expected]
 
 
-def test_every_nan_is_one() -> None:
+def test_all_nans_are_equal() -> None:
     bits = [0x7FF0000000000001, 0x7FF8000000000000, 0xFFF8000000000000, 0xFFFFFFFFFFFFFFFF]
     array = pa.Array.from_buffers(pa.float64(), 4, [None, pa.py_buffer(struct.pack("<4Q", *bits))])
     assert set(ordinals(array).tolist()) == {float_ordinal(math.nan, pa.float64())}
@@ -69,7 +69,7 @@ def test_every_nan_is_one() -> None:
 
 @given(st.lists(st.integers(1 - 10**38, 10**38 - 1), min_size=2, max_size=6))
 def test_wide_decimals_order_as_numbers(values: list[int]) -> None:
-    found = ordinals(array_of(list(values), pa.decimal128(38, 0))).tolist()
+    found = ordinals(ordinals_to_array(list(values), pa.decimal128(38, 0))).tolist()
     by_bytes = sorted(zip(found, values, strict=True), key=lambda pair: pair[0].ljust(16, b"\0"))
     assert [value for _, value in by_bytes] == sorted(values)
 
@@ -92,7 +92,7 @@ def test_comparisons_as_double(bound: float, kind: pa.DataType, first: int, firs
 
 
 @given(st.floats(width=32))
-def test_floats_in_between(value: float) -> None:
+def test_bounds_of_floats(value: float) -> None:
     kind = pa.float32()
     exact = first_double_at_least(value, kind), first_double_at_least(value, kind, above=True)
     assert exact == (float_ordinal(value, kind), float_ordinal(value, kind) + 1)

@@ -28,7 +28,7 @@ def handle(number: int, first: bytes, last: bytes | None) -> SstHandle:
 
 
 def view(file: SstHandle, start: bytes = b"", end: bytes | None = None, *, number: int = 0) -> SstView:
-    view_id = make_ulid(file.id.timestamp_ms, file.id.random_bits + 1000 * number)
+    view_id = make_ulid(file.id.timestamp_ms, file.id.low + 1000 * number)
     return SstView(view_id, file.id, BytesRange.of(KeyRange(start, end)) if start or end is not None else None)
 
 

@@ -14,7 +14,6 @@ from slatespark import SlateStore
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.table.checkpoints.store import LAST_S, create_checkpoint, delete_checkpoint
 from slatespark.table.commit import version_retention
 from slatespark.table.commit.version_retention import (
@@ -28,6 +27,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000

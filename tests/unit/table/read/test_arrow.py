@@ -159,5 +159,5 @@ def test_projections(given: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 def test_a_column_that_is_not_offered() -> None:
-    with pytest.raises(SchemaError, match=r"no column '_seq'.*key, value"):
+    with pytest.raises(SchemaError, match="_seq"):
         project(ReadOptions.parse({"path": "p", "columns": "_seq"}))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.ranges import KeyRange
-from slatespark.table.read.plan import cut_apart, cut_layers
+from slatespark.table.read.plan import cut_layers, partition_layers
 from tests.unit.table.layers import Shape, new_stores, shapes
 
 
@@ -18,4 +18,4 @@ def test_cutting_apart_is_cutting_to_each_range(shape: Shape, borders: set[bytes
     layers = shape.store(new_stores())
     edges = [b"", *sorted(borders), None]
     ranges = [KeyRange(start or b"", end) for start, end in itertools.pairwise(edges)]
-    assert cut_apart(layers, ranges) == [cut_layers(layers, keys) for keys in ranges]
+    assert partition_layers(layers, ranges) == [cut_layers(layers, keys) for keys in ranges]

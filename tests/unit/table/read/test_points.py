@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Compression
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import RowColumns, Visibility
 from slatespark.options import ReadOptions
@@ -29,6 +29,7 @@ from slatespark.table.read.reader import look_up, plan_read, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 from tests.unit.table.read.test_scan import CONCAT, everything, visibilities, windowed
 
@@ -146,20 +147,20 @@ def test_damage_is_placed_in_the_file(compression: Compression) -> None:
     part = put_file(stores, rows, block_size=200, compression=compression)
     index = fetch_index(stores, part.file)
     block, _ = index.blocks_for(point_range(rows[300].key))
-    span = index.block_range(block, part.file.info)
+    start = int(index.block_edges(part.file.info)[block])
     data = bytearray(stores.main.get(part.file.path))
-    data[span.start + 20] ^= 0xFF
+    data[start + 20] ^= 0xFF
     stores.main.put(part.file.path, [bytes(data)])
     split = Split(KeyRange(), (Layer("run 0", (part,)),), points=(rows[0].key, rows[300].key, rows[400].key))
     with pytest.raises(CorruptDataError, match="checksum") as caught:
         looked_up(stores, split)
-    assert (caught.value.path[-len(part.file.path) :], caught.value.offset) == (part.file.path, span.start)
+    assert (caught.value.path[-len(part.file.path) :], caught.value.offset) == (part.file.path, start)
 
 
 def test_files_of_a_run_in_the_wrong_order_are_noticed() -> None:
     stores = new_stores()
     layer = Layer("run", (put_file(stores, [Row(b"a", 1), Row(b"c", 1)]), put_file(stores, [Row(b"c", 2)])))
-    with pytest.raises(CorruptDataError, match="key 63 follows 63"):
+    with pytest.raises(CorruptDataError, match="key 63"):
         looked_up(stores, Split(KeyRange(), (layer,), points=(b"a", b"c")))
 
 

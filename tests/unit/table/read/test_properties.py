@@ -17,7 +17,7 @@ from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.files import distinct_files, plan_table_layers
+from slatespark.table.read.layers import distinct_files, plan_table_layers
 from slatespark.table.read.properties import file_properties, find_recorded, recorded_files
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
 from slatespark.table.records.commits import publish_commit_record

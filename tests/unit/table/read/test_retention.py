@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import slatespark.table.read.scan as scan
 from slatespark import CorruptDataError, SlateStore
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
@@ -28,6 +28,7 @@ from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 from tests.unit.table.read.test_scan import CONCAT, everything, visibilities
 

@@ -84,7 +84,7 @@ def test_a_record_with_values_of_another_kind_is_damaged(store: FailingStore, ch
     content = json.loads(bytes(store.get(path)))
     del content["checksum"]
     store.put(path, [json.dumps({**content, **change}).encode()])
-    with pytest.raises(CorruptDataError, match="commit record"):
+    with pytest.raises(CorruptDataError, match="record"):
         fetch_commit_records(store)
     assert fetch_commit_records(store, sound_only=True) == []
 

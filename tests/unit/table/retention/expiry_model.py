@@ -15,15 +15,17 @@ from slatespark.format.index import decode_index_section
 from slatespark.format.info import Footer, decode_footer, encode_footer, footer_range
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.format.sst import layout_of
 from slatespark.format.ulid import Ulid
-from slatespark.format.wal import decode_wal, encode_wal
+from slatespark.format.wal import decode_wal
 from slatespark.kernels.reference.decode import decode_blocks
 from slatespark.ranges import KeyRange
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.table.stores import TableStores
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from slatespark.format.manifest import SstView
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
@@ -14,6 +14,7 @@ from slatespark.table.retention.plan import DueView, StoredView, plan_due_blocks
 from slatespark.table.retention.reap_files import Rewrite, count_gone, rewrite_view
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import new_stores, put_file
 
 RETIRED_MS = 100

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slatespark.format.row import Row, RowKind, columns_to_rows, rows_to_columns
+from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, TOMBSTONE, RowColumns, Selection
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.retention.retired_rows import earliest_young, live_and_due, retired_keys, surviving_rows
+from tests.support.row_values import columns_to_rows
 
 PUT, MERGE, DELETE = RowKind.PUT, RowKind.MERGE, RowKind.DELETE
 NOW_MS, RETIRED_MS = 200, 100

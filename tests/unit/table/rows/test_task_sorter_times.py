@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COMPACTED_DIR
-from slatespark.format.row import Row, RowKind, columns_to_rows
+from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.cursor import layer_windows
@@ -25,6 +25,7 @@ from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
 from slatespark.units import MAX_MS, MIN_MS
+from tests.support.row_values import columns_to_rows
 
 _numbers = count()
 

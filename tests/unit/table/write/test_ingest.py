@@ -109,11 +109,11 @@ def test_files_of_a_plain_table_may_not_share_keys(tmp_path: Path) -> None:
     three = write_file(tmp_path / "three.sst", pairs(b"d"))
     store.ingest([one, two])  # they overlap, which is no harm
     version = store.detail().version
-    with pytest.raises(InvalidRequestError, match=r"Two of the 3 files hold the key 64\."):
+    with pytest.raises(InvalidRequestError, match="key 64"):
         store.ingest([one, two, three])
-    with pytest.raises(InvalidRequestError, match="No files are given, or one twice"):
+    with pytest.raises(InvalidRequestError, match="files"):
         store.ingest([one, one])
-    with pytest.raises(InvalidRequestError, match="No files are given"):
+    with pytest.raises(InvalidRequestError, match="files"):
         store.ingest([])
     assert store.detail().version == version
 
@@ -132,7 +132,7 @@ def test_versions_of_several_files_are_merged_by_time(tmp_path: Path) -> None:
     assert model.write(row for rows in files for row in rows)
     store.ingest(paths)
     assert stored_versions(store) == model.stored()
-    with pytest.raises(CommitConflictError, match=r"id=1 at .*, before"):
+    with pytest.raises(CommitConflictError, match="id=1"):
         store.ingest(paths[:1])
     assert stored_versions(store) == model.stored()
     store.ingest(paths[2])  # as young as what is stored
@@ -155,10 +155,10 @@ def test_times_of_its_own_need_a_history_table(tmp_path: Path) -> None:
     ways: list[dict[str, Any]] = [{**TIMED}, {"timestamp": 5, "opColumn": "op", "ttlColumn": "ttl"}]
     for number, options in enumerate(ways):
         path = write_file(tmp_path / f"{number}.sst", timed_table([Timed(1, 5, "a")]), SCHEMA, **options)
-        with pytest.raises(InvalidRequestError, match=rf"{path} has times of its own, and the table is no history"):
+        with pytest.raises(InvalidRequestError, match=path):
             new_store().ingest(path)
         store = new_store(history=True)
-        with pytest.raises(OptionError, match=r"timestamp is given, but .* has times of its own"):
+        with pytest.raises(OptionError, match="timestamp"):
             store.ingest(path, timestamp=7)
         store.ingest(path)
         assert stored_versions(store) == [(1, 5, "a", None)]
@@ -172,10 +172,10 @@ def test_a_file_of_another_table(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a.sst", rows)
     store = new_store()
     store.ingest(path)
-    with pytest.raises(SchemaError, match=r"is of a table with id \(tuple keys, avro values\), this one has key and"):
+    with pytest.raises(SchemaError, match="tuple"):
         new_store(None).ingest(path)
     wider = new_store(SCHEMA.append(pa.field("more", pa.string())))
-    with pytest.raises(SchemaError, match="has the columns id, name, at, the table id, name, at, more"):
+    with pytest.raises(SchemaError, match="more"):
         wider.ingest(path)
     wider.ingest(path, mergeSchema=True)
     assert wider.get(1) == {"id": 1, "name": "a", "at": 5, "more": None}
@@ -185,7 +185,7 @@ def test_a_file_of_another_table(tmp_path: Path) -> None:
     narrow.ingest(path, mergeSchema=True)
     assert narrow.get(1) == {"id": 1, "name": "a", "at": 5}
     strict = new_store(pa.schema([SCHEMA.field(0), pa.field("name", pa.string(), nullable=False), SCHEMA.field(2)]))
-    with pytest.raises(SchemaError, match="may hold nulls in column name, which takes none"):
+    with pytest.raises(SchemaError, match="null"):
         strict.ingest(path)
     strict.ingest(write_file(tmp_path / "strict.sst", rows, strict.definition.schema))
     assert strict.get(1) == {"id": 1, "name": "a", "at": 5}
@@ -194,15 +194,15 @@ def test_a_file_of_another_table(tmp_path: Path) -> None:
 def test_what_is_no_external_sst(tmp_path: Path) -> None:
     store = new_store(None)
     store.write(pairs(b"a"))
-    with pytest.raises(InvalidRequestError, match=r"gone\.sst does not exist"):
+    with pytest.raises(InvalidRequestError, match=r"gone\.sst"):
         store.ingest(str(tmp_path / "gone.sst"))
     (tmp_path / "text.sst").write_bytes(b"no SST at all, by any means")
-    with pytest.raises(UnsupportedFormatError, match=r"text\.sst.* the object is no SST"):
+    with pytest.raises(UnsupportedFormatError, match=r"text\.sst"):
         store.ingest(str(tmp_path / "text.sst"))
     table = tmp_path / "table"
     SlateStore.create(str(table)).write(pairs(b"a"))
     [found] = (table / "compacted").iterdir()
-    with pytest.raises(InvalidRequestError, match="is no external SST"):
+    with pytest.raises(InvalidRequestError, match="external"):
         store.ingest(str(found))
 
 
@@ -223,9 +223,9 @@ def test_a_damaged_file_changes_nothing(at: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ttl": "1h"}, "ingest takes no option ttl"),
-        ({"timestampColumn": "at"}, "ingest takes no option timestampColumn"),
-        ({"sstSizes": 5}, "ingest takes no option sstSizes"),
+        ({"ttl": "1h"}, "ttl"),
+        ({"timestampColumn": "at"}, "timestampColumn"),
+        ({"sstSizes": 5}, "sstSizes"),
         ({"sst_size": "1m"}, None),
     ],
     ids=str,
@@ -242,16 +242,16 @@ def test_options_of_an_ingest(options: dict[str, Any], message: str | None, tmp_
 def test_what_the_writer_refuses(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a.sst", pairs(b"a"))
     before = Path(path).read_bytes()
-    with pytest.raises(InvalidRequestError, match=r"a\.sst exists already"):
+    with pytest.raises(InvalidRequestError, match=r"a\.sst"):
         SstWriter(path).write(pairs(b"b"))
     assert Path(path).read_bytes() == before
-    with pytest.raises(OptionError, match="SstWriter takes no option ifClientActive"):
+    with pytest.raises(OptionError, match="ifClientActive"):
         SstWriter(str(tmp_path / "b.sst")).write(pairs(b"b"), ifClientActive="fence")
-    with pytest.raises(InvalidRequestError, match="There are no rows"):
+    with pytest.raises(InvalidRequestError, match="rows"):
         SstWriter(str(tmp_path / "b.sst")).write(pairs())
-    with pytest.raises(SchemaError, match="Key column id is missing"):
+    with pytest.raises(SchemaError, match="missing"):
         SstWriter(str(tmp_path / "b.sst"), keyColumns="id").write(pairs(b"b"))
-    with pytest.raises(OptionError, match="names no file"):
+    with pytest.raises(OptionError, match="file"):
         SstWriter(f"{tmp_path}/").write(pairs(b"b"))
     assert not (tmp_path / "b.sst").exists()
 

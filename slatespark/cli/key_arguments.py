@@ -1,0 +1,74 @@
+"""Keys as command line arguments: text -> values of the key columns, or the bytes of a raw key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slatespark.cli.input_values import array_of_text
+from slatespark.display.text import plural
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
+
+
+def key_values(arrays: Sequence[pa.Array]) -> list[Any]:
+    """Return the values of a key given as `key_arrays`."""
+    return [_scalar_value(array[0]) for array in arrays]
+
+
+def key_arrays(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> list[pa.Array]:
+    """Return a key as an array of one value per key column.
+
+    Raises
+    ------
+    InvalidRequestError
+        When the number of arguments is not that of the key columns, or one does not fit the type of its column.
+    """
+    fields = codec.key_fields
+    if len(arguments) != len(fields):
+        names = ", ".join(f"{item.name} {sql_type(item)}" for item in fields)
+        raise InvalidRequestError(
+            f"{plural(len(arguments), 'value')} given for a key of {plural(len(fields), 'column')}.",
+            todo=f"Give one for each of {names}.",
+        )
+    if codec.is_raw:
+        return [pa.array([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
+    return [_key_array(text, item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)]
+
+
+def _key_array(text: str, field: pa.Field, *, as_text: bool) -> pa.Array:
+    try:
+        return array_of_text(pa.array([text]), field, as_text=as_text)
+    except SchemaError as exc:
+        raise InvalidRequestError(
+            f"KEY: {text!r} is not a {sql_type(field)}, the type of {field.name}.", todo=exc.todo
+        ) from exc
+
+
+def _scalar_value(scalar: pa.Scalar) -> Any:
+    """Return a scalar as `get` takes it; an instant beyond the range of `datetime` as a number of microseconds."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return scalar.value
+
+
+def key_bytes(argument: str, name: str, *, as_text: bool) -> bytes:
+    """Return a raw key from UTF-8 text or hexadecimal.
+
+    Raises
+    ------
+    OptionError
+        When it is not hexadecimal.
+    """
+    if as_text:
+        return argument.encode("utf-8", "surrogateescape")
+    try:
+        return bytes.fromhex(argument)
+    except ValueError:
+        raise OptionError(
+            f"{name}: {argument!r} is not hexadecimal.", todo="Write the bytes like 00ff41, or use --text."
+        ) from None

@@ -1,0 +1,137 @@
+"""Commands that print rows: `scan`, `get`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import pyarrow as pa
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
+    AsJson,
+    AsText,
+    Columns,
+    KeyArguments,
+    Metadata,
+    ReadOption,
+    Storage,
+    TablePath,
+    TimestampAsOf,
+    VersionAsOf,
+    Where,
+)
+from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
+from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
+from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
+from slatespark.cli.table_arguments import open_table, read_options, table_codec
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.reader import (
+    DESCENDING_SPLIT_BYTES,
+    look_up,
+    plan_read,
+    run_read,
+    run_read_descending,
+)
+
+SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
+
+_METADATA: Final = "seq,op,create_ts,expire_ts"
+
+
+class Versions(StrEnum):
+    """The versions of a row that a scan shows."""
+
+    LATEST = "latest"
+    ALL = "all"
+    INTERVALS = "intervals"
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def scan(
+    table: TablePath,
+    columns: Columns = None,
+    where: Where = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Raw tables: only keys that start with these bytes.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="ROWS", help="Stop after this many rows.")] = None,
+    desc: Annotated[bool, typer.Option("--desc", help="Print the highest key first.")] = False,
+    versions: Annotated[
+        Versions, typer.Option(help="Show the latest version of each row, all versions, or when each was valid.")
+    ] = Versions.LATEST,
+    metadata: Metadata = False,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: ReadOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print rows in key order; with --json, one JSON object per line.
+
+    A range of raw keys is given by --option startKey=HEX (inclusive) and --option endKey=HEX (exclusive).
+    """
+    named: dict[str, Any] = {
+        "columns": _with_metadata(columns, is_wanted=metadata),
+        "filter": where,
+        "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
+        "readVersions": None if versions is Versions.LATEST else versions.value,
+        "metadataColumns": _METADATA if metadata or versions is Versions.ALL else None,
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+    }
+    splits = {"splitSize": SMALL_SPLIT_BYTES if limit is not None else DESCENDING_SPLIT_BYTES if desc else None}
+    options = read_options(table, named, option=option, storage=storage, defaults=splits)
+    stores = open_table(options)
+    plan = plan_read(stores, options, SystemClock())
+    batches = limit_batches((run_read_descending if desc else run_read)(stores, plan), limit)
+    _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
+
+
+def _with_metadata(columns: str | None, *, is_wanted: bool) -> str | None:
+    """Return the columns to read: a list of columns has to name the metadata columns too."""
+    return f"{columns},_seq,_op,_create_ts,_expire_ts" if columns is not None and is_wanted else columns
+
+
+def _print_rows(batches: Iterable[pa.RecordBatch], *, is_raw: bool, as_text: bool, as_json: bool) -> None:
+    """Print rows; metadata columns of raw tables get short names, which in typed tables may be those of columns."""
+    headings = RAW_HEADINGS if is_raw else {}
+    print_lines((json_lines if as_json else text_lines)(batches, as_text=as_text, headings=headings))
+
+
+@app.command(context_settings=NEGATIVE_KEYS)
+@failing_with(EXIT_FAILED)
+def get(
+    table: TablePath,
+    key: KeyArguments,
+    columns: Columns = None,
+    metadata: Metadata = False,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: ReadOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the row of one key; the exit code is 1 if there is none."""
+    named = {
+        "columns": _with_metadata(columns, is_wanted=metadata),
+        "metadataColumns": _METADATA if metadata else None,
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+    }
+    options = read_options(table, named, option=option, storage=storage)
+    stores = open_table(options)
+    codec = table_codec(stores)
+    found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, SystemClock())
+    if found is None:
+        if as_json:
+            typer.echo("null")
+        typer.echo(f"There is no row with the key {' '.join(key)}.", err=True)
+        raise typer.Exit(EXIT_FAILED)
+    _print_rows([found], is_raw=codec.is_raw, as_text=as_text, as_json=as_json)

@@ -1,0 +1,168 @@
+"""`--option` and `--storage`: NAME=VALUE arguments become checked options, and the location of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions, WriteOptions, option_keys
+from slatespark.options.values import STORAGE_PREFIX, normalize_name, unknown_option
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.slate_store import SlateStore
+from slatespark.table.stores import TableStores, open_stores
+
+
+@dataclass(frozen=True, slots=True)
+class TableArguments:
+    """A table as a command names it, and the options of the command.
+
+    Attributes
+    ----------
+    path : of the table
+    location : `walPath` and storage options, as `SlateStore.open` takes them
+    options : all other options by their names
+    """
+
+    path: str
+    location: Mapping[str, Any] = field(repr=False)  # may hold credentials
+    options: Mapping[str, Any]
+
+    def open_store(self) -> SlateStore:
+        """Return the table; raises `TableNotFoundError`."""
+        return SlateStore.open(self.path, **self.location)
+
+    def open_stores(self) -> TableStores:
+        """Return the storage of the table, whether or not there is a table."""
+        storage = {name: value for name, value in self.location.items() if name != "walPath"}
+        return open_stores(self.path, storage=storage, wal_path=self.location.get("walPath"))
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """The location as options of reads and writes."""
+        located = {name if name == "walPath" else f"{STORAGE_PREFIX}{name}": at for name, at in self.location.items()}
+        return {"path": self.path, **located}
+
+
+def read_options(
+    table: str,
+    named: Mapping[str, Any],
+    *,
+    option: list[str] | None,
+    storage: list[str] | None,
+    defaults: Mapping[str, Any] | None = None,
+) -> ReadOptions:
+    """Return the read options of a command.
+
+    Parameters
+    ----------
+    named : options that have a flag of their own; None if not given
+    option, storage : NAME=VALUE arguments
+    defaults : used unless given
+
+    Raises
+    ------
+    OptionError
+        When an option is unknown, malformed, or given twice.
+    """
+    return ReadOptions.parse({**(defaults or {}), **_joined(ReadOptions, table, named, option, storage)})
+
+
+def write_arguments(
+    table: str, named: Mapping[str, Any], *, option: list[str] | None, storage: list[str] | None
+) -> TableArguments:
+    """Return the location of a table to be changed, and the write options of a command, checked.
+
+    Parameters and errors as for `read_options`.
+    """
+    given = _joined(WriteOptions, table, named, option, storage)
+    WriteOptions.parse(given)
+    return _split(table, given)
+
+
+def table_arguments(table: str, *, option: list[str] | None, storage: list[str] | None) -> TableArguments:
+    """Return the location of a table, for a command whose only options are those of the location.
+
+    Raises
+    ------
+    OptionError
+        When another option is given, or one is malformed or given twice.
+    """
+    given = _joined(WriteOptions, table, {}, option, storage)
+    arguments = _split(table, given)
+    for name in arguments.options:
+        raise unknown_option(name, ["walPath"])
+    WriteOptions.parse(given)
+    return arguments
+
+
+def command_arguments(table: str, *, option: list[str] | None, storage: list[str] | None) -> TableArguments:
+    """Return the location of a table, and options that the command itself checks."""
+    return _split(table, _joined(WriteOptions, table, {}, option, storage))
+
+
+def open_table(options: ReadOptions) -> TableStores:
+    """Return the storage of the table that read options name."""
+    return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+
+def table_codec(stores: TableStores) -> RowCodec:
+    """Return how the rows of a table are stored now; raises `TableNotFoundError`."""
+    return resolve_codec(stores, fetch_latest_manifest(stores)[1])
+
+
+def parse_pairs(given: list[str] | None, flag: str, example: str) -> list[tuple[str, str]]:
+    """Return NAME=VALUE arguments as pairs, in their order.
+
+    Raises
+    ------
+    OptionError
+        When a name or `=` is missing. The message does not show the value, which may be a secret.
+    """
+    pairs = []
+    for entry in given or []:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip().removeprefix(STORAGE_PREFIX):
+            raise OptionError(f"{flag} takes NAME=VALUE.", todo=f"Write it like {flag} {example}.")
+        pairs.append((name.strip(), value))
+    return pairs
+
+
+# --- private helpers ------------------------------------------------------------------------------------------------
+
+
+def _joined(
+    cls: type[ReadOptions | WriteOptions],
+    table: str,
+    named: Mapping[str, Any],
+    option: list[str] | None,
+    storage: list[str] | None,
+) -> dict[str, Any]:
+    """Return all options of a command by their documented names; raises `OptionError` if one is given twice."""
+    known = {normalize_name(key): key for key in option_keys(cls)}
+    pairs = parse_pairs(option, "--option", "walPath=PATH")
+    stored = parse_pairs(storage, "--storage", "endpoint_url=http://host:9000")
+    pairs += [(f"{STORAGE_PREFIX}{name.removeprefix(STORAGE_PREFIX)}", value) for name, value in stored]
+    joined = {"path": table, **{name: value for name, value in named.items() if value is not None}}
+    for name, value in pairs:
+        is_storage = name.lower().startswith(STORAGE_PREFIX)
+        key = name.lower() if is_storage else known.get(normalize_name(name), name)
+        if key in joined:
+            raise OptionError(f"{key} is given twice.", todo="Give it once.")
+        joined[key] = value
+    return joined
+
+
+def _split(table: str, given: Mapping[str, Any]) -> TableArguments:
+    location, options = {}, {}
+    for name, value in given.items():
+        if name.startswith(STORAGE_PREFIX):
+            location[name.removeprefix(STORAGE_PREFIX)] = value
+        elif name == "walPath":
+            location[name] = value
+        elif name != "path":
+            options[name] = value
+    return TableArguments(table, location, options)

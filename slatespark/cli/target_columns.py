@@ -1,0 +1,67 @@
+"""The columns that input rows are converted to: those of a table, or of one to be created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
+from slatespark.errors import SchemaError
+
+_INSTANT: Final = pa.timestamp("us", "UTC")
+_NOT_STORED: Final = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": _INSTANT}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumns:
+    """The columns that input rows are converted to.
+
+    Attributes
+    ----------
+    schema : of the table; None for a table to be created, whose types are inferred
+    types : of columns, instead of inferred ones
+    adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
+    as_text : whether bytes are UTF-8 text, not hexadecimal
+    null_text : text that means null in CSV, besides an empty field
+    """
+
+    schema: pa.Schema | None = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    adds_columns: bool = False
+    as_text: bool = False
+    null_text: str | None = None
+
+    def type_of(self, name: str) -> pa.DataType | None:
+        """Return the type that a column must have; None if it is to be inferred.
+
+        Raises
+        ------
+        SchemaError
+            When the table has no such column and columns are not added.
+        """
+        if name in self.types:
+            return self.types[name]
+        if self.schema is None:
+            return None
+        at = self.schema.get_field_index(name)
+        if at >= 0:
+            return self.schema.field(at).type
+        if self.adds_columns:
+            return None
+        raise SchemaError(
+            f"The table has no column {name!r}.",
+            todo=f"It has {', '.join(self.schema.names)}; --merge-schema adds columns.",
+        )
+
+
+def target_columns(codec: RowCodec, options: Mapping[str, Any], *, adds_columns: bool, as_text: bool) -> TargetColumns:
+    """Return the columns of a table, and those that write options name although they are not stored."""
+    types = {str(options[name]): kind for name, kind in _NOT_STORED.items() if options.get(name) is not None}
+    times = options.get("timestampColumn")
+    if times is not None and find_name(codec.schema, str(times)) is None:  # raw tables do not store it
+        types[str(times)] = _INSTANT
+    return TargetColumns(codec.schema, types, adds_columns=adds_columns, as_text=as_text)

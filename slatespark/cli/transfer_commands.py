@@ -1,0 +1,171 @@
+"""Commands that transfer many rows: `import`, `export`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import (
+    AsJson,
+    AsText,
+    Columns,
+    MergeSchema,
+    ReadOption,
+    Storage,
+    TablePath,
+    TimestampAsOf,
+    VersionAsOf,
+    Where,
+    WriteOption,
+)
+from slatespark.cli.column_types import column_types
+from slatespark.cli.file_formats import FileFormat, format_of
+from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
+from slatespark.cli.read_files import CountedRows, read_files
+from slatespark.cli.table_arguments import TableArguments, open_table, read_options, table_codec, write_arguments
+from slatespark.cli.target_columns import TargetColumns, target_columns
+from slatespark.cli.write_files import write_file
+from slatespark.display.text import plural
+from slatespark.encoding.row_codec import RAW_CODEC
+from slatespark.errors import TableNotFoundError
+from slatespark.options import WriteOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.materialise import Tally
+from slatespark.table.read.reader import ReadPlan, plan_read
+from slatespark.table.read.scan import scan_split
+from slatespark.table.slate_store import SlateStore
+from slatespark.table.stores import TableStores
+from slatespark.table.verify.files import ProgressListener
+from slatespark.units import bytes_to_text
+
+Format = Annotated[
+    FileFormat | None, typer.Option("--format", help="Format of the files; by default that of their suffix.")
+]
+
+
+@app.command(name="import")
+@failing_with(EXIT_FAILED)
+def import_rows(
+    table: TablePath,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files with the same columns; - is standard input.")
+    ],
+    file_format: Format = None,
+    key_columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Create a typed table with this key if there is no table.")
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="COLUMN=TYPE", help="SQL type of a column, if not inferred; may be repeated."),
+    ] = None,
+    null: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="CSV: text that means null, besides an empty field.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all rows of the table.")] = False,
+    merge_schema: MergeSchema = False,
+    option: WriteOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the rows of Parquet, CSV or JSON lines files to a table in one commit; creates the table if needed.
+
+    Options of a new table, such as keyFormat, valueFormat and defaultTtl, are given with --option.
+    """
+    named = {"keyColumns": key_columns, "mergeSchema": merge_schema or None}
+    arguments = write_arguments(table, named, option=option, storage=storage)
+    file_format = format_of(files[0], file_format)
+    target = _import_columns(arguments, column_types(types))
+    target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
+    with progress_bar() as progress, read_files(files, file_format, target, progress) as given:
+        rows = CountedRows(given)
+        reader = rows.reader()
+        store, options = _open_or_create(arguments, reader.schema)
+        version = store.write(reader, mode="overwrite" if overwrite else "append", **options)
+    show_commit(version, rows.count, as_json=as_json)
+
+
+def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) -> TargetColumns:
+    """Return the columns of the table, or those known before there is a table."""
+    try:
+        codec = table_codec(arguments.open_stores())
+    except TableNotFoundError:
+        return TargetColumns(None if "keyColumns" in arguments.options else RAW_CODEC.schema, types)
+    target = target_columns(codec, arguments.options, adds_columns=False, as_text=False)
+    return replace(target, types={**types, **target.types})
+
+
+def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[SlateStore, dict[str, Any]]:
+    """Return the table, created if there is none, and the remaining options of the write."""
+    try:
+        return arguments.open_store(), dict(arguments.options)
+    except TableNotFoundError:
+        parsed = WriteOptions.parse({**arguments.common, **arguments.options})
+    given: dict[str, Any] = {**parsed.properties, **arguments.location}
+    if parsed.key_columns is not None:
+        named = (parsed.op_column, parsed.ttl_column, parsed.expire_at_column)
+        not_stored = {name.lower() for name in named if name is not None}
+        given["schema"] = pa.schema([item for item in schema if item.name.lower() not in not_stored])
+        given["keyColumns"] = list(parsed.key_columns)
+        formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
+        given.update({name: value for name, value in formats.items() if value is not None})
+    store = SlateStore.create(arguments.path, **given)
+    return store, {name: value for name, value in arguments.options.items() if name not in parsed.properties}
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def export(
+    table: TablePath,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+    file_format: Format = None,
+    columns: Columns = None,
+    where: Where = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: ReadOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."""
+    named = {
+        "columns": columns,
+        "filter": where,
+        "versionAsOf": version_as_of,
+        "timestampAsOf": timestamp_as_of,
+    }
+    options = read_options(table, named, option=option, storage=storage)
+    file_format = format_of(file, file_format)
+    stores = open_table(options)
+    plan = plan_read(stores, options, SystemClock())
+    with progress_bar() as progress:
+        batches = scanned(stores, plan, progress)
+        rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
+    stored_bytes = Path(file).stat().st_size
+    if as_json:
+        typer.echo(json.dumps({"version": plan.manifest_id, "rows": rows, "file": file, "bytes": stored_bytes}))
+    else:
+        typer.echo(f"Wrote {plural(rows, 'row')} of version {plan.manifest_id}, {bytes_to_text(stored_bytes)}.")
+
+
+def scanned(stores: TableStores, plan: ReadPlan, progress: ProgressListener | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a plan; report progress in stored bytes after each split."""
+    files = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
+    total = sum(file.data_bytes for file in files)
+    tally = Tally()
+    try:
+        for done, split in enumerate(plan.splits):
+            if progress is not None:
+                progress("export", total * done // len(plan.splits), total)
+            yield from scan_split(stores, split, plan.settings, tally)
+    finally:
+        tally.warn(stores.url)

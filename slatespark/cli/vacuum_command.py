@@ -1,0 +1,54 @@
+"""The command `vacuum`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
+from slatespark.cli.table_arguments import table_arguments
+from slatespark.display.vacuum_text import vacuum_text
+from slatespark.table.clock import SystemClock
+from slatespark.table.gc.run import vacuum_table
+from slatespark.units import parse_duration_ms
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def vacuum(
+    table: TablePath,
+    min_age: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="Keep younger objects, and every version that was the newest at some point within this time.",
+        ),
+    ] = "24h",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show which objects would be deleted, and why.")
+    ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="List the kept objects too, and why they are kept.")] = False,
+    fences: Annotated[
+        bool,
+        typer.Option(
+            "--fences", help="Delete WAL fences too; they stop fenced writers that have not noticed the fence yet."
+        ),
+    ] = False,
+    option: LocationOption = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete unreferenced objects, including leftovers of failed table creation.
+
+    Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
+    """
+    stores = table_arguments(table, option=option, storage=storage).open_stores()
+    min_age_ms = parse_duration_ms(min_age, name="--min-age")
+    with progress_bar() as progress:
+        report = vacuum_table(
+            stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress
+        )
+    typer.echo(json_document(report) if as_json else vacuum_text(report, with_kept=show_all))

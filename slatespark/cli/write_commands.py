@@ -1,0 +1,174 @@
+"""Commands that change a few rows: `put`, `delete`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
+    AsJson,
+    AsText,
+    MergeSchema,
+    Storage,
+    TablePath,
+    Where,
+    WriteOption,
+)
+from slatespark.cli.file_formats import FileFormat
+from slatespark.cli.json_rows import batch_of_objects, parse_object, schema_of_objects
+from slatespark.cli.key_arguments import key_arrays, key_values
+from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
+from slatespark.cli.read_files import CountedRows, read_files
+from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
+from slatespark.cli.target_columns import TargetColumns, target_columns
+from slatespark.display.text import plural
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.definition.versions import resolve_codec, resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.reader import look_up
+from slatespark.table.slate_store import SlateStore
+from slatespark.table.stores import TableStores
+from slatespark.table.write.history_replace import choose_instant
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def put(
+    table: TablePath,
+    objects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[OBJECT]...", help="Rows as JSON objects.", show_default=False),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read the rows from a file of JSON lines; - is standard input.")
+    ] = None,
+    merge_schema: MergeSchema = False,
+    option: WriteOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Insert rows, or replace those with the same keys, in one commit."""
+    if bool(objects) == (file is not None):
+        raise OptionError("put takes rows as arguments, or --file.", todo="Give one of them.")
+    arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
+    codec = table_codec(arguments.open_stores())
+    target = target_columns(codec, arguments.options, adds_columns=merge_schema, as_text=as_text)
+    store = arguments.open_store()
+    with progress_bar() as progress, ExitStack() as stack:
+        given = _rows(objects or [], target)
+        if file is not None:
+            given = stack.enter_context(read_files([file], FileFormat.JSON, target, progress))
+        rows = CountedRows(given)
+        version = store.write(rows.reader(), **arguments.options)
+    show_commit(version, rows.count, as_json=as_json)
+
+
+def _rows(objects: list[str], target: TargetColumns) -> pa.RecordBatchReader:
+    rows = [(number, parse_object(text, f"OBJECT {number}")) for number, text in enumerate(objects, 1)]
+    batch = batch_of_objects(rows, schema_of_objects([row for _, row in rows], target), target, "OBJECT ")
+    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+@app.command(context_settings=NEGATIVE_KEYS)
+@failing_with(EXIT_FAILED)
+def delete(
+    table: TablePath,
+    key: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY]...",
+            help="A value for each key column; for a raw table the key in hexadecimal, or as text with --text.",
+            show_default=False,
+        ),
+    ] = None,
+    where: Where = None,
+    by_range: Annotated[
+        bool,
+        typer.Option(
+            "--range", help="With --where on leading key columns: delete that key range without reading rows."
+        ),
+    ] = False,
+    option: WriteOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the row of one key, or with --where all rows that match."""
+    if by_range and key:
+        raise OptionError("delete --range takes no key as argument.", todo="Give --where.")
+    if not by_range and bool(key) == (where is not None):
+        raise OptionError("delete takes a key as arguments, or --where.", todo="Give one of them.")
+    arguments = write_arguments(table, {"operation": "delete"}, option=option, storage=storage)
+    if key:
+        _delete_key(arguments, key, as_text=as_text, as_json=as_json)
+        return
+    store = arguments.open_store()
+    options = {name: value for name, value in arguments.options.items() if name != "operation"}
+    if by_range:
+        _show_deletion(store.deleteRange(where, **options), None, as_json=as_json)
+    else:
+        _delete_where(store, where or "", options, as_json=as_json)
+
+
+def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_json: bool) -> None:
+    """Delete the row of one key; commit nothing if no such row is visible."""
+    store, stores = arguments.open_store(), arguments.open_stores()
+    manifest_id, manifest = fetch_latest_manifest(stores)
+    codec = resolve_codec(stores, manifest)
+    arrays = key_arrays(key, codec, as_text=as_text)
+    if is_committed(stores, WriteOptions.parse({**arguments.common, **arguments.options})):
+        _show_deletion(manifest_id, 0, as_json=as_json)
+    elif _is_visible(stores, arguments, key_values(arrays)):
+        rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
+        _show_deletion(store.write(rows, **arguments.options), 1, as_json=as_json)
+    elif as_json:
+        _show_deletion(manifest_id, 0, as_json=True)
+    else:
+        typer.echo("There was no row with this key; nothing was deleted.")
+
+
+def _is_visible(stores: TableStores, arguments: TableArguments, key: list[Any]) -> bool:
+    """Tell whether a row with this key is visible at the time of the deletion; its value is not decoded."""
+    clock, definition = SystemClock(), resolve_definition(stores)
+    write = WriteOptions.parse({**arguments.common, **arguments.options})
+    instant: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
+    if definition.has_history:
+        chosen = choose_instant(stores, clock, write)
+        if chosen.empty is not None:
+            return False
+        instant = chosen.read
+    named = {"columns": list(definition.codec().key_columns), "mergeOperator": _empty_value, **instant}
+    return look_up(stores, key, ReadOptions.parse({**arguments.common, **named}), clock) is not None
+
+
+def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
+    """Return a value for any operands: a row with operands is visible whatever they fold to."""
+    del base, operands
+    return b""
+
+
+def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_json: bool) -> None:
+    """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
+    before = store.detail().version
+    version = store.delete(where, **options)
+    counts = {facts.version: facts.rows.get("delete", 0) for facts in store.history(1) if facts.operation is not None}
+    _show_deletion(version, 0 if version == before else counts.get(version), as_json=as_json)
+
+
+def _show_deletion(version: int, rows: int | None, *, as_json: bool) -> None:
+    """Print the result of a deletion; `rows` is None if their number is unknown."""
+    if as_json:
+        typer.echo(json.dumps({"version": version, "deleted": rows}))
+    else:
+        typer.echo(f"Version {version}." if rows is None else f"Deleted {plural(rows, 'row')}; version {version}.")

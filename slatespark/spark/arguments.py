@@ -1,0 +1,59 @@
+"""Arguments of `SlateTable`: their types, paths as text, and storage options apart from table properties."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from slatespark.options.properties import parse_properties, split_creation
+from slatespark.options.values import STORAGE_PREFIX
+
+WAL_PATH: Final = "walPath"
+_WAL_PATHS: Final = (WAL_PATH, "wal_path")
+
+PathArgument: TypeAlias = str | os.PathLike[str]
+Names: TypeAlias = Sequence[str] | str  # a list, or a comma list
+Instant: TypeAlias = int | str | datetime  # ms since the epoch, ISO text or a datetime
+Duration: TypeAlias = str | int | timedelta  # text such as `7d`, ms or a timedelta
+
+
+def path_text(path: PathArgument) -> str:
+    """Return a path as text; whether it is a valid one is checked where it is opened."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
+
+
+def path_texts(paths: Sequence[PathArgument] | PathArgument) -> list[str]:
+    """Return one path, or a list of them, as a list of texts."""
+    return [path_text(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+
+
+def storage_arguments(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those arguments of `create` that are about storage.
+
+    Raises
+    ------
+    OptionError
+        When one is neither that nor a property.
+    """
+    rest = split_creation(properties)[2]
+    parse_properties({name: value for name, value in rest.items() if not _is_storage(name)})
+    return rest
+
+
+def store_arguments(storage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return storage arguments as `SlateStore` takes them: without the prefix, paths as text."""
+    return {name.removeprefix(STORAGE_PREFIX): path_text(value) for name, value in storage.items()}
+
+
+def spark_options(storage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return storage arguments as options of the data source."""
+    given = store_arguments(storage)
+    wal_paths = [given.pop(name) for name in _WAL_PATHS if name in given]
+    options = {f"{STORAGE_PREFIX}{name}": value for name, value in given.items()}
+    return {**options, WAL_PATH: wal_paths[0]} if wal_paths and wal_paths[0] is not None else options
+
+
+def _is_storage(name: str) -> bool:
+    return name.startswith(STORAGE_PREFIX) or name in _WAL_PATHS

@@ -1,0 +1,42 @@
+"""Calls of PySpark that depend on its release, or on packages next to it that it asks for without need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import PySparkImportError
+from pyspark.sql.types import StructType
+
+from slatespark.spark.distributed import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ArrowTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> DataFrame:
+    """Return the batches that a task makes of each partition of `rows`, as `DataFrame.mapInArrow`, also without pandas.
+
+    Parameters
+    ----------
+    task : called once per partition, on an executor
+    schema : of the batches that it yields
+    """
+    try:
+        return rows.mapInArrow(task, schema)
+    except PySparkImportError:  # up to 4.3 it refuses to start without pandas, although it uses none of it
+        return _map_without_pandas(rows, task, schema)
+
+
+def _map_without_pandas(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
+    """Do the same as `mapInArrow` of PySpark 4.1 to 4.3 does after its check; the test matrix runs this on each."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    function = UserDefinedFunction(task, schema, type(task).__name__, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    column: Any = function(*[rows[quoted(name)] for name in rows.columns])
+    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)

@@ -1,0 +1,179 @@
+"""The rows of a table as DataFrames: read and written through `format("slate")`, by the options of one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.spark.conditions import narrowing
+from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
+from slatespark.spark.failures import own_errors
+from slatespark.spark.merge_rows import Expression, expression
+from slatespark.table.clock import SystemClock
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.stores import TableStores, open_stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Change:
+    """The state of a table that a change depends on.
+
+    Attributes
+    ----------
+    rows : all rows, with all columns, under the table's alias if it has one
+    reads : the keys that were searched; a later commit to one of them makes the change fail
+    key_columns : names as in `rows`
+    """
+
+    rows: DataFrame
+    reads: ReadSet
+    key_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class TableFrames:
+    """The rows of one table as DataFrames.
+
+    Attributes
+    ----------
+    path : a local path or URL
+    options : `walPath` and `storage.*`, as Spark takes them; never shown, since they may hold credentials
+    name : the alias that conditions use; None without one
+    """
+
+    spark: SparkSession
+    path: str
+    options: Mapping[str, str]
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        return f"TableFrames({self.path!r})"
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def select(
+        self, columns: Sequence[str] | str | None, where: Expression | None, options: Mapping[str, Any]
+    ) -> DataFrame:
+        """Return rows under the table's alias; see `SlateTable.toDF`."""
+        columns = None if columns is None else split_names(columns)
+        by_spark, options = None if isinstance(where, str) else where, dict(options)
+        if isinstance(where, str):
+            refuse_filter(options)
+            options["filter"] = where
+        listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
+        rows = self.read(options if listed else {**options, "columns": columns})
+        if by_spark is not None:
+            rows = rows.where(by_spark)
+        if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
+            rows = rows.select(*[quoted(name) for name in columns])
+        return self._aliased(rows)
+
+    def read(self, options: Mapping[str, Any]) -> DataFrame:
+        """Return the rows that the data source reads with these options."""
+        with own_errors():
+            return self.spark.read.format("slate").options(**self._texts(options)).load(self.path)
+
+    def write(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        """Write rows through the data source, partitioned as they are."""
+        with own_errors():
+            rows.write.format("slate").mode(mode).options(**self._texts(options)).save(self.path)
+
+    def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        """Write rows sorted by key; see `SlateTable.write`."""
+        if mode not in ("append", "overwrite"):
+            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+        self.write(sort_for_load(rows, self.key_columns()), mode, options)
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def begin_change(self, narrowed: Mapping[str, Any] | None = None) -> Change:
+        """Return the state that a change depends on. It is resolved before the read, so later commits are conflicts.
+
+        Parameters
+        ----------
+        narrowed : read options: `filter`, or none
+        """
+        snapshot = resolve_snapshot(self._stores(), self.read_options(), SystemClock())
+        reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
+        rows = self.read(narrowed or {})
+        keys = tuple(resolve_columns(self.key_columns(), rows.columns))
+        return Change(self._aliased(rows), reads, keys)
+
+    def write_change(self, change: Change, rows: DataFrame, **options: Any) -> None:
+        """Write the rows of a change; fails where a later commit touched the keys that the change depends on."""
+        self.write(rows, "append", {**options, "readSet": change.reads.to_text()})
+
+    def is_committed(self, options: Mapping[str, Any]) -> bool:
+        """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options."""
+        return is_committed(self._stores(), WriteOptions.parse({"path": self.path, **self._texts(options)}))
+
+    def delete(self, condition: Expression | None, options: Mapping[str, Any]) -> None:
+        """Delete the rows for which a condition is true; see `SlateTable.delete`."""
+        if self.is_committed(options):
+            return
+        # The filter only narrows the read. Spark still decides, so text keeps its meaning in Spark SQL.
+        change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
+        rows = change.rows if condition is None else change.rows.where(expression(condition))
+        keys = rows.select(*[quoted(name) for name in change.key_columns])
+        self.write_change(change, keys, **{**options, "operation": "delete"})
+
+    # --- definition ---------------------------------------------------------------------------------------------------
+
+    def codec(self) -> RowCodec:
+        """Return the codec of the newest version's rows."""
+        stores = self._stores()
+        return resolve_codec(stores, fetch_latest_manifest(stores)[1])
+
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the names of the key columns, in order."""
+        return self.codec().key_columns
+
+    def read_options(self) -> ReadOptions:
+        """Return the options of a read of the newest version."""
+        return ReadOptions.parse({"path": self.path, **self.options})
+
+    # --- private helpers ----------------------------------------------------------------------------------------------
+
+    def _aliased(self, rows: DataFrame) -> DataFrame:
+        return rows if self.name is None else rows.alias(self.name)
+
+    def _texts(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return the table's options and further ones as Spark takes them."""
+        given = {**self.options, **options}
+        return {name: _option_text(name, value) for name, value in given.items() if value is not None}
+
+    def _stores(self) -> TableStores:
+        options = self.read_options()
+        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+
+def _option_text(name: str, value: object) -> str:
+    """Return the value of an option as text."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value // timedelta(milliseconds=1))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(str(part) for part in value)
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise OptionError(f"{name}: {value!r} cannot be passed to Spark.", todo="Give text or a number.")

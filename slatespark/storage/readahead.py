@@ -1,0 +1,91 @@
+"""Readahead: fetch the next ranges of an object while the current one is processed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from slatespark.ranges import ByteRange
+from slatespark.storage.object_store import Buffer, ObjectStore
+
+T = TypeVar("T")
+
+# Threads per process that wait for responses, for all objects together.
+MAX_THREADS = 32
+
+# By process: a child does not have its parent's threads.
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+
+
+def read_ahead(
+    store: ObjectStore, path: str, spans: Sequence[ByteRange], *, depth: int = 2, max_bytes: int = 16 << 20
+) -> Generator[Buffer, None, None]:
+    """Yield the ranges of an object in the given order, while the next ones are being read.
+
+    The first read starts with the first `next`. Stores without network latency read each range on demand. A consumer
+    that stops early should close the generator, which cancels pending reads.
+
+    Parameters
+    ----------
+    spans : ranges, one request each
+    depth : number of ranges in flight or buffered, besides the one in use
+    max_bytes : bound of their total size; one range is always in flight, regardless of its size
+
+    Raises
+    ------
+    The errors of `get_range`, when the affected range is reached.
+    """
+    if depth < 1 or len(spans) < 2 or not store.is_remote:
+        for span in spans:
+            yield store.get_range(path, span)
+        return
+    pool = _pool()
+    rest = deque(spans)
+    pending: deque[tuple[ByteRange, Future[Buffer]]] = deque()
+    pending_bytes = 0
+    try:
+        while rest or pending:
+            while rest and _has_room(rest[0], len(pending), pending_bytes, depth=depth, max_bytes=max_bytes):
+                span = rest.popleft()
+                pending.append((span, pool.submit(store.get_range, path, span)))
+                pending_bytes += len(span)
+            span, answer = pending.popleft()
+            pending_bytes -= len(span)
+            data = answer.result()
+            del answer  # releases the bytes
+            yield data
+    finally:
+        for _, answer in pending:
+            answer.cancel()
+
+
+def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T]:
+    """Run tasks and return their results in order; concurrently if they have network latency.
+
+    Raises
+    ------
+    The error of a task; of several, that of the first one.
+    """
+    if len(tasks) < 2 or not is_remote:
+        return [task() for task in tasks]
+    answers = [_pool().submit(task) for task in tasks]
+    try:
+        return [answer.result() for answer in answers]
+    finally:
+        for answer in answers:
+            answer.cancel()
+
+
+def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
+    # One more than `depth`, because the first of them is the next one to be used.
+    return pending == 0 or (pending <= depth and pending_bytes + len(span) <= max_bytes)
+
+
+def _pool() -> ThreadPoolExecutor:
+    pid = os.getpid()
+    if pid not in _POOLS:
+        _POOLS.setdefault(pid, ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="slatespark-read-ahead"))
+    return _POOLS[pid]

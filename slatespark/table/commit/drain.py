@@ -1,0 +1,70 @@
+"""Draining the WAL: rows below our fence, which no manifest counts on after the commit, become files of the trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.format.manifest import Manifest
+from slatespark.kernels import lower_bound
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
+from slatespark.table.clock import Clock
+from slatespark.table.commit.tree_edit import TreeEdit, replaced_ranges
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What the WAL held when it was fenced.
+
+    Attributes
+    ----------
+    rows : sorted; None if there were none
+    last_seq : the highest sequence number of trees and WAL
+    tick_ms : the highest create_ts of `rows`; None if none has one
+    """
+
+    rows: RowColumns | None
+    last_seq: int
+    tick_ms: int | None
+
+
+def drain_wal(stores: TableStores, base: Manifest, fence: int) -> Drained:
+    """Return what the WAL holds above the trees of `base`, up to our fence."""
+    rows = fetch_wal_rows(stores, WalTail(base.replay_after_wal_id + 1, fence), base.last_l0_seq, ALL_KEYS)
+    if rows is None:
+        return Drained(None, base.last_l0_seq, None)
+    stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
+    tick_ms = int(stamped.max()) if len(stamped) else None
+    return Drained(rows, max(base.last_l0_seq, int(rows.seqs.max())), tick_ms)
+
+
+def upload_drained(
+    stores: TableStores, drained: Drained, edit: TreeEdit, options: WriteOptions, clock: Clock
+) -> tuple[NewFile, ...]:
+    """Upload the drained rows that an edit keeps, and return the files in key order."""
+    if drained.rows is None or not edit.keeps_wal:
+        return ()
+    pieces = [SortedRows([drained.rows], kept) for kept in _rows_outside(drained.rows, replaced_ranges(edit))]
+    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms())
+
+
+def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:
+    """Return the positions of the rows whose keys lie in none of the ranges."""
+    spans = (
+        (
+            lower_bound(rows, keys.start, 0, len(rows)),
+            len(rows) if keys.end is None else lower_bound(rows, keys.end, 0, len(rows)),
+        )
+        for keys in complement_ranges(ranges)
+    )
+    return [np.arange(low, high, dtype=np.int64) for low, high in spans]

@@ -1,0 +1,218 @@
+"""Requirements: what must hold for a commit to be published. Each is checked at its own stages, and refuses by raising.
+
+The stages, in order: before files are rewritten above other commits, before the epochs are claimed, after the WAL was
+drained under the fence, and right before the manifest is published. What needs no claim is refused before it, since a
+claim fences other clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import CommitConflictError, TableExistsError
+from slatespark.format.manifest import Manifest
+from slatespark.format.paths import sst_path
+from slatespark.format.ulid import Ulid
+from slatespark.kernels.columns import MERGE, RowColumns
+from slatespark.ranges import ALL_KEYS
+from slatespark.storage import run_concurrently
+from slatespark.table.clock import Clock
+from slatespark.table.commit.conflicts import ReadCheck
+from slatespark.table.commit.drain import Drained
+from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
+from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.stores import TableStores
+
+
+class Requirement:
+    """Something that must hold for a commit; a stage that a requirement does not override accepts everything."""
+
+    __slots__ = ()
+
+    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check the newest version, before files are rewritten above what it brought."""
+
+    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check the newest version, right before epochs are claimed on top of it."""
+
+    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+        """Check what only the WAL had; no other writer can add to it any more."""
+
+    def before_publishing(self, base: Manifest) -> None:
+        """Check right before the next manifest is created on top of `base`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoTable(Requirement):
+    """There is no table yet."""
+
+    url: str
+
+    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Refuse: a version exists."""
+        raise TableExistsError(f"{self.url} exists already.", todo="Open it, or choose another path.")
+
+
+@dataclass(frozen=True, slots=True)
+class LastSeq(Requirement):
+    """No row was committed above a sequence number."""
+
+    stores: TableStores
+    limit: int
+
+    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check trees and WAL."""
+        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        self._check(max(latest.last_l0_seq, wal.last_seq))
+
+    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+        """Check trees and WAL once more."""
+        self._check(drained.last_seq)
+
+    def _check(self, reached_seq: int) -> None:
+        if reached_seq > self.limit:
+            raise CommitConflictError(
+                f"{self.stores.url}: rows up to sequence number {reached_seq} were committed, above {self.limit}.",
+                why="This write depends on what it read before them.",
+                todo="Read and write again.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedReads(Requirement):
+    """What the commit has read is as it was."""
+
+    check: ReadCheck
+
+    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check trees and WAL."""
+        self.check.check_newest(latest_id, latest, files)
+
+    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+        """Check the WAL; the trees are those that were checked right before the claim."""
+        self.check.check_rows(drained.rows, files)
+
+
+@dataclass(frozen=True, slots=True)
+class NoForeignClient(Requirement):
+    """No SlateDB client has written since the write was planned: `ifClientActive=fail`."""
+
+    stores: TableStores
+    clock: Clock
+    baseline: Baseline
+
+    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check epochs, WAL and running compactions."""
+        refuse_foreign_client(self.stores, latest_id, latest, self.baseline, now_ms=self.clock.now_ms())
+
+
+@dataclass(slots=True)
+class OrderOfHistory(Requirement):
+    """No key of a history table has a version younger than those that are written; for rows whose times are fixed.
+
+    Attributes
+    ----------
+    checked : ids of SSTs that are in order with the write; they are not read again after a lost race
+    """
+
+    stores: TableStores
+    codec: RowCodec
+    buffer_bytes: int
+    checked: frozenset[Ulid] = field(default=frozenset())
+
+    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Check the history floor, the trees, and the WAL."""
+        if not files:
+            return
+        check_above_floor(self.stores, resolve_definition(self.stores, latest).full_history_ts_low_ms, files)
+        check_order_in_trees(
+            self.stores, latest, files, self.codec, settled=self.checked, buffer_bytes=self.buffer_bytes
+        )
+        self.checked |= set(latest.ssts)
+        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), files)
+
+    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+        """Check the WAL."""
+        self._check_rows(drained.rows, files)
+
+    def _check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
+        check_order_in_rows(self.stores, rows, files, self.codec, buffer_bytes=self.buffer_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class NoNewOperands(Requirement):
+    """No merge operand came in: it may keep a row alive that the commit removes."""
+
+    url: str
+
+    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+        """Check the WAL."""
+        if drained.rows is not None and (drained.rows.flags & MERGE).any():
+            raise CommitConflictError(
+                f"{self.url}: merge operands were written while rows past retention were being removed.",
+                why="An operand may keep such a row alive.",
+                todo="Run it again.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class FilesExist(Requirement):
+    """The outputs of a compaction exist: its entry may have been taken off the list for a moment."""
+
+    stores: TableStores
+    files: tuple[NewFile, ...]
+
+    def before_publishing(self, base: Manifest) -> None:
+        """Look for each file."""
+        looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.files]
+        try:
+            run_concurrently(looks, is_remote=self.stores.main.is_remote)
+        except FileNotFoundError as exc:
+            raise CommitConflictError(
+                f"{self.stores.url}: files of the compaction were collected before it was committed.",
+                why="Another coordinator removed its entry from the list of compactions.",
+                todo="Run it again.",
+            ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class SameRetention(Requirement):
+    """The table keeps its rows as long as when the commit chose which of them to remove."""
+
+    stores: TableStores
+    planned: TableDefinition
+
+    def before_publishing(self, base: Manifest) -> None:
+        """Compare retention and history floor."""
+        if self.planned.lifetimes != resolve_definition(self.stores, base).lifetimes:
+            raise CommitConflictError(
+                f"{self.stores.url}: the retention or the history floor of the table has changed.",
+                why="The rows to remove were chosen by the previous values.",
+                todo="Read and write again.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SameMergeOperator(Requirement):
+    """The table folds operands as when the commit folded some."""
+
+    stores: TableStores
+    planned: TableDefinition
+
+    def before_publishing(self, base: Manifest) -> None:
+        """Compare the property `mergeOperator`."""
+        if self.planned.merge_operator != resolve_definition(self.stores, base).merge_operator:
+            raise CommitConflictError(
+                f"{self.stores.url}: the mergeOperator of the table has changed.",
+                why="Operands were folded by the previous one.",
+                todo="Run it again.",
+            )

@@ -1,0 +1,312 @@
+"""Facts of a table, for people and scripts: what `slatespark describe` shows, and a notebook.
+
+All of it comes from the manifest, the definition and a few listings. Only counting rows costs more: one request per
+file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.type_names import sql_type
+from slatespark.errors import TableNotFoundError
+from slatespark.format.codecs import Compression
+from slatespark.format.manifest import NO_TICK, Manifest
+from slatespark.options import ReadOptions
+from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
+from slatespark.table.clock import Clock
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.inspection.files import LayerFacts, layer_facts
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import list_manifests, manifest_log
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.plan import Layer, SstFile, plan_layers
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+
+_ENVELOPE = struct.Struct(">H")
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFacts:
+    """Another database that owns files of this one."""
+
+    path: str
+    files: int
+    checkpoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A compaction that has not ended."""
+
+    id: str
+    status: str
+    created_ms: int
+    sources: int
+    worker: str | None
+    heartbeat_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CodecFacts:
+    """How much of a table is stored with one codec."""
+
+    codec: str
+    files: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WalFacts:
+    """The WAL files that hold rows above the trees: ids [start, end)."""
+
+    start: int
+    end: int
+    last_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """Row versions in files by kind; those of the WAL are not among them."""
+
+    puts: int
+    deletes: int
+    merges: int
+    files_without_stats: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """A column of a typed table.
+
+    Attributes
+    ----------
+    type : as SQL writes it
+    key : its place among the key columns, from 0; None for a column of the value
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    key: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionFacts:
+    """What a table's definition says: see `TableDefinition`.
+
+    Attributes
+    ----------
+    version : of the definition
+    columns : in the order of the table; none for a raw one
+    properties : such as `defaultTtl`
+    dropped_columns : names that may not be used again
+    writer_schemas : how many schemas stored values may have
+    """
+
+    version: int
+    key_columns: tuple[str, ...]
+    key_format: str
+    value_format: str
+    columns: tuple[ColumnFacts, ...]
+    properties: Mapping[str, str]
+    dropped_columns: tuple[str, ...]
+    writer_schemas: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """One version of a table.
+
+    Attributes
+    ----------
+    kind : `raw`, key and value as bytes, or `typed`; `unknown` for a clone whose parent was not found
+    manifest_format, sst_formats : versions of the envelope of the manifest, and of the files' blocks
+    last_seq : highest visible sequence number, of files and WAL
+    clock_tick_ms : highest create_ts of any row; None when nothing was ever written
+    segments : prefixes, in hexadecimal
+    external : other databases that own files of this one
+    versions : manifest ids that exist, ascending
+    rows : only where they were asked for
+    definition : None for a raw table without properties
+    """
+
+    url: str
+    kind: str
+    version: int
+    manifest_format: int
+    sst_formats: tuple[int, ...]
+    writer_epoch: int
+    compactor_epoch: int
+    l0_views: int
+    sorted_runs: int
+    segments: tuple[str, ...]
+    files: int
+    stored_bytes: int
+    codecs: tuple[CodecFacts, ...]
+    rows: RowFacts | None
+    last_seq: int
+    clock_tick_ms: int | None
+    wal: WalFacts
+    checkpoints: tuple[CheckpointFacts, ...]
+    external: tuple[ExternalFacts, ...]
+    jobs: tuple[JobFacts, ...]
+    versions: tuple[int, ...]
+    definition: DefinitionFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """What a table shows of itself: facts, layers newest first, and how its keys are to be read; of one snapshot."""
+
+    facts: TableFacts
+    layers: tuple[LayerFacts, ...]
+    codec: RowCodec
+
+
+def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False) -> TableFacts:
+    """Return the facts of the version that a read with these options sees.
+
+    Raises
+    ------
+    TableNotFoundError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError, InvalidRequestError
+    """
+    snapshot = resolve_snapshot(stores, options, clock)
+    manifest = snapshot.manifest
+    # Owners of files matter for what is read of them alone; without them the facts of a clone need no parent.
+    layers = plan_table_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
+    return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
+
+
+def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
+    """Return facts and layers of the version that a read with these options sees; raises as `describe_table`."""
+    snapshot = resolve_snapshot(stores, options, clock)
+    layers = plan_layers(snapshot.manifest, {})
+    found = _find_definition(stores, snapshot.manifest)
+    codec = RAW_CODEC if found is None else found[1].codec()
+    return TableSummary(_table_facts(stores, snapshot, layers, found), layer_facts(layers), codec)
+
+
+def _table_facts(
+    stores: TableStores,
+    snapshot: Snapshot,
+    layers: Sequence[Layer],
+    definition: tuple[int, TableDefinition] | None,
+    *,
+    count_rows: bool = False,
+) -> TableFacts:
+    manifest, files, log = snapshot.manifest, distinct_files(layers), manifest_log(stores)
+    return TableFacts(
+        url=stores.url,
+        kind="unknown" if definition is None else "typed" if definition[1].is_typed else "raw",
+        version=snapshot.manifest_id,
+        manifest_format=_ENVELOPE.unpack_from(log.get(snapshot.manifest_id))[0],
+        sst_formats=tuple(sorted({file.format_version for file in files})),
+        writer_epoch=manifest.writer_epoch,
+        compactor_epoch=manifest.compactor_epoch,
+        l0_views=sum(len(tree.l0) for tree in manifest.trees()),
+        sorted_runs=sum(len(tree.compacted) for tree in manifest.trees()),
+        segments=tuple(segment.prefix.hex() for segment in manifest.segments),
+        files=len(files),
+        stored_bytes=sum(file.info.sections_end for file in files),
+        codecs=_codecs(files),
+        rows=_count_rows(stores, files) if count_rows else None,
+        last_seq=snapshot.max_seq,
+        clock_tick_ms=snapshot.tick_ms if snapshot.tick_ms > NO_TICK else None,
+        wal=_wal(snapshot),
+        checkpoints=tuple(checkpoint_facts(point) for point in manifest.checkpoints),
+        external=_external(manifest),
+        jobs=_jobs(stores),
+        versions=tuple(list_manifests(stores)),
+        definition=None if definition is None else _definition(*definition),
+    )
+
+
+def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDefinition] | None:
+    """Return the definition, also one with no content; None where it lies with a parent that was not found."""
+    try:
+        return fetch_definition(stores, manifest)
+    except TableNotFoundError:
+        return None
+
+
+def _definition(version: int, definition: TableDefinition) -> DefinitionFacts | None:
+    """Return what a definition says; None if that is nothing."""
+    if not definition.is_typed and not definition.properties:
+        return None
+    keys = definition.key_columns
+    return DefinitionFacts(
+        version=version,
+        key_columns=keys,
+        key_format=definition.key_format,
+        value_format=definition.value_format,
+        columns=tuple(
+            ColumnFacts(item.name, sql_type(item), item.nullable, keys.index(item.name) if item.name in keys else None)
+            for item in definition.schema or ()
+        ),
+        properties=dict(definition.properties),
+        dropped_columns=tuple(definition.dropped_columns),
+        writer_schemas=len(definition.writer_schemas),
+    )
+
+
+def _codecs(files: Sequence[SstFile]) -> tuple[CodecFacts, ...]:
+    counts = Counter(file.info.compression for file in files)
+    return tuple(
+        CodecFacts(
+            codec.name.lower(),
+            counts[codec],
+            sum(file.info.sections_end for file in files if file.info.compression is codec),
+        )
+        for codec in Compression
+        if counts[codec]
+    )
+
+
+def _count_rows(stores: TableStores, files: Sequence[SstFile]) -> RowFacts:
+    found = [fetch_stats(stores, file) for file in files]
+    known = [stats for stats in found if stats is not None]
+    return RowFacts(
+        puts=sum(stats.num_puts for stats in known),
+        deletes=sum(stats.num_deletes for stats in known),
+        merges=sum(stats.num_merges for stats in known),
+        files_without_stats=len(found) - len(known),
+    )
+
+
+def _wal(snapshot: Snapshot) -> WalFacts:
+    tail = snapshot.wal
+    return WalFacts(tail.start, tail.end, tail.last_seq or None)
+
+
+def _external(manifest: Manifest) -> tuple[ExternalFacts, ...]:
+    return tuple(
+        ExternalFacts(
+            path=database.path,
+            files=len(database.sst_ids),
+            checkpoint=None if database.final_checkpoint_id is None else str(database.final_checkpoint_id),
+        )
+        for database in manifest.external_dbs
+    )
+
+
+def _jobs(stores: TableStores) -> tuple[JobFacts, ...]:
+    return tuple(
+        JobFacts(
+            id=str(job.id),
+            status=job.status.name.lower(),
+            created_ms=job.id.timestamp_ms,
+            sources=len(job.spec.l0_view_ids) + len(job.spec.sorted_runs),
+            worker=None if job.worker is None else job.worker.worker_id,
+            heartbeat_ms=None if job.worker is None else job.worker.last_heartbeat_ms,
+        )
+        for job in fetch_compactions(stores)[1].active_jobs()
+    )

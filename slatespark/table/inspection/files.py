@@ -1,0 +1,153 @@
+"""Files and layers of a table, for people and scripts: what `slatespark files` lists and the pictures of layers show.
+
+All of it comes from the manifest, but for two things: row counts cost one request per file, and what our commit records
+say of files costs one per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slatespark.format.properties import VERSION as PROPERTIES_VERSION
+from slatespark.format.properties import SstProperties
+from slatespark.format.stats import SstStats
+from slatespark.format.ulid import Ulid
+from slatespark.options import ReadOptions
+from slatespark.table.clock import Clock
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.properties import file_properties
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.stores import OWN_ROOT, TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file, or a part of one, as a layer shows it.
+
+    Attributes
+    ----------
+    layer : `L0` or `run 7`; layers are listed newest first
+    root : URL of the database that owns the file; None for this one
+    start, end : keys [start, end) that the layer shows of it; None is open
+    stored_bytes : of the whole file, but for its footer
+    created_ms : when it was made
+    rows, blocks : from the file's statistics, where they were asked for
+    min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from our commit records
+    features : what occurs among its rows, by our commit records: `create_ts`, `ttl`, `tombstones`, `merges`; None if
+        they do not tell, as for files of other clients
+    properties_version : format version of what is known of the file; None if nothing is
+    """
+
+    layer: str
+    id: str
+    root: str | None
+    start: bytes
+    end: bytes | None
+    stored_bytes: int
+    compression: str
+    created_ms: int
+    rows: int | None = None
+    blocks: int | None = None
+    min_seq: int | None = None
+    max_seq: int | None = None
+    min_create_ms: int | None = None
+    max_create_ms: int | None = None
+    min_expire_ms: int | None = None
+    max_expire_ms: int | None = None
+    features: tuple[str, ...] | None = None
+    properties_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFacts:
+    """A layer: what one search step looks at, so one L0 view, or a sorted run.
+
+    Attributes
+    ----------
+    number : 0 is the newest layer
+    name : `L0` or `run 7`; trees of several segments may repeat it
+    files : how many different files it shows something of
+    stored_bytes : of these files as a whole
+    start, end : keys [start, end) from its first to its last; None is open
+    parts : its files in key order
+    """
+
+    number: int
+    name: str
+    files: int
+    stored_bytes: int
+    start: bytes
+    end: bytes | None
+    parts: tuple[FileFacts, ...]
+
+
+def list_files(
+    stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
+) -> tuple[FileFacts, ...]:
+    """Return the files of the version that a read with these options sees, layer by layer, newest first."""
+    manifest = resolve_snapshot(stores, options, clock).manifest
+    layers = plan_table_layers(stores, manifest)
+    known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
+    stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
+    return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
+
+
+def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
+    """Return the layers of the version that a read with these options sees, newest first; reads the manifest alone."""
+    manifest = resolve_snapshot(stores, options, clock).manifest
+    return layer_facts(plan_table_layers(stores, manifest))
+
+
+def layer_facts(layers: Sequence[Layer]) -> tuple[LayerFacts, ...]:
+    """Return the facts of layers, in the same order."""
+    return tuple(_layer_facts(number, layer) for number, layer in enumerate(layers))
+
+
+def _layer_facts(number: int, layer: Layer) -> LayerFacts:
+    files = distinct_files([layer])
+    ends = [part.keys.end for part in layer.slices]
+    return LayerFacts(
+        number=number,
+        name=layer.name,
+        files=len(files),
+        stored_bytes=sum(file.info.sections_end for file in files),
+        start=min((part.keys.start for part in layer.slices), default=b""),
+        end=None if None in ends else max((end for end in ends if end is not None), default=None),
+        parts=tuple(_file_facts(layer, part, {}, {}) for part in layer.slices),
+    )
+
+
+def _file_facts(
+    layer: Layer, part: FileSlice, known: Mapping[Ulid, SstProperties], stats: Mapping[SstFile, SstStats | None]
+) -> FileFacts:
+    file = part.file
+    counted, properties = stats.get(file), known.get(file.id)
+    facts = FileFacts(
+        layer=layer.name,
+        id=str(file.id),
+        root=None if file.root == OWN_ROOT else file.root,
+        start=part.keys.start,
+        end=part.keys.end,
+        stored_bytes=file.info.sections_end,
+        compression=file.info.compression.name.lower(),
+        created_ms=file.id.timestamp_ms,
+        rows=None if counted is None else counted.num_rows,
+        blocks=None if counted is None else len(counted.block_counts) or None,
+    )
+    if properties is None:
+        return facts
+    return replace(
+        facts,
+        created_ms=properties.created_ms,
+        rows=properties.num_rows,
+        min_seq=properties.min_seq,
+        max_seq=properties.max_seq,
+        min_create_ms=properties.min_create_ts,
+        max_create_ms=properties.max_create_ts,
+        min_expire_ms=properties.min_expire_ts,
+        max_expire_ms=properties.max_expire_ts,
+        features=properties.features(),
+        properties_version=PROPERTIES_VERSION,
+    )

@@ -1,0 +1,137 @@
+"""The timeline of a table: along the keys, which files are visible in which interval, and which are overshadowed.
+
+A replacement of an interval cuts what stood there, so its files are overshadowed in it: they hold rows that nothing
+shows any more. Our commit records say which intervals were replaced; the versions before them, as far as they are kept,
+say what stood there. Of files that are still shown elsewhere that is known from the files themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
+from slatespark.format.manifest import decode_manifest
+from slatespark.options import ReadOptions
+from slatespark.table.clock import Clock
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.inspection.timeline_intervals import (
+    Past,
+    Replacement,
+    TimelineInterval,
+    cut_intervals,
+    plan_spans,
+    replaced_keys,
+    without_slivers,
+)
+from slatespark.table.log.manifests import manifest_log
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, plan_table_layers
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.operations import Operation
+from slatespark.table.stores import TableStores
+
+MAX_REPLACEMENTS: Final = 100  # newest ones of which the version before is read: a manifest each
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTimeline:
+    """The timeline of one version.
+
+    Attributes
+    ----------
+    url : where the table is
+    version : the manifest id
+    intervals : ascending; where no file ever was known, there is none
+    replacements : newest first
+    wal_files : files of the WAL above all of it, whose keys are not looked at
+    codec : of the table, to name keys
+    """
+
+    url: str
+    version: int
+    intervals: tuple[TimelineInterval, ...]
+    replacements: tuple[Replacement, ...]
+    wal_files: int
+    codec: RowCodec
+
+
+def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> KeyTimeline:
+    """Return the timeline of the version that a read with these options sees.
+
+    Costs our newest commit records, and a manifest for each replacement.
+
+    Raises
+    ------
+    TableNotFoundError, HistoryTrimmedError, OptionError, CorruptDataError
+    """
+    snapshot = resolve_snapshot(stores, options, clock)
+    layers = plan_table_layers(stores, snapshot.manifest)
+    records = _records_until(stores, snapshot.manifest_id)
+    replacing = _in_force(records)[:MAX_REPLACEMENTS]
+    before = {record.manifest_id: _layers_before(stores, record.manifest_id) for record in replacing}
+    spans = plan_spans(layers, Past(replacing, before, _added(records)))
+    replacements = tuple(item for record in replacing for item in _replacements(record))
+    intervals, codec = cut_intervals(spans, replacements), resolve_codec(stores, snapshot.manifest)
+    return KeyTimeline(
+        url=stores.url,
+        version=snapshot.manifest_id,
+        intervals=tuple(without_slivers(intervals) if codec.key_format == "tuple" else intervals),
+        replacements=replacements,
+        wal_files=snapshot.wal.end - snapshot.wal.start if snapshot.wal.last_seq else 0,
+        codec=codec,
+    )
+
+
+# --- what is known of the past --------------------------------------------------------------------------------------
+
+
+def _records_until(stores: TableStores, version: int) -> list[CommitRecord]:
+    """Return our commit records up to a version, newest first; none where one is damaged: they are best effort."""
+    try:
+        found = fetch_commit_records(stores.main, MAX_COMMIT_RECORDS)
+    except CorruptDataError:
+        return []
+    return [record for record in found if record.manifest_id <= version]
+
+
+def _in_force(records: Sequence[CommitRecord]) -> list[CommitRecord]:
+    """Return the records of replacements, as far back as nothing brought an older state back."""
+    found = []
+    for record in records:
+        if record.operation in (Operation.RESTORE, Operation.TRIM):
+            break
+        with contextlib.suppress(TypeError, ValueError):  # a damaged record says nothing
+            if replaced_keys(record):
+                found.append(record)
+    return found
+
+
+def _added(records: Iterable[CommitRecord]) -> dict[str, int]:
+    return {file_id: record.manifest_id for record in records for file_id in record.files}
+
+
+def _layers_before(stores: TableStores, version: int) -> tuple[Layer, ...] | None:
+    """Return the layers of the version below; None if it is gone, or what it needs."""
+    try:
+        manifest = decode_manifest(bytes(manifest_log(stores).get(version - 1)))
+        return plan_table_layers(stores, manifest)
+    except (SnapshotExpiredError, FileNotFoundError, SlateError):
+        return None
+
+
+def _replacements(record: CommitRecord) -> Iterator[Replacement]:
+    for keys in replaced_keys(record):
+        yield Replacement(
+            record.manifest_id,
+            record.committed_ms,
+            record.operation,
+            keys.start,
+            keys.end,
+            sum(record.rows.values()),
+        )

@@ -1,0 +1,141 @@
+"""The versions of a table, newest first: when each was committed, by whom, and what it did.
+
+A version is a manifest. Our commit records say most of those we published. Of the others, the manifests themselves tell
+who wrote them, and what changed from the version before. A commit of ours makes two versions: the claim of the epochs,
+then the one with the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.format.manifest_outline import ManifestOutline, decode_outline
+from slatespark.storage import run_concurrently
+from slatespark.table.inspection.version_changes import VersionChange, compare_versions
+from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
+from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.read.kept_versions import order_times, stored_times
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.stores import TableStores
+
+_TOGETHER: Final = 32  # manifests that are read at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    """One version of a table.
+
+    Attributes
+    ----------
+    version : the manifest id
+    committed_ms : wall clock at publication; of a version without a record, when its object was stored, but never
+        before an earlier version
+    operation : what a commit of ours did: `write`, `overwrite`, `create`, ...; `claim` for its step that takes the
+        epochs over. What the manifest of another client shows: `open` and `open compactor` (it took an epoch over),
+        `flush`, `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`,
+        `advance` (it noted how far it had come). None where that cannot be told
+    engine : who committed: `slatespark`, or `slatedb` for a SlateDB client; None if the manifest cannot be read
+    write_id : of the job; None if nothing is noted
+    first_seq, last_seq : sequence numbers it used, or that came into files with it, both inclusive; None if none, or
+        unknown
+    rows : row versions that it added, by kind; empty if nothing is noted
+    files : files that it added; None if unknown
+    files_removed : files of the version before that it no longer has; None if unknown
+    """
+
+    version: int
+    committed_ms: int
+    operation: str | None = None
+    engine: str | None = None
+    write_id: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    files: int | None = None
+    files_removed: int | None = None
+
+
+def list_versions(stores: TableStores, limit: int | None = None) -> tuple[VersionFacts, ...]:
+    """Return the newest `limit` versions, newest first; all without a limit.
+
+    Costs three listings, a request per hundred commit records and up to a hundred more, and one for each manifest that
+    has no record, and for the one before it; none is read twice.
+
+    Raises
+    ------
+    TableNotFoundError, UnavailableError
+    """
+    log = manifest_log(stores)
+    numbers = list_manifests(stores)
+    if not numbers:
+        fetch_latest_manifest(stores)  # says that there is no table
+    chosen = numbers if limit is None else numbers[max(0, len(numbers) - limit) :]
+    if not chosen:
+        return ()
+    records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
+    recorded_ms = {number: record.committed_ms for number, record in records.items()}
+    times_ms = order_times(chosen, recorded_ms, stored_times(stores, chosen[0]))
+    unrecorded = {number for number in chosen if number not in records}
+    compared = [number for number in numbers if number in unrecorded or number + 1 in unrecorded]
+    changes = {number: change for number, change in _changes(log, compared) if number in unrecorded}
+    return tuple(
+        _recorded(records[number], time_ms) if number in records else _compared(number, time_ms, changes.get(number))
+        for number, time_ms in zip(reversed(chosen), reversed(times_ms), strict=True)
+    )
+
+
+def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:
+    """Yield for each of some versions, ascending, what it changed; nothing for one that is gone or damaged."""
+    before: tuple[int, ManifestOutline | None] = (0, None)
+    for at in range(0, len(numbers), _TOGETHER):
+        some = numbers[at : at + _TOGETHER]
+        outlines = run_concurrently(
+            [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
+        )
+        for number, after in zip(some, outlines, strict=True):
+            if after is not None:
+                known = before[1] if before[0] == number - 1 else None
+                yield number, compare_versions(known, after, is_first=number == 1)
+            before = number, after
+
+
+def _fetch_outline(log: NumberedLog, number: int) -> ManifestOutline | None:
+    try:
+        return decode_outline(log.get(number))
+    except (SnapshotExpiredError, CorruptDataError, UnsupportedFormatError):
+        return None
+
+
+def _recorded(record: CommitRecord, committed_ms: int) -> VersionFacts:
+    return VersionFacts(
+        version=record.manifest_id,
+        committed_ms=committed_ms,
+        operation=record.operation,
+        engine=record.engine,
+        write_id=record.write_id,
+        first_seq=record.first_seq,
+        last_seq=record.last_seq,
+        rows=record.rows,
+        files=len(record.files),
+        files_removed=len(record.removed),
+    )
+
+
+def _compared(number: int, committed_ms: int, change: VersionChange | None) -> VersionFacts:
+    if change is None:
+        return VersionFacts(number, committed_ms)
+    return VersionFacts(
+        version=number,
+        committed_ms=committed_ms,
+        operation=change.operation,
+        engine=change.engine,
+        first_seq=change.first_seq,
+        last_seq=change.last_seq,
+        files=change.added,
+        files_removed=change.removed,
+    )

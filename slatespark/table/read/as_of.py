@@ -1,0 +1,93 @@
+"""Reads as of a time or of a sequence number: the snapshot that they see. Source: design sections 3 and 7.
+
+On plain tables a time means a version. Tables with `history=true` keep every version of a row with the user's
+timestamp, so there the newest state is read, without the row versions that were created later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slatespark.errors import HistoryTrimmedError
+from slatespark.options import ReadOptions
+from slatespark.table.clock import Clock
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.read.as_of_seq import find_seq
+from slatespark.table.read.floor import find_later_beginning, history_floor
+from slatespark.table.read.kept_versions import KeptVersions
+from slatespark.table.read.time_travel import Timeline, time_text
+from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
+from slatespark.table.stores import TableStores
+
+
+def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
+    """Return the snapshot of a read with `timestampAsOf` or `seqAsOf`.
+
+    Raises
+    ------
+    OptionError
+        When the time or the number is of the future.
+    HistoryTrimmedError
+        When it can no longer be answered exactly, or lies before the table's beginning.
+    """
+    present_ms = clock.now_ms()  # first: what is committed after the look is of the future
+    kept = KeptVersions(stores)
+    definition = resolve_definition(stores, kept.manifest(kept.latest))
+    if options.seq_as_of is not None:
+        return _as_of_seq(stores, kept, definition, options.seq_as_of, options.now_ms, clock)
+    assert options.timestamp_as_of_ms is not None
+    time_ms = options.timestamp_as_of_ms
+    timeline = Timeline(stores, kept, definition.has_own_time)
+    if definition.has_history:
+        found = _as_of_row_time(stores, kept, time_ms, time_ms if options.now_ms is None else options.now_ms)
+        timeline.refuse_future(time_ms, present_ms, found.tick_ms)  # rows of the WAL are seen too
+        return found
+    timeline.refuse_future(time_ms, present_ms)
+    number = timeline.find(time_ms)
+    found = pin_version(stores, number, kept.manifest(number), options.now_ms)
+    # A tick ahead of the instant comes from a clock that was: by it, a client purged rows, and reads judged them.
+    return found if options.now_ms is not None else replace(found, now_ms=max(time_ms, found.tick_ms))
+
+
+def _as_of_seq(
+    stores: TableStores,
+    kept: KeptVersions,
+    definition: TableDefinition,
+    seq: int,
+    now_ms: int | None,
+    clock: Clock,
+) -> Snapshot:
+    """Return the snapshot of the rows up to a sequence number; `now` is that of a read of the newest ones."""
+    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms, clock)
+    if now_ms is None:
+        now_ms = newest.tick_ms if definition.has_own_time else newest.now_ms
+    number, manifest, wal = find_seq(stores, kept, newest, seq)
+    return replace(make_snapshot(number, manifest, wal, now_ms), max_seq=seq)
+
+
+def _as_of_row_time(stores: TableStores, kept: KeptVersions, time_ms: int, now_ms: int) -> Snapshot:
+    """Return the snapshot of a history table's row versions that were created by then."""
+    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms)
+    # After the snapshot: a floor is published before versions go.
+    _refuse_lost(stores, newest, resolve_definition(stores, newest.manifest), time_ms)
+    return replace(newest, as_of_ts_ms=time_ms)
+
+
+def _refuse_lost(stores: TableStores, newest: Snapshot, definition: TableDefinition, time_ms: int) -> None:
+    """Refuse an instant of which a history table may not have all row versions any more."""
+    floor_ms = history_floor(stores, newest.manifest, definition)
+    if floor_ms is not None and time_ms < floor_ms:
+        raise HistoryTrimmedError(
+            f"{stores.url}: the row versions of {time_text(time_ms)} are not all there any more.",
+            why="They lie below the history floor, or another client's compaction may have dropped some.",
+            todo=f"The earliest time that can be answered is {time_text(floor_ms)}.",
+        )
+    if floor_ms is not None:  # above it, nothing is an answer too
+        return
+    first_ms = find_later_beginning(stores, newest, time_ms)
+    if first_ms is not None:
+        raise HistoryTrimmedError(
+            f"{stores.url}: there was no row at {time_text(time_ms)}.",
+            todo=f"The earliest time that can be answered is {time_text(first_ms)}, that of the first row version.",
+        )

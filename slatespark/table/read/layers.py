@@ -1,0 +1,42 @@
+"""The layers of a manifest with the stores of their files, and what is known of the files without reading blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from slatespark.format.manifest import Manifest
+from slatespark.format.properties import SstProperties
+from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.table.read.plan import Layer, SstFile, plan_layers
+from slatespark.table.read.properties import find_recorded
+from slatespark.table.stores import TableStores, external_roots, object_context
+
+MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
+
+
+def plan_table_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
+    """Return the layers of a manifest, newest first, with the databases that own files of it."""
+    return plan_layers(manifest, external_roots(stores, manifest))
+
+
+def distinct_files(layers: Iterable[Layer]) -> list[SstFile]:
+    """Return every file once, in the order of the layers."""
+    return list(dict.fromkeys(part.file for layer in layers for part in layer.slices))
+
+
+def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
+    """Return the statistics that a file holds of its rows; None if it holds none."""
+    span = file.info.stats_range
+    if span is None:
+        return None
+    store = stores.at(file.root)
+    with object_context(store, file.path, span.start):
+        return decode_stats_section(store.get_range(file.path, span), file.info)
+
+
+def recorded_properties(
+    stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
+) -> dict[str, SstProperties]:
+    """Return what our commit records say of files, by id; parameters as for `find_recorded`."""
+    return {name: recorded.properties for name, recorded in find_recorded(stores, wanted, limit=limit).items()}

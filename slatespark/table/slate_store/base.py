@@ -1,0 +1,45 @@
+"""A table as its methods hold it: stores, clock, and the options that all calls share."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+from slatespark.options import ReadOptions
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.table.clock import Clock, SystemClock, check_clock
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.stores import TableStores, open_stores
+
+
+class OpenTable:
+    """A table as its methods hold it: stores, clock, and the options that all calls share."""
+
+    def __init__(self, stores: TableStores, clock: Clock, common: dict[str, Any]) -> None:
+        self._stores, self._clock, self._common = stores, clock, common
+
+    @classmethod
+    def _at(cls, path: str | os.PathLike[str], clock: Clock | None, storage: dict[str, Any]) -> Self:
+        path = os.fspath(path)
+        wal_path = storage.pop("walPath", storage.pop("wal_path", None))
+        common = {"path": path, **{f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}}
+        if wal_path is not None:
+            common["walPath"] = wal_path = os.fspath(wal_path)
+        stores = open_stores(path, storage=storage, wal_path=wal_path)
+        return cls(stores, SystemClock() if clock is None else check_clock(clock), common)
+
+    @property
+    def url(self) -> str:
+        """Where the table is."""
+        return self._stores.url
+
+    def __repr__(self) -> str:
+        return f"SlateStore({self.url!r})"
+
+    def _read_options(self, options: dict[str, Any]) -> ReadOptions:
+        return ReadOptions.parse({**self._common, **options})
+
+
+def version_of(record: CommitRecord | None, latest_id: int) -> int:
+    """Return the version that a commit published; the newest one before it if it published none."""
+    return latest_id if record is None else record.manifest_id

@@ -1,0 +1,140 @@
+"""Inspection: facts, files, layers, timeline and expiry, as values, text, HTML and figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slatespark.errors import SlateError
+from slatespark.table.inspection.describe import (
+    TableFacts,
+    TableSummary,
+    describe_table,
+    summarise_table,
+)
+from slatespark.table.inspection.files import FileFacts, LayerFacts, list_files, list_layers
+from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
+from slatespark.table.retention.expiry_run import report_expiry
+from slatespark.table.retention.expiry_tally import ExpiryReport
+
+if TYPE_CHECKING:
+    pass
+from slatespark.table.slate_store.base import OpenTable
+
+
+class Inspection(OpenTable):
+    """Inspection: facts, files, layers, timeline and expiry, as values, text, HTML and figures."""
+
+    def detail(self, *, countRows: bool = False, **options: Any) -> TableFacts:
+        """Return the facts of the table: definition, version, layers, files, WAL, checkpoints.
+
+        Parameters
+        ----------
+        countRows : count row versions too, which costs a request per file
+        options : read options that choose a version
+        """
+        return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+
+    def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
+        """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""
+        return list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+
+    def runs(self, **options: Any) -> tuple[LayerFacts, ...]:
+        """Return the layers of a version, L0 views and sorted runs, newest first; `options` as for `detail`."""
+        return list_layers(self._stores, self._read_options(options), self._clock)
+
+    def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
+        """Return, along the keys, which files are visible in which interval, which are overshadowed, and since when.
+
+        Parameters
+        ----------
+        version : a manifest id; by default the newest one
+        options : read options that choose a version another way
+        """
+        return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
+
+    def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
+        """Return what expires when: rows and stored bytes by hour or day, expired already, never.
+
+        Everything that is stored counts, also versions that a read does not show.
+
+        Parameters
+        ----------
+        per : `hour` or `day`; by default hours if everything expires within three days, else days
+        options : read options that choose a version, and `now`
+
+        Raises
+        ------
+        OptionError
+            When `per` is neither, or an option would leave rows out.
+        """
+        return report_expiry(self._stores, self._read_options(options), self._clock, per=per)
+
+    def plotLayers(self, ax: Any = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the layers of a version over their keys.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+        options : read options that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_layers
+
+        return plot_layers(self._summary(options), ax)
+
+    def plotTimeline(self, ax: Any = None, *, version: int | None = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the timeline; parameters as for `timeline`.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_timeline
+
+        return plot_timeline(self.timeline(version, **options), ax)
+
+    def plotExpiry(self, ax: Any = None, *, per: str | None = None, **options: Any) -> Any:
+        """Return a matplotlib figure of the stored bytes that expire by hour or day; parameters as for `expiry`.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
+        from slatespark.display.plots import plot_expiry
+
+        return plot_expiry(self.expiry(per, **options), ax)
+
+    def __str__(self) -> str:
+        """Show facts, columns and layers of the newest version as text."""
+        from slatespark.display.summary_text import summary_text
+
+        try:
+            return summary_text(self._summary({}))
+        except SlateError as exc:  # what is printed must not fail
+            return f"{self!r}\n{type(exc).__name__}: {exc}"
+
+    def _repr_html_(self) -> str:
+        """Show facts, columns and a picture of the layers of the newest version in a notebook."""
+        from slatespark.display.notebook import failure_html, summary_html
+
+        try:
+            return summary_html(self._summary({}))
+        except SlateError as exc:
+            return failure_html(repr(self), exc)
+
+    def _summary(self, options: dict[str, Any]) -> TableSummary:
+        return summarise_table(self._stores, self._read_options(options), self._clock)

@@ -1,0 +1,97 @@
+"""SlateStore: a table with pyarrow, without Spark. Delegates everything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from slatespark.options import WriteOptions
+from slatespark.options.properties import split_creation
+from slatespark.table.clock import Clock
+from slatespark.table.definition.plan import plan_creation
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.write.load import create_table
+
+if TYPE_CHECKING:
+    pass
+from slatespark.table.slate_store.inspection import Inspection
+from slatespark.table.slate_store.reading import Reads
+from slatespark.table.slate_store.upkeep import Upkeep
+from slatespark.table.slate_store.versions import Versions
+from slatespark.table.slate_store.writing import Writes
+
+
+class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
+    """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
+
+    Make one with `open` or `create`. Options are the keyword arguments of the methods, as in the reference of options,
+    with Python values: times are ms since the epoch, ISO text or datetimes; keys are bytes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import SlateStore
+    >>> store = SlateStore.create("memory://example")
+    >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+    >>> store.scan().read_all().to_pylist()
+    [{'key': b'a', 'value': b'1'}, {'key': b'b', 'value': b'2'}]
+    >>> store.get(b"b")
+    {'key': b'b', 'value': b'2'}
+    """
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, clock: Clock | None = None, **storage: Any) -> Self:
+        """Return the table at `path`.
+
+        Parameters
+        ----------
+        path : local path or URL
+        clock : where time comes from; the system clock by default
+        storage : `walPath`, and what the storage backend takes (`endpoint_url`, `key`, `secret`, ...)
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no database.
+        """
+        store = cls._at(path, clock, storage)
+        fetch_latest_manifest(store._stores)
+        return store
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: pa.Schema | None = None,
+        keyColumns: str | Sequence[str] | None = None,
+        *,
+        clock: Clock | str | None = None,
+        **properties: Any,
+    ) -> Self:
+        """Create an empty table at `path` and return it.
+
+        Parameters
+        ----------
+        path : local path or URL
+        schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
+        keyColumns : which of them make the key, in order
+        clock : where time comes from, the system clock by default; or the table property of that name
+        properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and what `open` takes
+
+        Raises
+        ------
+        TableExistsError
+            When a table stands there already.
+        SchemaError, OptionError, UnsupportedFormatError
+            When there can be no such table.
+        """
+        if isinstance(clock, str):
+            properties, clock = {**properties, "clock": clock}, None
+        formats, known, storage = split_creation(properties)
+        store = cls._at(path, clock, storage)
+        options = WriteOptions.parse({**store._common, **formats, "keyColumns": keyColumns})
+        create_table(store._stores, store._clock, plan_creation(schema, options, known), options)
+        return store

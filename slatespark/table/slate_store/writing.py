@@ -1,0 +1,178 @@
+"""Writing: rows, deletions, ingested files, transactions, and the definition of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slatespark.errors import OptionError
+from slatespark.options import WriteOptions
+from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.rows.batches import as_batches
+from slatespark.table.slate_store.base import version_of
+from slatespark.table.transaction.begin import begin_transaction
+from slatespark.table.transaction.transaction import Transaction
+from slatespark.table.write.alteration import (
+    current_definition,
+    delete_history_range,
+    delete_where,
+    drop_columns,
+    set_properties,
+)
+from slatespark.table.write.ingest import ingest_files, parse_ingest
+from slatespark.table.write.load import load_batches
+from slatespark.table.write.range_replace import delete_range
+
+if TYPE_CHECKING:
+    pass
+from slatespark.table.slate_store.base import OpenTable
+
+
+class Writes(OpenTable):
+    """Writing: rows, deletions, ingested files, transactions, and the definition of the table."""
+
+    def write(
+        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
+    ) -> int:
+        """Write rows in one commit, and return the version (manifest id) that shows them.
+
+        Parameters
+        ----------
+        batches : columns `key` and `value`, both binary; `mode="overwrite"` replaces the table, or the interval of keys
+            that `replaceWhere` names, `"append"` upserts
+        options : write options
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError
+            When rows or options do not fit; nothing was changed.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning.
+        """
+        mode = options.pop("mode", "append")
+        if mode not in ("append", "overwrite"):
+            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+        parsed = WriteOptions.parse({**self._common, **options})
+        schema, rows = as_batches(batches)
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        overwrite = mode == "overwrite"
+        record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
+        compact_after_write(self._stores, self._clock, record, parsed)
+        return version_of(record, latest_id)
+
+    def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
+        """Begin a transaction: reads at one point, and writes that become visible together when it commits.
+
+        Parameters
+        ----------
+        readTimestamp : read the table as of an instant, as `timestampAsOf`; by default its newest state
+        options : `txnAppId` and `txnVersion`, `ifClientActive`, `pin`, `mergeOperator`, sizes and codec of files
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong, or the instant lies in the future.
+        HistoryTrimmedError
+            When the past that is asked for can no longer be answered exactly.
+        """
+        return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
+
+    def ingest(self, paths: Sequence[str] | str, **options: Any) -> int:
+        """Make files of `SstWriter` visible in one commit, and return the version that shows them.
+
+        Their rows become the newest ones of their keys, as if they were written now; on history tables rows with times
+        of their own keep them, and may not be older than what is stored of their keys.
+
+        Parameters
+        ----------
+        paths : local paths or URLs; files of a table without history may not share keys
+        options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, those of the commit
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError, CorruptDataError
+            When a file does not fit the table, or is damaged; nothing was changed.
+        CommitConflictError
+            When rows would come before younger versions, or other writers kept winning.
+        """
+        parsed = parse_ingest(self._common, options)
+        given = [paths] if isinstance(paths, str) else list(paths)
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        record = ingest_files(self._stores, self._clock, given, parsed)
+        compact_after_write(self._stores, self._clock, record, parsed)
+        return version_of(record, latest_id)
+
+    def delete(self, condition: str, **options: Any) -> int:
+        """Delete the rows for which a condition holds, and return the version that shows it.
+
+        Parameters
+        ----------
+        condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
+        options : write options
+
+        Raises
+        ------
+        OptionError
+            When the condition cannot be understood.
+        TransactionConflictError
+            When anything was committed, since the rows were looked for, to keys that the condition can match.
+        """
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        return version_of(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
+
+    def deleteRange(
+        self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
+    ) -> int:
+        """Delete all rows of an interval of keys in one commit, and return the version that shows it.
+
+        On a plain table no row is looked at: what stands is cut to outside of the interval. On a history table a
+        tombstone with that time is written for each row that a read as of then shows in the interval, so reads as of
+        any time stay exact before and after.
+
+        Parameters
+        ----------
+        where : comparisons on leading key columns, joined by `AND`: `=` or `IN` on all but the last of them; of a raw
+            table give `startKey`, `endKey` or `keyPrefix` instead
+        timestamp : history tables: the instant from which on the rows are deleted; by default that of the commit
+        options : write options
+
+        Raises
+        ------
+        OptionError
+            When the condition is not exactly one of key ranges.
+        CommitConflictError
+            When a SlateDB client is at work on the table, or other writers kept winning; on a history table, when one
+            of the rows has a later version.
+        TransactionConflictError
+            On a history table, when anything was committed to the range since its rows were looked for.
+        """
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        given = {**options, "timestamp": timestamp}
+        if self.definition.has_history:
+            return version_of(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
+        parsed = WriteOptions.parse({**self._common, **given})
+        return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Key columns, formats, schema and properties, as they are now."""
+        return current_definition(self._stores)
+
+    def setProperties(self, **properties: Any) -> None:
+        """Set table properties; others stay. Raises `OptionError` for one that is unknown or cannot change."""
+        set_properties(self._stores, self._clock, properties)
+
+    def dropColumns(self, *names: str) -> None:
+        """Take columns out of the table. They cannot come back, since rows keep their values.
+
+        Raises
+        ------
+        SchemaError
+            When a column does not exist or is part of the key.
+        """
+        drop_columns(self._stores, self._clock, names)

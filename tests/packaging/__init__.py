@@ -1,0 +1,1 @@
+"""What an installed slatespark can do; no test of pytest is in here."""

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+
+import pytest
+
+from slatespark.errors import CorruptDataError
+from slatespark.ranges import ByteRange
+from slatespark.storage import read_ahead, run_concurrently
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer
+
+DATA = bytes(range(250)) * 10
+SPANS = [ByteRange(start, start + 100) for start in range(0, 2500, 100)]
+
+
+class FarStore(MemoryStore):
+    """Simulates network latency: records requests and can delay responses."""
+
+    def __init__(self) -> None:
+        super().__init__("far")
+        self.put("x", [DATA])
+        self.asked: list[ByteRange] = []
+        self.open = threading.Event()
+        self.open.set()
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        self.asked.append(span)
+        assert self.open.wait(10)
+        return super().get_range(path, span)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 100])
+@pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
+def test_ranges_arrive_in_order(depth: int, max_bytes: int) -> None:
+    parts = list(read_ahead(FarStore(), "x", SPANS, depth=depth, max_bytes=max_bytes))
+    assert b"".join(parts) == DATA
+
+
+def test_reads_start_on_demand() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS)
+    assert store.asked == []
+    next(buffers)
+    wait_until(lambda: len(store.asked) == 3)
+    time.sleep(0.02)
+    assert store.asked == SPANS[:3]
+
+
+def test_ranges_are_read_concurrently() -> None:
+    store = FarStore()
+    store.open.clear()
+    buffers = read_ahead(store, "x", SPANS, depth=3)
+    taker = threading.Thread(target=next, args=(buffers,))
+    taker.start()
+    wait_until(lambda: len(store.asked) == 4)
+    store.open.set()
+    taker.join()
+
+
+def test_buffered_bytes_are_bounded() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS, depth=10, max_bytes=350)
+    for taken in range(1, 6):
+        next(buffers)
+        time.sleep(0.005)
+        assert len(store.asked) <= taken + 3
+
+
+def test_closing_the_generator_cancels_reads() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", SPANS, depth=2)
+    assert [bytes(part) for part in islice(buffers, 2)] == [DATA[:100], DATA[100:200]]
+    buffers.close()
+    asked = len(store.asked)
+    time.sleep(0.02)
+    assert len(store.asked) == asked <= 4
+
+
+def test_an_error_is_raised_at_its_range() -> None:
+    store = FarStore()
+    buffers = read_ahead(store, "x", [*SPANS[:2], ByteRange(2400, 2600), SPANS[3]])
+    assert [bytes(next(buffers)), bytes(next(buffers))] == [DATA[:100], DATA[100:200]]
+    with pytest.raises(CorruptDataError, match="2600"):
+        next(buffers)
+
+
+def test_local_stores_read_on_demand() -> None:
+    store = MemoryStore("near")
+    store.put("x", [DATA])
+    before = threading.active_count()
+    assert b"".join(read_ahead(store, "x", SPANS)) == DATA
+    assert threading.active_count() <= before
+    assert list(read_ahead(store, "x", [])) == []
+
+
+def test_remote_tasks_run_concurrently() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+    assert run_concurrently([barrier.wait] * 3, is_remote=True) != [0, 0, 0]
+    assert run_concurrently([partial(abs, number) for number in range(-4, 0)], is_remote=True) == [4, 3, 2, 1]
+    threads = run_concurrently([threading.get_ident] * 3, is_remote=False)
+    assert threads == [threading.get_ident()] * 3
+    assert run_concurrently([], is_remote=True) == []
+
+
+def test_the_error_of_the_first_failed_task_is_raised() -> None:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    tasks = [lambda: None, lambda: fail("first"), lambda: fail("second")]
+    for is_remote in (False, True):
+        with pytest.raises(ValueError, match="first"):
+            run_concurrently(tasks, is_remote=is_remote)
