@@ -31,13 +31,13 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder
-from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
@@ -62,7 +62,7 @@ class ExternalSstFile:
     """
 
     path: str
-    label: FileLabel
+    label: ExternalLabel
     properties: SstProperties
     slice: FileSlice
 
@@ -132,7 +132,7 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
     with object_context(store, name):
         end = decode_external_sst(data)
-        label = None if end is None else FileLabel.from_json(end.label)
+        label = None if end is None else ExternalLabel.from_json(end.label)
     if end is None or label is None:
         raise InvalidRequestError(f"{path} is not an external SST.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
@@ -242,7 +242,7 @@ def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> 
         ) from exc
 
 
-def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
+def _move(rows: RowColumns, create_ts_ms: int, label: ExternalLabel) -> None:
     """Give rows the time of the ingest: TTLs count from it, and fixed expiries stay."""
     assert label.stamp_ms is not None  # the caller's condition
     rows.create_ts[:] = create_ts_ms

@@ -22,7 +22,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION, TableDef
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema

@@ -82,7 +82,7 @@ NO_FILE_PASSES: Final = replace(LATEST, may_pass=lambda known: False)
         (AS_OF, "puts a-c | old a-c", "old a-c"),
         (AS_OF, "undated a-c", "undated a-c"),
         (replace(AS_OF, visibility=replace(AS_OF.visibility, max_create_ts_ms=500)), "puts a-c", "puts a-c"),
-        # silent: not read where nothing older lies below
+        # masking: not read where nothing older lies below
         (LATEST, "expired a-c", ""),
         (LATEST, "expiring a-c", "expiring a-c"),
         (LATEST, "half a-c", "half a-c"),
