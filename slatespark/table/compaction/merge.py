@@ -23,7 +23,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Layer, cut_layers
 from slatespark.table.retention.retained_rows import RowKeeper

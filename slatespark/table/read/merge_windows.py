@@ -2,7 +2,7 @@
 
 A window names rows of each cursor that come before all rows the cursors still hold. `whole_key_windows` cuts between
 keys, for merges that decide about a key at once. `version_windows` cuts between versions, for cursors whose versions of
-a key alternate. What becomes of the rows of a window is up to the caller.
+a key alternate. The caller decides what to do with the rows of a window.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.cursor import LayerCursor, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.fold import Fold, row_at
 from slatespark.table.read.fold_groups import fold_selection
-from slatespark.table.read.materialise import Materialiser, Tally, join_small
+from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
+from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import key_cursors
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScanSettings:
-    """What a scan shows, and what it may use.
+    """The rows that a scan shows, and the memory it may use.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ScanSettings:
 
     visibility: Visibility
     projection: Projection
-    fold: Fold | None
+    fold: MergeFunction | None
     wal: WalTail
     wal_above_seq: int
     buffer_bytes: int
@@ -74,19 +74,19 @@ class ScanSettings:
 
 
 def scan_split(
-    stores: TableStores, split: Split, settings: ScanSettings, tally: Tally | None = None
+    stores: TableStores, split: Split, settings: ScanSettings, tally: UndecodableRows | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the visible rows of a split in key order.
 
     Parameters
     ----------
-    tally : where undecodable rows are counted, if they are to be ignored; without one this warns of them at the end
+    tally : counts undecodable rows, if they are ignored; without one this warns of them at the end
 
     Raises
     ------
     CorruptDataError, SnapshotExpiredError, OptionError (operands without an operator), UnavailableError
     """
-    counted = Tally() if tally is None else tally
+    counted = UndecodableRows() if tally is None else tally
     made = Materialiser(
         settings.projection, settings.residual, settings.table, counted if settings.ignore_undecodable else None
     )
@@ -146,7 +146,7 @@ def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None
 
 
 def visible_windows(
-    cursors: Sequence[LayerCursor], visibility: Visibility, fold: Fold | None, *, retired_ms: int | None = None
+    cursors: Sequence[LayerCursor], visibility: Visibility, fold: MergeFunction | None, *, retired_ms: int | None = None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
     """Merge cursors window by window; yields sources and the selection of plain rows from them, keys ascending.
 
@@ -168,9 +168,9 @@ def visible_windows(
 
 
 def _visible_versions(
-    found: LongKey, visibility: Visibility, fold: Fold | None, *, retired_ms: int | None
+    found: LongKey, visibility: Visibility, fold: MergeFunction | None, *, retired_ms: int | None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
-    """Yield what a key shows whose versions do not fit a window."""
+    """Yield the visible rows of a key whose versions do not fit a window."""
     group: list[Row] = []
     settled = False
     for rows, low, high in found.parts:
@@ -190,7 +190,7 @@ def _visible_versions(
 
 
 def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visibility: Visibility) -> bool:
-    """Add the versions that decide what the key shows; True once nothing older counts."""
+    """Add the versions that decide what the key shows; True once older ones do not matter."""
     for at in range(low, high):
         row = row_at([rows], at)
         if row.seq > visibility.max_seq or _is_later(row, visibility.max_create_ts_ms):

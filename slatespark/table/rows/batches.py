@@ -1,4 +1,4 @@
-"""Rows as they are handed over: anything that has columns becomes batches of one schema."""
+"""Input rows: anything with columns becomes batches of one schema, grouped by size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, 
 
 
 def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Return what was given as batches, and their schema; raises `SchemaError` when it has no columns."""
+    """Return the rows as batches, and their schema; raises `SchemaError` for an object without columns."""
     if isinstance(batches, pa.RecordBatchReader):
         return batches.schema, batches
     if isinstance(batches, pa.Table):
@@ -25,7 +25,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     first = next(rows, None)
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(
-            f"Nothing that has columns was given, but {type(first).__name__}.",
+            f"The rows are of type {type(first).__name__}, which has no columns.",
             todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
         )
     return first.schema, itertools.chain([first], rows)
@@ -35,7 +35,7 @@ def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iter
     """Yield batches, all of the schema that the write was checked with: a column that one lacks would become null."""
     for batch in batches:
         if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"A {type(batch).__name__} is no batch of rows.", todo="Give pyarrow RecordBatches.")
+            raise SchemaError(f"A {type(batch).__name__} is not a batch of rows.", todo="Give pyarrow RecordBatches.")
         if (batch.schema.names, batch.schema.types) != (schema.names, schema.types):
             raise SchemaError(
                 f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",

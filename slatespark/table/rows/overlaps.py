@@ -1,6 +1,6 @@
-"""Files of several tasks that share keys, merged before the commit where no task alone can order their rows.
+"""Merging files of several tasks that share keys, before the commit, where no task alone can order their rows.
 
-That is so with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, by which all
+That happens with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, where all
 versions of a key are numbered together.
 """
 
@@ -20,7 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import open_cursors, window_size
-from slatespark.table.read.fold import Fold
+from slatespark.table.read.merge_function import MergeFunction
 from slatespark.table.read.merge_windows import LongKey, MergeWindow, version_windows, whole_key_windows
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder
@@ -41,7 +41,7 @@ def merge_overlaps(
     options: WriteOptions,
     *,
     first_seq: int,
-    fold: Fold | None = None,
+    fold: MergeFunction | None = None,
 ) -> Outputs:
     """Return the files of a write with those rewritten that share keys with files of another task.
 
@@ -71,7 +71,7 @@ def merge_overlaps(
             encoder,
         )
     if encoder.sequence_column is not None and any(file.properties.deletes for file in files):
-        raise _use_slate_table(stores, "there are deletes among them, which have no columns to go by", encoder)
+        raise _use_slate_table(stores, "there are deletes among them, which have no such column", encoder)
     merged = upload_sorted(
         stores.main,
         _merge(stores, shared, encoder, options, first_seq, fold),
@@ -113,7 +113,7 @@ def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
 
 
 def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) -> Outputs:
-    """Return the files that share keys with another task, with those of their own task that go on with a key of theirs.
+    """Return the files that share keys with another task, and those of the same task that continue one of their keys.
 
     A key of more versions than a file holds ends one file and begins the next.
     """
@@ -133,7 +133,7 @@ def _merge(
     encoder: RowEncoder,
     options: WriteOptions,
     first_seq: int,
-    fold: Fold | None,
+    fold: MergeFunction | None,
 ) -> Iterator[SortedRows]:
     """Yield the rows of files, a later task newer, in file order."""
     layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]

@@ -37,7 +37,7 @@ class Ranks:
 
 
 def check_sequence_type(field: pa.Field) -> None:
-    """Refuse a column that `sequenceColumn` cannot go by; raises `OptionError`."""
+    """Refuse a column type that `sequenceColumn` cannot order by; raises `OptionError`."""
     kind = field.type
     plain = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_date32, kinds.is_timestamp)
     short = kinds.is_decimal128(kind) and kind.precision <= MAX_DECIMAL_DIGITS

@@ -23,7 +23,7 @@ from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.storage import open_scratch
 from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
-from slatespark.table.read.fold import Fold
+from slatespark.table.read.merge_function import MergeFunction
 from slatespark.table.read.merge_windows import MergeWindow, version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
@@ -86,7 +86,11 @@ class Spill:
         return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
 
     def merge(
-        self, first_seq: int, fold: Fold | None, buffer_bytes: int, below: tuple[TableStores, Layer] | None = None
+        self,
+        first_seq: int,
+        fold: MergeFunction | None,
+        buffer_bytes: int,
+        below: tuple[TableStores, Layer] | None = None,
     ) -> Iterator[SortedRows]:
         """Yield all rows in file order, numbered from `first_seq` up within each key.
 
@@ -121,7 +125,7 @@ def timed_cursor(stores: TableStores, layer: Layer, window_bytes: int) -> LayerC
 
 
 def distinct_versions(
-    windows: Iterable[MergeWindow], fold: Fold | None, tie_break: TieBreak | None, *, by_time: bool
+    windows: Iterable[MergeWindow], fold: MergeFunction | None, tie_break: TieBreak | None, *, by_time: bool
 ) -> Iterator[RowColumns]:
     """Yield merged rows, newest first, one for each key and time.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import key_lengths, new_key_mask, sort_rows, take_rows, value_lengths
-from slatespark.table.read.fold import Fold, row_at
+from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, group_batches
 from slatespark.table.rows.encoder import RowEncoder, Stamp
@@ -48,7 +48,7 @@ class TaskSorter:
         batches: Iterable[pa.RecordBatch],
         encoder: RowEncoder,
         stamp: Stamp,
-        fold: Fold | None,
+        fold: MergeFunction | None,
         *,
         buffer_bytes: int,
     ) -> None:
@@ -122,7 +122,7 @@ class TaskSorter:
         return last.key <= first.key
 
     def _join(self, held: Versions, rest: Versions) -> tuple[Versions | None, Versions]:
-        """Return the last key with the versions that the next chunk has of it, and what remains of that chunk."""
+        """Return the last key with its versions from the next chunk, and the rest of that chunk."""
         if not self._by_time:
             return None, rest  # its row replaces the one held
         more, rest = rest.split(_end_of_first_key(rest))
@@ -148,7 +148,7 @@ class _Chunk:
 
 
 def _sort_chunk(
-    held: list[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: Fold | None, *, is_last: bool
+    held: list[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: MergeFunction | None, *, is_last: bool
 ) -> _Chunk:
     encoded = encoder.encode(pa.Table.from_batches(held), stamp)
     order = sort_rows(encoded.rows)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.table.read.fold import Fold
+from slatespark.table.read.merge_function import MergeFunction
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import one_version_per_key
 
@@ -58,7 +58,12 @@ def times_of_seqs(seqs: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def arrange_versions(
-    sources: list[RowColumns], rows: NDArray[np.int64], ranks: Ranks | None, fold: Fold | None, *, by_time: bool
+    sources: list[RowColumns],
+    rows: NDArray[np.int64],
+    ranks: Ranks | None,
+    fold: MergeFunction | None,
+    *,
+    by_time: bool,
 ) -> Versions:
     """Put rows into file order; of those of one key and time, keep the last one or the one with the highest rank.
 

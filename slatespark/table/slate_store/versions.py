@@ -9,7 +9,7 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_count,
-    parse_duration_or_none,
+    parse_lasting_duration,
     parse_rounding,
     parse_text,
 )
@@ -120,19 +120,19 @@ class Versions(OpenTable):
             self._stores,
             self._clock,
             name=None if name is None else parse_text(name, "name"),
-            lifetime_ms=parse_duration_or_none(lifetime, "lifetime"),
+            lifetime_ms=parse_lasting_duration(lifetime, "lifetime"),
             manifest_id=None if version is None else _VERSION(version, "version"),
         )
 
     def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
-        """Let a checkpoint last for so long from now, for ever by default.
+        """Let a checkpoint last for `lifetime` from now, for ever by default.
 
         Raises
         ------
-        HistoryTrimmedError
-            When there is no such checkpoint, or none any more.
+        InvalidRequestError
+            When no checkpoint has this id or name; it may have expired.
         """
-        lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
+        lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
         record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
@@ -229,9 +229,9 @@ class Versions(OpenTable):
         Raises
         ------
         TableExistsError, InvalidRequestError
-            When the place is not empty, or has no root in common with this table.
+            When the target is not empty or has no root in common with this table, or there is no such checkpoint.
         HistoryTrimmedError
-            When the version, or the checkpoint, is not there any more.
+            When the version was collected.
         """
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")

@@ -12,7 +12,7 @@ def new_store(name: str) -> SlateStore:
 
 def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
     store = new_store("calendar")
-    store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl=2**61)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"], "t": [2**61]}), ttlColumn="t")
     row = store.get(b"a", metadataColumns=True)
     assert row is not None
     assert isinstance(row["_expire_ts"], int)

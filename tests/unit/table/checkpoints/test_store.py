@@ -26,6 +26,7 @@ from slatespark.table.checkpoints.store import (
     delete_checkpoint,
     list_checkpoints,
     refresh_checkpoint,
+    repeat_checkpoint,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import MAX_ATTEMPTS
@@ -145,14 +146,21 @@ def test_a_name_is_given_once(place: Place) -> None:
     assert create_checkpoint(place.stores, place.clock, name="montag früh 🌅").name == "montag früh 🌅"
 
 
-def test_unknown_ones(place: Place) -> None:
+def test_unknown_name_names_the_known_ones(place: Place) -> None:
     for call in (refresh_checkpoint, delete_checkpoint):
-        with pytest.raises(HistoryTrimmedError, match="none"):
+        with pytest.raises(InvalidRequestError, match="none"):
             call(place.stores, place.clock, "y")
     for number in range(30):
         create_checkpoint(place.stores, place.clock, name=f"n{number}")
-    with pytest.raises(HistoryTrimmedError, match="n29"):
+    with pytest.raises(InvalidRequestError, match=r"expired.*n29"):
         delete_checkpoint(place.stores, place.clock, "y")
+
+
+def test_repeating_a_deleted_checkpoint_is_refused(place: Place) -> None:
+    made = create_checkpoint(place.stores, place.clock, name="x")
+    delete_checkpoint(place.stores, place.clock, "x")
+    with pytest.raises(HistoryTrimmedError, match=made.id):
+        repeat_checkpoint(place.stores, place.clock, UUID(made.id), checkpoint_id=UUID(int=9))
 
 
 def test_two_of_one_name_need_their_ids(place: Place) -> None:

@@ -21,8 +21,8 @@ from slatespark.table.read.cursor import (
     window_size,
 )
 from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.fold import Fold, resolve_operator
 from slatespark.table.read.fold_groups import fold_selection
+from slatespark.table.read.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.plan import Layer, cut_layers, plan_splits
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
@@ -57,7 +57,7 @@ def windowed(
     layers: list[Layer] | tuple[Layer, ...],
     window_bytes: int,
     visibility: Visibility,
-    fold: Fold | None = CONCAT,
+    fold: MergeFunction | None = CONCAT,
 ) -> list[Row]:
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     found: list[Row] = []

@@ -82,7 +82,7 @@ NO_FILE_PASSES: Final = replace(LATEST, may_pass=lambda known: False)
         (AS_OF, "puts a-c | old a-c", "old a-c"),
         (AS_OF, "undated a-c", "undated a-c"),
         (replace(AS_OF, visibility=replace(AS_OF.visibility, max_create_ts_ms=500)), "puts a-c", "puts a-c"),
-        # silent: not read where nothing older lies below
+        # masking: not read where nothing older lies below
         (LATEST, "expired a-c", ""),
         (LATEST, "expiring a-c", "expiring a-c"),
         (LATEST, "half a-c", "half a-c"),
@@ -285,7 +285,8 @@ def test_a_filter_never_shows_what_a_newer_row_hides() -> None:
 def test_instants_that_microseconds_cannot_hold_are_compared_as_they_are_shown() -> None:
     clock = FakeClock(START_MS)
     store = new_store(clock)
-    put(store, b"abc", ttl=(1 << 63) - 1 - START_MS)
+    lasting = [(1 << 63) - 1 - START_MS] * 3
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"v"] * 3, "t": lasting}), ttlColumn="t")
     assert keys_of(store, filter="_expire_ts > '2200-01-01'") == b"abc"
     assert read_files(store, clock, filter="_expire_ts < '2200-01-01'") == 0
 

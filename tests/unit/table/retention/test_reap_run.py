@@ -259,7 +259,7 @@ def test_a_history_floor_set_during_a_pass_counts() -> None:
     table.clock.advance(HOUR_MS)
     times = [START_MS + at for at in (1, 50)]
     table.table.write(pa.table({"key": [b"a", b"b"], "value": [b"1"] * 2, "at": times}), timestampColumn="at")
-    table.table.setProperties(retention=100)
+    table.table.setProperties(retention="100ms")
     table.table.setHistoryFloor(START_MS + 110)
     other = table.other()
     claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
@@ -710,7 +710,7 @@ def test_a_read_of_the_past_finds_no_older_version_below_what_a_rewrite_took_awa
     write([(b"k", b"first", 1), *((b"y%03d" % number, b"young", 9000) for number in range(50))])
     due = [(b"k3%02d" % number, b"due", 20) for number in range(50)]
     write([(b"k", b"second", 20), (b"k", b"late", 8000), *due])
-    table.table.setProperties(retention=100)
+    table.table.setProperties(retention="100ms")
     table.table.setHistoryFloor(START_MS + 4000)
     assert table.keys(timestampAsOf=START_MS + 5000) == []
     assert table.reap().files_rewritten == 1

@@ -18,7 +18,7 @@ from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.fold import Fold, resolve_operator
+from slatespark.table.read.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import NewFile, upload_task
@@ -69,7 +69,7 @@ def run(
     *,
     buffer: int,
     batch_rows: int = 7,
-    fold: Fold | None = CONCAT,
+    fold: MergeFunction | None = CONCAT,
     encoder: RowEncoder | None = None,
     sst_size: int = 3000,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:

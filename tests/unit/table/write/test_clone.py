@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
-    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
     SlateStore,
@@ -158,8 +157,8 @@ def test_a_clone_of_a_clone_keeps_to_its_root(family: Family) -> None:
         child.clone("memory://clones/elsewhere")
 
 
-def test_what_there_is_not(family: Family) -> None:
-    with pytest.raises(HistoryTrimmedError, match="'x'"):
+def test_unknown_checkpoint_or_version(family: Family) -> None:
+    with pytest.raises(InvalidRequestError, match="'x'"):
         family.parent.clone(family.at("c"), checkpoint="x")
     with pytest.raises(InvalidRequestError, match="99"):
         family.parent.clone(family.at("c"), version=99)
