@@ -76,7 +76,7 @@ def claim_epochs(
 
     Parameters
     ----------
-    prepare : completes the claim; of (claim, sizes of the WAL files by id, first free WAL id)
+    prepare : completes the claim; called with (claim, sizes of the WAL files by id, first free WAL id)
     removes : key ranges in which the commit removes rows without writing a newer version
 
     Raises

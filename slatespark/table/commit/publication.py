@@ -19,8 +19,8 @@ from slatespark.units import ms_to_s
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a commit adds to the trees and removes from them.
+class CommitChange:
+    """The files that a commit adds to the trees, and its change of the existing ones.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Change:
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
     wal_id : our fence; WAL files up to it are no longer needed
-    kept : what a client's compaction of a history table must keep; None for other tables
+    kept : rows of a history table that a client's compaction must keep; None for other tables
     """
 
     outputs: tuple[tuple[NewFile, ...], ...]
@@ -47,7 +47,7 @@ class Change:
         return [*self.edit.files, *self.drained, *(file for group in self.outputs for file in group)]
 
 
-def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) -> Manifest:
+def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: int) -> Manifest:
     """Return the manifest that publishes a change on top of `base`.
 
     L0 views become runs without rewriting, drained rows a run above them, new files runs above these. So no L0 is
@@ -79,7 +79,7 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
     )
 
 
-def _least_kept(kept: KeptHistory, change: Change, shown: Collection[Ulid], last_seq: int) -> int:
+def _least_kept(kept: KeptHistory, change: CommitChange, shown: Collection[Ulid], last_seq: int) -> int:
     return kept.including(change.files).min_seq(shown, last_seq)
 
 

@@ -16,6 +16,7 @@ from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.retention.reaper import ReapLimits
+from slatespark.table.slate_store.base import OpenTable
 from slatespark.table.verify.findings import VerifyReport
 from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from slatespark.table.compaction.report import CompactionReport
     from slatespark.table.compaction.run import Progress, Runner
     from slatespark.table.gc.absence import AbsenceReport
-from slatespark.table.slate_store.base import OpenTable
 
 
 class Upkeep(OpenTable):
@@ -48,40 +48,40 @@ class Upkeep(OpenTable):
         runner: Runner | None = None,
         **options: Any,
     ) -> CompactionReport:
-        """Merge layers of the table into sorted runs, and return what was done; of what reads show, nothing changes.
+        """Merge layers of the table into sorted runs, and return a report; reads show the same rows as before.
 
-        Without anything chosen it merges what the size-tiered scheduler of a SlateDB client would, until that would
-        rest: four or more neighbours of similar size at a time, each merge a commit of its own.
+        By default it merges what the size-tiered scheduler of a SlateDB client would merge, until nothing is left to
+        merge: four or more neighbouring layers of similar size at a time, each merge in its own commit.
 
         Parameters
         ----------
         full : merge everything into one run
-        where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, `=` or `IN`
-            on all but the last of them; of a raw table give `startKey`, `endKey` or `keyPrefix` instead
-        filters : asked about every version that would be kept, one after the other; if nothing is merged, none is asked
-        now : the instant at which expiry and retention are judged; by default a minute before the clock's, or the last
-            clock tick if that is later; with `clock=custom` the tick
-        l0Only : merge all L0 views into a run, and no run
+        where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, with `=` or
+            `IN` on all but the last of them; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
+        filters : called in order for every version that would be kept, if anything is merged
+        now : the instant that judges expiry and retention; by default a minute before the present, or the last clock
+            tick if that is later; with `clock=custom` the tick
+        l0Only : merge all L0 views into one run, and leave existing runs alone
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
-        dryRun : only return what would be merged; of several merges the first one
-        minCompactionSources, maxCompactionSources : how many layers a size-tiered merge has
-        includeSizeThreshold : how many times as large as the smallest newer one a run may be to be merged with it
-        progress : is told how far it is: step, bytes done, bytes in all
-        runner : merges ranges of keys, and returns what became of them; by default on threads of this process
-        options : of the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
-            `mergeOperator`, `ifClientActive`, and those that name keys
+        dryRun : only return what would be merged; of several merges only the first
+        minCompactionSources, maxCompactionSources : number of layers of a size-tiered merge
+        includeSizeThreshold : a run is merged if it is at most this many times as large as the smallest newer one
+        progress : called with the step, the bytes done and the total bytes
+        runner : merges ranges of keys, and returns the results; by default on threads of this process
+        options : the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
+            `mergeOperator`, `ifClientActive`, and those that give keys
 
         Raises
         ------
         OptionError
-            When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold, or the
-            option says it otherwise than the table.
+            When an option is invalid, `now` is in the future, or the merge operator of stored operands is unknown or
+            differs from the table's.
         InvalidRequestError
-            When a filter fails, or answers with something else than decisions; nothing was changed.
+            When a filter fails, or returns something other than decisions; nothing was changed.
         CommitConflictError
-            When what was merged was changed meanwhile, or a SlateDB client is at work.
+            When another process changed the merged layers, or a SlateDB client is active.
         """
-        # With all that merges, which most uses of a table do without.
+        # Imported here: most uses of a table need none of the merge code.
         from slatespark.table.compaction.options import parse_compaction
         from slatespark.table.compaction.plan import SizeTiers
         from slatespark.table.compaction.run import compact_table
@@ -109,23 +109,23 @@ class Upkeep(OpenTable):
         now: int | str | datetime | None = None,
         **options: Any,
     ) -> ReapReport:
-        """Delete the rows that are past the table's `retention`, and return what was done.
+        """Delete the rows that are past the table's `retention`, and return a report.
 
-        It takes as many commits as it needs, of which each leaves the table whole.
+        It makes as many commits as it needs; each leaves the table consistent.
 
         Parameters
         ----------
-        maxBatchRows, maxBatchBytes : bounds of what one commit deletes by tombstones, and of what it reads and rewrites
-        now : the instant at which retention is judged; by default a minute before the clock's, or the last clock tick
-            if that is later; with `clock=custom` the tick
+        maxBatchRows, maxBatchBytes : the most rows that one commit deletes by tombstones, and bytes that it rewrites
+        now : the instant that judges retention; by default a minute before the present, or the last clock tick if that
+            is later; with `clock=custom` the tick
         options : write options, such as `ifClientActive`
 
         Raises
         ------
         OptionError
-            When an option is wrong, or `now` is of the future.
+            When an option is invalid, or `now` is in the future.
         CommitConflictError
-            When others kept committing, or a SlateDB client is at work.
+            When other writers won every race, or a SlateDB client is active.
         """
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
@@ -141,17 +141,17 @@ class Upkeep(OpenTable):
     def vacuum(
         self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
     ) -> VacuumReport:
-        """Delete the objects that nobody needs any more, and return what went, what stayed, and why.
+        """Delete unreferenced objects, and return what was deleted and what was kept, each with the reason.
 
-        What a version, a checkpoint, a clone or a job needs stays. The present is not changed, but versions go that no
-        checkpoint keeps, and checkpoints that have expired.
+        Everything that a version, a checkpoint, a clone or a job needs is kept. The newest version does not change;
+        older versions without a checkpoint, and expired checkpoints, are deleted.
 
         Parameters
         ----------
-        minAge : nothing younger goes, and every version stays that was the newest one at some moment since
-        dryRun : only say what would go
-        fences : WAL fences go too, which keep writers out that were shut out and do not know it yet; only where no
-            client has been asleep for longer than `minAge`
+        minAge : younger objects are kept, and so is every version that was the newest one at some time within it
+        dryRun : only report what would be deleted
+        fences : delete WAL fences too. They stop fenced writers that have not noticed it yet, so set it only if no
+            client has been suspended for longer than `minAge`
         force : allow a `minAge` below an hour: running reads, writes and clones may lose files that they need
 
         Raises
@@ -159,25 +159,25 @@ class Upkeep(OpenTable):
         OptionError
             When `minAge` is not a duration with a unit, or is below an hour without `force`.
         InvalidRequestError
-            When the WAL is elsewhere, or what `walPath` leads to belongs to another database.
+            When the WAL is in another store, or `walPath` belongs to another database.
         CommitConflictError
-            When others kept changing the manifest.
+            When other writers kept changing the manifest.
         UnavailableError
-            When the store stopped answering; the next vacuum goes on from there.
+            When the store stopped answering; the next vacuum continues from there.
         """
         min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Return where rows of a key, or of an interval of keys, are still stored, or that they are gone.
+        """Return where rows of a key, or of an interval of keys, are still stored, or that none are.
 
-        Every object that holds rows is looked through: what no version shows, what views hide and what deletions hide,
-        too. Rows of the keys that are deletions count as well, since they name the key. Parts of unfinished multipart
-        uploads to S3 are not covered: no listing shows them.
+        It searches every object that holds rows, including rows that no version shows, and those hidden by views or
+        deletions. Tombstones count as well, since they contain the key. Parts of unfinished multipart uploads to S3 are
+        not covered: no listing shows them.
 
         Parameters
         ----------
-        key : a value for each key column; of a raw table the key as bytes
+        key : a value for each key column; for a raw table the key as bytes
         where : instead of a key, comparisons on leading key columns, as for `deleteRange`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
@@ -186,11 +186,11 @@ class Upkeep(OpenTable):
         OptionError
             When not exactly one of these is given.
         InvalidRequestError
-            When the WAL is kept elsewhere; nothing is proven then.
+            When the WAL is in another store; then nothing is proven.
         CorruptDataError
-            When an object cannot be read; nothing is proven then.
+            When an object cannot be read; then nothing is proven.
         ConflictError
-            When the table changed faster than it could be looked through.
+            When the table changed faster than it could be searched.
         """
         from slatespark.table.gc.absence import keys_to_prove, prove_absent
 
@@ -198,5 +198,5 @@ class Upkeep(OpenTable):
         return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
+        """Read every byte of the newest version, or of all existing versions, and return the faults found."""
         return verify_table(self._stores, self._clock, all_versions=allVersions)

@@ -1,4 +1,4 @@
-"""Transactions: what their reads see, what their commit publishes and at which time, and what is refused."""
+"""Transactions: the rows that their reads see, the rows and times of their commit, and refused calls."""
 
 from __future__ import annotations
 
