@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +61,7 @@ class SstWriter:
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         schema: pa.Schema | None = None,
         keyColumns: str | Sequence[str] | None = None,
         *,
@@ -69,7 +70,7 @@ class SstWriter:
         valueFormat: str | None = None,
         **storage: Any,
     ) -> None:
-        self._path, self._schema = path, schema
+        self._path, self._schema = os.fspath(path), schema
         self._clock = SystemClock() if clock is None else check_clock(clock)
         self._formats = {"keyColumns": keyColumns, "keyFormat": keyFormat, "valueFormat": valueFormat}
         self._storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -214,7 +215,7 @@ class Versions(OpenTable):
         """
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
-    def clone(self, target: str, version: int | None = None, checkpoint: str | None = None) -> Self:
+    def clone(self, target: str | os.PathLike[str], version: int | None = None, checkpoint: str | None = None) -> Self:
         """Create a shallow clone at `target`, and return it: a separate table that begins with the files of this one.
 
         Parameters
@@ -232,5 +233,6 @@ class Versions(OpenTable):
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
-        clone_table(self._stores, self._clock, parse_text(target, "target"), version=number, checkpoint=checkpoint)
+        place = parse_text(os.fspath(target), "target")
+        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint)
         return self._at(target, self._clock, dict(self._stores.storage))
