@@ -38,7 +38,7 @@ from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.materialise import UndecodableRows
-from slatespark.table.read.reader import ReadPlan, plan_read
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores
@@ -146,7 +146,7 @@ def export(
     options = read_options(table, named, option=option, storage=storage)
     file_format = format_of(file, file_format)
     stores = open_table(options)
-    plan = plan_read(stores, options, SystemClock())
+    plan = fetch_read_plan(stores, options, SystemClock())
     with progress_bar() as progress:
         batches = scanned(stores, plan, progress)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)

@@ -32,7 +32,7 @@ from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.floor import history_floor
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import recorded_properties
@@ -157,7 +157,7 @@ class ReadCheck:
                 self._refuse_removed(commit, files)
                 parts += commit.added
         if not self._is_judged_by_seq:  # older files may hold versions of a later time
-            parts += (part for layer in plan_table_layers(self.stores, latest) for part in layer.slices)
+            parts += (part for layer in fetch_layers(self.stores, latest) for part in layer.slices)
         wanted = [part for part in parts if self._is_wanted(part, files)]
         handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
         known = recorded_properties(self.stores, handles) if wanted else {}

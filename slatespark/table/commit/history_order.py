@@ -23,7 +23,7 @@ from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import file_properties
@@ -101,7 +101,7 @@ def check_order_in_trees(
     oldest_ms = min((_oldest_ms(file) for file in files), default=MAX_MS)
     if manifest.last_l0_clock_tick <= oldest_ms:  # the tick is the highest time of the table
         return
-    layers = _without(plan_table_layers(stores, manifest), checked)
+    layers = _without(fetch_layers(stores, manifest), checked)
     suspects = [(file, found) for file in files if (found := cut_layers(layers, file.keys))]
     known = file_properties(stores, manifest) if suspects else {}
     for file, found in suspects:

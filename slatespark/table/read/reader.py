@@ -67,7 +67,7 @@ class ReadPlan:
         return self.settings.projection.schema
 
 
-def plan_read(
+def fetch_read_plan(
     stores: TableStores,
     options: ReadOptions,
     clock: Clock,
@@ -102,7 +102,7 @@ def plan_read(
 
 
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
-    """Return the snapshot that a read with these options sees, and the definition; raises as `plan_read`.
+    """Return the snapshot that a read with these options sees, and the definition; raises as `fetch_read_plan`.
 
     On a table with a clock of its own, `now` is the last tick unless it is given: no other clock matches its times.
     """
@@ -329,20 +329,20 @@ def look_up(
     """
     snapshot, definition = _resolve_point(stores, options, clock, point)
     wanted = [definition.codec().encode_key(key)]
-    plan = _plan_look_up(stores, snapshot, definition, wanted, options, point)
+    plan = _fetch_look_up_plan(stores, snapshot, definition, wanted, options, point)
     batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
     return batches[0].slice(0, 1) if batches else None
 
 
-def plan_look_up(
+def fetch_look_up_plan(
     stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
 ) -> ReadPlan:
     """Return the plan of a read of some keys alone, given as they are encoded; other parameters as for `look_up`."""
     snapshot, definition = _resolve_point(stores, options, clock, point)
-    return _plan_look_up(stores, snapshot, definition, sorted(set(keys)), options, point)
+    return _fetch_look_up_plan(stores, snapshot, definition, sorted(set(keys)), options, point)
 
 
-def _plan_look_up(
+def _fetch_look_up_plan(
     stores: TableStores,
     snapshot: Snapshot,
     definition: TableDefinition,

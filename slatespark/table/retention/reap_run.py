@@ -37,7 +37,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
@@ -243,7 +243,7 @@ class _Reaping:
                 why="Whoever changes the parent would delete rows here.",
                 todo='Call setProperties(retention="...") on the clone, with "none" if its rows are to stay.',
             )
-        layers = plan_table_layers(self.stores, snapshot.manifest)
+        layers = fetch_layers(self.stores, snapshot.manifest)
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         views = self.survey.views(snapshot.manifest, layers)
         return _State(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)

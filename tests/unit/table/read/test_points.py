@@ -25,7 +25,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
 from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.points import key_cursors
-from slatespark.table.read.reader import look_up, plan_read, run_read
+from slatespark.table.read.reader import fetch_read_plan, look_up, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
@@ -229,7 +229,7 @@ def test_a_look_up_in_a_typed_table_reads_no_more() -> None:
         parsed = ReadOptions.parse({"path": "memory://points-typed", **options})
         counter.ranges = 0
         if options:
-            [found] = run_read(stores, plan_read(stores, parsed, SystemClock()))
+            [found] = run_read(stores, fetch_read_plan(stores, parsed, SystemClock()))
         else:
             found = look_up(stores, ("t3", 3503), parsed, SystemClock())
         assert found.to_pylist() == [{"tenant": "t3", "id": 3503, "n": 3503}]

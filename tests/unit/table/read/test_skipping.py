@@ -21,7 +21,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE,
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT, open_stores
 from tests.support.fake_clock import FakeClock
@@ -191,7 +191,7 @@ def put(store: SlateStore, keys: bytes, value: bytes = b"v", **options: Any) -> 
 
 def read_files(store: SlateStore, clock: Clock, **options: Any) -> int:
     """How many files a scan opens."""
-    plan = plan_read(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url, **options}), clock)
+    plan = fetch_read_plan(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url, **options}), clock)
     return len({part.file.id for split in plan.splits for layer in split.layers for part in layer.slices})
 
 

@@ -32,7 +32,7 @@ from slatespark.table.definition.versions import fetch_definition, publish_defin
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.layers import distinct_files, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -157,7 +157,7 @@ def merged_file(table: Table) -> None:
     """Put all rows into one file, with their sequence numbers and times."""
 
     found = fetch_latest_manifest(table.stores)
-    layers = plan_table_layers(table.stores, found[1])
+    layers = fetch_layers(table.stores, found[1])
     cursors = [LayerCursor(layer_windows(table.stores, layer, 1 << 20)) for layer in layers]
     everything = Visibility(max_seq=2**62, now_ms=0, all_versions=True)
     pieces = (SortedRows(sources, chosen.rows) for sources, chosen in visible_windows(cursors, everything, None))
@@ -453,7 +453,7 @@ def test_files_of_the_client_are_read_once_and_then_known() -> None:
     table.clock.advance(5 * HOUR_MS)
     table.write(numbered(100, 200))
 
-    for file in distinct_files(plan_table_layers(table.stores, fetch_latest_manifest(table.stores)[1])):
+    for file in distinct_files(fetch_layers(table.stores, fetch_latest_manifest(table.stores)[1])):
         strip_properties(table.stores, FileSlice(file, file.info.key_range()))
     for meta in table.store.list(COMMITS_DIR):
         table.store.delete(meta.path)
