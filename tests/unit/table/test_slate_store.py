@@ -29,7 +29,7 @@ def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
     assert row["_expire_ts"] > 2**53
 
 
-def test_what_create_and_open_refuse() -> None:
+def test_invalid_creations_and_opens_are_refused() -> None:
     store = new_store("exists")
     with pytest.raises(TableExistsError):
         SlateStore.create(store.url)

@@ -60,7 +60,7 @@ def parse_layer(number: int, line: str) -> Layer:
 
 
 def sample_evenly(file: SstFile, spacing_bytes: int) -> list[CutPoint]:
-    """Cut points as an index of small blocks gives them, keys being letters."""
+    """Cut points as given by an index of small blocks; keys are letters."""
     first, last = ord(file.info.first_entry or b"a"), ord(file.info.last_entry or b"z")
     count = -(-file.data_bytes // spacing_bytes)
     places = range(0, file.data_bytes, spacing_bytes)
