@@ -36,11 +36,11 @@ from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
+from slatespark.slate_store import SlateStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.read.scan import scan_split
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener
 from slatespark.units import bytes_to_text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql.types import StructType
 
 from slatespark.errors import TableExistsError
+from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
 from slatespark.spark.merge import SlateMergeBuilder
@@ -30,7 +31,6 @@ from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.verify.findings import VerifyReport
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
+from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.batches import as_batches
-from slatespark.table.slate_store.base import OpenTable, version_of
 from slatespark.table.transaction.begin import begin_transaction
 from slatespark.table.transaction.transaction import Transaction
 from slatespark.table.write.alteration import (

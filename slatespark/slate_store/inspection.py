@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slatespark.errors import SlateError
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.describe import (
     TableFacts,
     TableSummary,
@@ -15,7 +16,6 @@ from slatespark.table.inspection.files import FileFacts, LayerFacts, list_files,
 from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
 from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.retention.expiry_tally import ExpiryReport
-from slatespark.table.slate_store.base import OpenTable
 
 
 class Inspection(OpenTable):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
-from slatespark.table.slate_store.base import OpenTable
 
 
 class Reads(OpenTable):

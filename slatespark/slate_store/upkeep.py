@@ -11,12 +11,12 @@ from slatespark.options.values import (
     parse_min_age,
     refuse_misspelt,
 )
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.retention.reaper import ReapLimits
-from slatespark.table.slate_store.base import OpenTable
 from slatespark.table.verify.findings import VerifyReport
 from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms

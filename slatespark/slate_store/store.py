@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
+from slatespark.slate_store.inspection import Inspection
+from slatespark.slate_store.reading import Reads
+from slatespark.slate_store.upkeep import Upkeep
+from slatespark.slate_store.versions import Versions
+from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
 from slatespark.table.definition.plan import plan_creation
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.slate_store.inspection import Inspection
-from slatespark.table.slate_store.reading import Reads
-from slatespark.table.slate_store.upkeep import Upkeep
-from slatespark.table.slate_store.versions import Versions
-from slatespark.table.slate_store.writing import Writes
 from slatespark.table.write.load import create_table
 
 

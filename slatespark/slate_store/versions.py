@@ -14,6 +14,7 @@ from slatespark.options.values import (
     parse_rounding,
     parse_text,
 )
+from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     create_checkpoint,
@@ -32,7 +33,6 @@ from slatespark.table.inspection.sequences import (
 from slatespark.table.inspection.versions import VersionFacts, list_versions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.time_travel import resolve_version
-from slatespark.table.slate_store.base import OpenTable, version_of
 from slatespark.table.write.alteration import (
     raise_history_floor,
 )
