@@ -410,7 +410,7 @@ def test_a_deletion_that_was_compacted_away_is_not_overlooked(locks: bool, floor
     store.compact(full=True)
     with pytest.raises(TransactionConflictError) as caught:
         txn.commit(timestamp=NOW_MS - 3000)
-    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "told"
+    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "known"
     assert told in str(caught.value)
     assert shown(store) == [("b", 1, 1)]
 
