@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
@@ -435,7 +436,9 @@ class SlateTable:
         """
         return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
 
-    def vacuum(self, minAge: Duration = "24h", *, dryRun: bool = False, fences: bool = False) -> VacuumReport:
+    def vacuum(
+        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
+    ) -> VacuumReport:
         """Delete unreferenced objects, without a Spark job, and return what was deleted or kept, and why.
 
         Parameters
@@ -444,7 +447,7 @@ class SlateTable:
         dryRun : only report what would be deleted
         fences : delete WAL fences too; see `SlateStore.vacuum`
         """
-        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences)
+        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
         """Return where rows of a key, or of a key interval, are still stored, or that none are left.

@@ -20,7 +20,7 @@ HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker 
 
 
 def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
-    """Tell whether the worker of a job reported lately; a hold (heartbeat in the far future) is never stale."""
+    """Tell whether the worker of a job reported lately; a hold, with a heartbeat in the far future, is never stale."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
     return _is_fresh(job.worker.last_heartbeat_ms, now_ms)

@@ -23,20 +23,19 @@ from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
 from slatespark.table.commit.read_set import ReadSet as ReadSet
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.floor import history_floor
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers, cut_to_ranges
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
+from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import recorded_properties
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -158,7 +157,7 @@ class ReadCheck:
                 self._refuse_removed(commit, files)
                 parts += commit.added
         if not self._is_judged_by_seq:  # older files may hold versions of a later time
-            parts += (part for layer in plan_table_layers(self.stores, latest) for part in layer.slices)
+            parts += (part for layer in fetch_layers(self.stores, latest) for part in layer.slices)
         wanted = [part for part in parts if self._is_wanted(part, files)]
         handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
         known = recorded_properties(self.stores, handles) if wanted else {}
@@ -194,21 +193,8 @@ class ReadCheck:
 
     def _look_up_later(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[bytes]:
         """Yield those of some ascending keys that have later versions in layers."""
-        for rows, low, high in self._look_up(layers, keys):
+        for rows, low, high in key_rows(self.stores, layers, keys, buffer_bytes=self.buffer_bytes):
             yield from self._later_keys(rows, low, high)
-
-    def _look_up(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[tuple[RowColumns, int, int]]:
-        """Yield all rows of some ascending keys that layers show."""
-        extent = KeyRange(keys[0], key_after(keys[-1]))
-        split = Split(extent, cut_layers(layers, extent), points=keys)
-        window_bytes = window_size(self.buffer_bytes, len(layers))
-        for cursors in point_cursors(
-            self.stores, split, None, buffer_bytes=self.buffer_bytes, window_bytes=window_bytes
-        ):
-            for cursor in cursors:
-                while cursor.load() and cursor.rows is not None:
-                    yield cursor.rows, cursor.low, cursor.high
-                    cursor.low = cursor.high
 
     # --- keys of the read set -----------------------------------------------------------------------------------------
 
@@ -216,9 +202,8 @@ class ReadCheck:
         return self._scan_later(cut_to_ranges(layers, self.reads.ranges))
 
     def _among_keys(self, layers: Sequence[Layer]) -> Iterator[bytes]:
-        keys = self.reads.keys if layers else ()
-        for at in range(0, len(keys), _CHUNK_KEYS):
-            yield from self._look_up_later(layers, keys[at : at + _CHUNK_KEYS])
+        if layers:
+            yield from self._look_up_later(layers, self.reads.keys)
 
     def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
         """Yield the keys of files of the commit that have later versions; the smaller side is read."""
@@ -241,7 +226,8 @@ class ReadCheck:
         for file in files:
             inside = tuple(sorted({key for key in keys if file.keys.contains(key)}))
             if inside:
-                for rows, low, high in self._look_up([Layer("new", (file.whole(),))], inside):
+                layer = Layer("new", (file.whole(),))
+                for rows, low, high in key_rows(self.stores, [layer], inside, buffer_bytes=self.buffer_bytes):
                     yield from (rows.key(at) for at in range(low, high))
 
     def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:

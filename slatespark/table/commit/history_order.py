@@ -21,13 +21,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_keys, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.plan import FileSlice, Layer, cut_layers
+from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import file_properties
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, ms_to_text
@@ -102,7 +101,7 @@ def check_order_in_trees(
     oldest_ms = min((_oldest_ms(file) for file in files), default=MAX_MS)
     if manifest.last_l0_clock_tick <= oldest_ms:  # the tick is the highest time of the table
         return
-    layers = _without(plan_table_layers(stores, manifest), checked)
+    layers = _without(fetch_layers(stores, manifest), checked)
     suspects = [(file, found) for file in files if (found := cut_layers(layers, file.keys))]
     known = file_properties(stores, manifest) if suspects else {}
     for file, found in suspects:
@@ -193,15 +192,9 @@ def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Itera
 def _violations_in_layers(
     stores: TableStores, file: NewFile, layers: Sequence[Layer], buffer_bytes: int
 ) -> Iterator[Violation]:
-    window_bytes = window_size(buffer_bytes, len(layers))
     for wanted in _versions_of(stores, file, buffer_bytes):
-        keys = KeyRange(wanted.keys[0], key_after(wanted.keys[-1]))
-        split = Split(keys, cut_layers(layers, keys), points=wanted.keys)
-        for cursors in point_cursors(stores, split, None, buffer_bytes=buffer_bytes, window_bytes=window_bytes):
-            for cursor in cursors:
-                while cursor.load() and cursor.rows is not None:
-                    yield from wanted.violations(cursor.rows, cursor.low, cursor.high)
-                    cursor.low = cursor.high
+        for span in key_rows(stores, layers, wanted.keys, buffer_bytes=buffer_bytes):
+            yield from wanted.violations(*span)
 
 
 def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation]) -> None:

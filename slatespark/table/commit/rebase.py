@@ -14,9 +14,8 @@ from slatespark.errors import CommitConflictError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores

@@ -35,12 +35,12 @@ from slatespark.table.commit.requirements import LastSeq, SameRetention
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition
+from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
-from slatespark.table.read.scan import window_size
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import (
@@ -243,7 +243,7 @@ class _Reaping:
                 why="Whoever changes the parent would delete rows here.",
                 todo='Call setProperties(retention="...") on the clone, with "none" if its rows are to stay.',
             )
-        layers = plan_table_layers(self.stores, snapshot.manifest)
+        layers = fetch_layers(self.stores, snapshot.manifest)
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         views = self.survey.views(snapshot.manifest, layers)
         return _State(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)

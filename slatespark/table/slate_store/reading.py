@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.reader import look_up, open_batches, options_for_order, plan_read
+from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
 from slatespark.table.slate_store.base import OpenTable
 
 
@@ -29,7 +29,7 @@ class Reads(OpenTable):
             At the call, or while batches are taken.
         """
         parsed = self._read_options(options_for_order(order, options))
-        return open_batches(self._stores, plan_read(self._stores, parsed, self._clock), order)
+        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock), order)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
+    parse_min_age,
     refuse_misspelt,
 )
 from slatespark.table.gc.report import VacuumReport
@@ -18,7 +19,7 @@ from slatespark.table.retention.reaper import ReapLimits
 from slatespark.table.slate_store.base import OpenTable
 from slatespark.table.verify.findings import VerifyReport
 from slatespark.table.verify.run import verify_table
-from slatespark.units import parse_duration_ms, parse_time_ms
+from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
     from slatespark.table.compaction.filter import CompactionFilter
@@ -138,7 +139,7 @@ class Upkeep(OpenTable):
         )
 
     def vacuum(
-        self, minAge: str | int | timedelta = "24h", *, dryRun: bool = False, fences: bool = False
+        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
     ) -> VacuumReport:
         """Delete unreferenced objects, and return what was deleted and what was kept, each with the reason.
 
@@ -151,11 +152,12 @@ class Upkeep(OpenTable):
         dryRun : only report what would be deleted
         fences : delete WAL fences too. They stop fenced writers that have not noticed it yet, so set it only if no
             client has been suspended for longer than `minAge`
+        force : allow a `minAge` below an hour: running reads, writes and clones may lose files that they need
 
         Raises
         ------
         OptionError
-            When `minAge` is not a duration.
+            When `minAge` is not a duration with a unit, or is below an hour without `force`.
         InvalidRequestError
             When the WAL is in another store, or `walPath` belongs to another database.
         CommitConflictError
@@ -163,7 +165,7 @@ class Upkeep(OpenTable):
         UnavailableError
             When the store stopped answering; the next vacuum continues from there.
         """
-        min_age_ms = parse_duration_ms(minAge, name="minAge")
+        min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_count,
-    parse_duration_or_none,
+    parse_lasting_duration,
     parse_rounding,
     parse_text,
 )
@@ -116,7 +117,7 @@ class Versions(OpenTable):
             self._stores,
             self._clock,
             name=None if name is None else parse_text(name, "name"),
-            lifetime_ms=parse_duration_or_none(lifetime, "lifetime"),
+            lifetime_ms=parse_lasting_duration(lifetime, "lifetime"),
             manifest_id=None if version is None else _VERSION(version, "version"),
         )
 
@@ -128,7 +129,7 @@ class Versions(OpenTable):
         InvalidRequestError
             When no checkpoint has this id or name; it may have expired.
         """
-        lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
+        lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
         record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
@@ -214,7 +215,7 @@ class Versions(OpenTable):
         """
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
-    def clone(self, target: str, version: int | None = None, checkpoint: str | None = None) -> Self:
+    def clone(self, target: str | os.PathLike[str], version: int | None = None, checkpoint: str | None = None) -> Self:
         """Create a shallow clone at `target`, and return it: a separate table that begins with the files of this one.
 
         Parameters
@@ -232,5 +233,6 @@ class Versions(OpenTable):
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
-        clone_table(self._stores, self._clock, parse_text(target, "target"), version=number, checkpoint=checkpoint)
+        place = parse_text(os.fspath(target), "target")
+        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint)
         return self._at(target, self._clock, dict(self._stores.storage))

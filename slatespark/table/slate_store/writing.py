@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -78,7 +79,7 @@ class Writes(OpenTable):
         """
         return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
 
-    def ingest(self, paths: Sequence[str] | str, **options: Any) -> int:
+    def ingest(self, paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str], **options: Any) -> int:
         """Publish the rows of `SstWriter` files in one commit, and return the version that shows them.
 
         The rows become the newest versions of their keys, as if they were written now. On history tables rows with
@@ -97,7 +98,7 @@ class Writes(OpenTable):
             When newer versions of the keys are stored, or other writers won every race.
         """
         parsed = parse_ingest(self._common, options)
-        given = [paths] if isinstance(paths, str) else list(paths)
+        given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
         latest_id, _ = fetch_latest_manifest(self._stores)
         record = ingest_files(self._stores, self._clock, given, parsed)
         compact_after_write(self._stores, self._clock, record, parsed)

@@ -10,7 +10,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.job import begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import resolve_held
 from slatespark.table.records.operations import Operation

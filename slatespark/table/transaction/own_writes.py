@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CommitConflictError
 from slatespark.kernels import gather_fields, new_key_mask
-from slatespark.kernels.columns import MERGE, RowColumns
+from slatespark.kernels.columns import MERGE, RowColumns, Visibility
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.publication import stack_outputs
 from slatespark.table.commit.rebase import rebase_outputs
+from slatespark.table.read.cursor import open_cursors, window_size
 from slatespark.table.read.plan import OWN_WRITES, Layer
+from slatespark.table.read.scan import visible_windows
 from slatespark.table.rows.overlaps import find_overlapping
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
-from slatespark.table.rows.unpublished import merged_descending
 from slatespark.table.stores import TableStores
+from slatespark.units import MIN_MS
+
+_EVERYTHING: Final = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,11 @@ def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: Writ
         return own
     if len({task.has_instants for task, _ in chosen}) != 1:
         return own
-    sources = [(stores, Layer("new", tuple(file.whole() for file in files))) for _, files in reversed(chosen)]
+    layers = [Layer("new", tuple(file.whole() for file in files)) for _, files in reversed(chosen)]
+    cursors = open_cursors(stores, layers, [], window_size(options.write_buffer_bytes, len(layers)))
     merged = upload_sorted(
         stores.main,
-        (_shown(*window) for window in merged_descending(sources, options.write_buffer_bytes)),
+        (_shown(sources, found.rows) for sources, found in visible_windows(cursors, _EVERYTHING, None)),
         options,
         clock,
         clock.now_ms(),
@@ -118,14 +124,13 @@ def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
 
     Parameters
     ----------
-    rows : keys descending, oldest first within a key
+    rows : in file order
     """
-    newest_first = rows[::-1]
-    first = new_key_mask(sources, newest_first)
-    plain = (gather_fields(sources, newest_first).flags & MERGE) == 0
+    first = new_key_mask(sources, rows)
+    plain = (gather_fields(sources, rows).flags & MERGE) == 0
     above = np.cumsum(plain) - plain  # count of earlier rows that hide all below them
     starts = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-    return SortedRows(sources, newest_first[above == above[starts]], is_scattered=True)
+    return SortedRows(sources, rows[above == above[starts]], is_scattered=True)
 
 
 def move_writes(

@@ -33,11 +33,11 @@ from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     ReadPlan,
+    fetch_look_up_plan,
+    fetch_read_plan,
     look_up,
     open_batches,
     options_for_order,
-    plan_look_up,
-    plan_read,
     run_read,
 )
 from slatespark.table.records.idempotent_writes import TxnRecord
@@ -199,7 +199,7 @@ class Transaction:
     def planScan(self, **options: Any) -> ReadPlan:
         """Return the plan of a read, for a caller that runs it elsewhere; parameters as for `read`."""
         self._require(*_LIVE, call="read")
-        return plan_read(self._stores, self._parse_read(options), self._clock, point=self._read_point())
+        return fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, own writes included; None if none is visible. It is not validated."""
@@ -235,7 +235,7 @@ class Transaction:
             plan = self.planScan(**options, filter=condition)
         else:
             found, parsed = encoded_keys(key_table(wanted, self.codec), self.codec), self._parse_read(options)
-            plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
+            plan = fetch_look_up_plan(self._stores, found, parsed, self._clock, point=self._read_point())
         self.lock(plan)
         return plan
 

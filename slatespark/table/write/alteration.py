@@ -23,7 +23,7 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
@@ -165,7 +165,7 @@ def delete_where(
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
         return None
-    plan = _plan_deletion(stores, clock, condition, common, write)
+    plan = _fetch_deletion_plan(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write)
 
 
@@ -206,7 +206,7 @@ def delete_history_range(
     instant = choose_instant(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
     shown = {"includeExpired": True, **instant.read, **keys}
-    plan = _plan_deletion(stores, clock, where, common, write, **shown)
+    plan = _fetch_deletion_plan(stores, clock, where, common, write, **shown)
     if plan.settings.residual is not None:
         raise OptionError(
             f"deleteRange: `{where}` selects more than ranges of keys.",
@@ -218,7 +218,7 @@ def delete_history_range(
     return _delete_rows(stores, clock, plan, rows_alone)
 
 
-def _plan_deletion(
+def _fetch_deletion_plan(
     stores: TableStores,
     clock: Clock,
     condition: str | None,
@@ -229,7 +229,7 @@ def _plan_deletion(
     """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
     wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
-    return plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
+    return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock)
 
 
 def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:

@@ -12,11 +12,11 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.floor import find_later_beginning, history_floor
-from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 
@@ -103,7 +103,7 @@ def _plan_interval(
         **options.given_keys,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
     }
-    return plan_read(stores, ReadOptions.parse(read), clock)
+    return fetch_read_plan(stores, ReadOptions.parse(read), clock)
 
 
 def _definition(job: WriteJob) -> TableDefinition:

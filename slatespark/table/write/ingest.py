@@ -15,7 +15,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
-from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name
@@ -30,19 +30,19 @@ from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.scan import window_size
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder
-from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import sole_pace
-from slatespark.table.rows.version_spill import VersionSpill, merged_steps, numbered
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
@@ -62,7 +62,7 @@ class ExternalSstFile:
     """
 
     path: str
-    label: FileLabel
+    label: ExternalLabel
     properties: SstProperties
     slice: FileSlice
 
@@ -132,7 +132,7 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
     with object_context(store, name):
         end = decode_external_sst(data)
-        label = None if end is None else FileLabel.from_json(end.label)
+        label = None if end is None else ExternalLabel.from_json(end.label)
     if end is None or label is None:
         raise InvalidRequestError(f"{path} is not an external SST.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
@@ -208,7 +208,7 @@ def _upload_all(
     for file in files:
         pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
-            rows = numbered(pieces, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+            rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
             outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
     if has_history:
         encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
@@ -242,7 +242,7 @@ def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> 
         ) from exc
 
 
-def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
+def _move(rows: RowColumns, create_ts_ms: int, label: ExternalLabel) -> None:
     """Give rows the time of the ingest: TTLs count from it, and fixed expiries stay."""
     assert label.stamp_ms is not None  # the caller's condition
     rows.create_ts[:] = create_ts_ms
@@ -279,7 +279,8 @@ def _refuse_shared_keys(
     layers = [Layer("new", tuple(file.whole() for file in group)) for group in shared if group]
     window_bytes = window_size(options.write_buffer_bytes, max(1, len(layers)))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
-    for sources, rows in merged_steps(cursors):
+    for window in version_windows(cursors):
+        sources, rows = window.sources, merge_all(window.sources, window.lows, window.highs)
         repeated = np.flatnonzero(~new_key_mask(sources, rows))
         if len(repeated):
             key = take_rows(sources, rows[repeated[:1]]).key(0)

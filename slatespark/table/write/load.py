@@ -22,7 +22,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION, TableDef
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
@@ -32,10 +32,9 @@ from slatespark.table.rows.encoder_plan import (
     plan_encoder,
 )
 from slatespark.table.rows.overlaps import merge_overlaps
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.rows.version_sort import VersionSorter
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
 from slatespark.table.write.range_replace import cut_views, plan_bounds
@@ -173,8 +172,7 @@ def run_task(
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
     first_task = TOMBSTONE_TASK + 1 if load.keeps_past else 0
     stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
-    make_sorter = VersionSorter if load.encoder.has_times else TaskSorter
-    sorter = make_sorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
         return upload_task(stores, clock, sorter, load.options, load.job.planned_ms, pace=pace)
 

@@ -9,7 +9,7 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.options import WriteOptions
-from slatespark.table.commit import commit
+from slatespark.table.commit import requirements
 from slatespark.table.rows.versions import Versions
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import load_batches
@@ -43,7 +43,7 @@ def test_what_is_in_order_has_no_findings() -> None:
 def test_an_older_version_above_a_younger_one(monkeypatch: pytest.MonkeyPatch) -> None:
     store = new_store()
     write(store, *((b"%03d" % key, 20) for key in range(200)))
-    monkeypatch.setattr(commit, "check_order_in_trees", lambda *args, **options: None)
+    monkeypatch.setattr(requirements, "check_order_in_trees", lambda *args, **options: None)
     write(store, (b"005", 7), (b"005", 9), (b"006", 20), (b"007", 1))
     [finding] = store.verify().findings
     assert finding.section == "times"
@@ -59,7 +59,7 @@ def test_a_file_with_versions_in_another_order(monkeypatch: pytest.MonkeyPatch) 
         versions.sources[0].create_ts[:] *= -1
 
     store = new_store()
-    monkeypatch.setattr("slatespark.table.rows.version_sort.number_versions", turned)
+    monkeypatch.setattr("slatespark.table.rows.task_sorter.number_versions", turned)
     write(store, *((b"k", at) for at in range(1, 500)))
     [finding] = store.verify().findings
     assert "498" in finding.what

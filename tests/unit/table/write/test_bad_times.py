@@ -82,7 +82,7 @@ def test_a_duration_that_is_none_or_too_long_is_refused_by_name(name: str, given
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_ttl_that_ends_beyond_64_bits_never_expires(typed: bool) -> None:
     store = new_store(typed=typed)
-    store.write(rows(typed), ttl=MAX_MS)
+    store.write(rows(typed, t=[MAX_MS]), ttlColumn="t")
     [row] = store.scan(metadataColumns="expire_ts", now=MAX_MS).read_all().to_pylist()
     assert row["_expire_ts"] is None
     store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS + 1]), ttlColumn="t")
