@@ -20,7 +20,7 @@ from slatespark.errors import (
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
-from slatespark.table.checkpoints.find import find_checkpoint
+from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.version_files import refuse_collected_files
 from slatespark.table.clock import Clock, new_uuid, read_clock
 from slatespark.table.log.manifests import (
@@ -128,7 +128,7 @@ def add_checkpoint(
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
-            refuse_unkept(stores, manifest_id, new_id - 1, manifest)
+            refuse_missing_version(stores, manifest_id, new_id - 1, manifest)
             pinned = {other.manifest_id for other in manifest.checkpoints}
             is_kept = manifest_id == new_id - 1 or manifest_id in pinned
             if not is_kept and manifest_id <= manifest_log(stores).dead_up_to():
@@ -139,7 +139,7 @@ def add_checkpoint(
     fetch = (lambda: _fetch_whole_state(stores)) if manifest_id is None else None
     manifest_object(stores, clock, fetch).update(clock, change, is_done=lambda manifest: _has(manifest, point.id))
     if manifest_id is not None:
-        _take_back_if_collected(stores, clock, point, is_kept=is_kept)
+        _remove_if_collected(stores, clock, point, is_kept=is_kept)
     return checkpoint_facts(point)
 
 
@@ -180,7 +180,7 @@ def refresh_checkpoint(
 
     def change(newest: Version[Manifest]) -> Manifest:
         manifest = newest.value
-        found = _find_one(stores, manifest, id_or_name)
+        found = _resolve_one(stores, manifest, id_or_name)
         refreshed[:] = [replace(found, expire_time_s=expires_s)]
         points = tuple(refreshed[0] if point.id == found.id else point for point in manifest.checkpoints)
         return replace(manifest, checkpoints=points)
@@ -195,7 +195,7 @@ def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> Non
 
     def change(newest: Version[Manifest]) -> Manifest:
         manifest = newest.value
-        deleted[:] = [_find_one(stores, manifest, id_or_name).id]
+        deleted[:] = [_resolve_one(stores, manifest, id_or_name).id]
         return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != deleted[0]))
 
     manifest_object(stores, clock).update(clock, change, is_done=lambda manifest: not _has(manifest, deleted[0]))
@@ -269,9 +269,9 @@ def _with_checkpoint(stores: TableStores, manifest: Manifest, point: Checkpoint)
     return replace(manifest, checkpoints=(*others, point))
 
 
-def _find_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Checkpoint:
+def _resolve_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Checkpoint:
     """Return the one checkpoint with this id or name."""
-    found = find_checkpoint(stores.url, manifest, id_or_name)
+    found = resolve_checkpoint(stores.url, manifest, id_or_name)
     if sum(id_or_name in (str(point.id), point.name) for point in manifest.checkpoints) > 1:
         raise InvalidRequestError(
             f"{stores.url}: several checkpoints are named {id_or_name!r}.", todo="Give the id of the one you mean."
@@ -279,7 +279,7 @@ def _find_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Check
     return found
 
 
-def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint, *, is_kept: bool) -> None:
+def _remove_if_collected(stores: TableStores, clock: Clock, point: Checkpoint, *, is_kept: bool) -> None:
     """Remove a checkpoint again whose version was collected before it was published: such an entry stops collectors.
 
     A collector moves the boundary, then looks for checkpoints, and deletes versions that none of them keeps. So a
@@ -339,7 +339,7 @@ def refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
         )
 
 
-def refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
+def refuse_missing_version(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
     """Refuse a version that does not exist yet or no longer, or that lacks files."""
     if number > latest_id:
         raise InvalidRequestError(

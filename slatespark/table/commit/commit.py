@@ -226,7 +226,7 @@ class _Commit:
         check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         for requirement in self.requirements:
             requirement.before_rewrite(latest_id, latest, self._files)
-        self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
+        self._move_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         for requirement in self.requirements:
             requirement.before_claim(latest_id, latest, self._files)
         definition = self._publish_growth(latest)
@@ -313,7 +313,7 @@ class _Commit:
         self.outputs = tuple(kept(files) for files in self.outputs)
         self.edit = self.edit.with_files(kept(self.edit.files))
 
-    def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
+    def _move_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above the rows that were committed or drained since it was planned."""
         if self.options.timestamp_ms is not None and any(self.outputs):
             floor_ms = MIN_MS if self._has_history else tick_ms
@@ -388,7 +388,7 @@ class _Commit:
         check_tick(self.stores, drained.tick_ms or 0, self._present_ms)
         files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
-        self._raise_above(drained.last_seq, tick_ms)
+        self._move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
         change = self._change(base, drained, files, wal_id=claim.fence)
         self._clear_jobs(claim, base, change, holds=holds)
@@ -396,7 +396,7 @@ class _Commit:
             for requirement in self.requirements:
                 requirement.before_publishing(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
-            manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
+            manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except ManifestCollectedError:
@@ -438,7 +438,7 @@ class _Commit:
         outputs = tuple(file.handle for file in self.edit.files)
         return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
 
-    def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
+    def _with_own_checkpoint(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
         """Return the manifest of a commit with a checkpoint of itself, since a client may replace it next."""
         if retention_ms is None:
             return manifest

@@ -273,7 +273,7 @@ class ReadCheck:
 
     def _unknown(self) -> TransactionConflictError:
         since = f"after version {self.reads.manifest_id}" if self._is_judged_by_seq else self._since
-        return self._conflict(f"the changes {since} are no longer known")
+        return self._conflict(f"the rows committed {since} are no longer known")
 
     def _conflict(self, fact: str) -> TransactionConflictError:
         return TransactionConflictError(

@@ -15,7 +15,7 @@ from slatespark.units import MIN_MS, ms_to_text
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class TablePosition:
     """The position of a table: its newest version, its highest sequence number, and its last clock tick."""
 
     version: int
@@ -23,7 +23,7 @@ class Reached:
     tick_ms: int
 
     @classmethod
-    def of(cls, stores: TableStores) -> Reached:
+    def of(cls, stores: TableStores) -> TablePosition:
         """Return the position of the newest state, WAL included."""
         version, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
@@ -44,7 +44,7 @@ class CommitTimes:
 
     point: ReadPoint
     read_ms: int | None
-    reached: Reached
+    reached: TablePosition
     now_ms: int
 
     def choose(self, stores: TableStores, written_ms: int, *, moves: bool, writes: bool) -> int:

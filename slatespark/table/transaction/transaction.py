@@ -55,7 +55,7 @@ from slatespark.table.transaction.options import (
     parse_write,
 )
 from slatespark.table.transaction.own_writes import OwnWrites
-from slatespark.table.transaction.times import CommitTimes, Reached
+from slatespark.table.transaction.times import CommitTimes, TablePosition
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load, check_times, run_task
 from slatespark.units import parse_time_ms
@@ -269,7 +269,7 @@ class Transaction:
         """
         schema, rows = as_batches(batches)
         load = self.planLoad(schema, **options)
-        return self.takeUp(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
+        return self.addFiles(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
 
     def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
         """Delete rows, and return how many keys got a tombstone.
@@ -293,7 +293,7 @@ class Transaction:
             return self.write(key_table(wanted, self.codec), **write)
         plan = self.planScan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))
         load = self.planLoad(plan.schema, **write)
-        deleted = self.takeUp(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
+        deleted = self.addFiles(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
         self.lock(plan)
         return deleted
 
@@ -309,7 +309,7 @@ class Transaction:
         job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
         return Load(job, encoder, parsed)
 
-    def takeUp(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
+    def addFiles(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
         """Add the files of a write, per task, to the transaction, and return how many rows they have.
 
         Requires: no other write was planned in between.
@@ -370,7 +370,7 @@ class Transaction:
             self._files.release()
             return outcome.manifest_id
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
-        reached = Reached.of(self._stores)
+        reached = TablePosition.of(self._stores)
         time_ms = self._choose_time(given_ms, reached)
         if self._state is TransactionState.OPEN:
             self._prepare_files()
@@ -470,14 +470,14 @@ class Transaction:
             self._fail()
             raise
 
-    def _choose_time(self, given_ms: int | None, reached: Reached) -> int:
+    def _choose_time(self, given_ms: int | None, reached: TablePosition) -> int:
         small = self._own.size <= self._options.rewrite_limit_bytes
         times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
         if given_ms is not None:
             return times.check(self._stores, given_ms)
         return times.choose(self._stores, self._job.create_ts_ms, moves=small, writes=bool(self._own.tasks))
 
-    def _move(self, time_ms: int, reached: Reached) -> None:
+    def _move(self, time_ms: int, reached: TablePosition) -> None:
         """Give all rows the time of the commit, and sequence numbers above those committed since they were written."""
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         if (by_seq or by_ms) and self._own.tasks:

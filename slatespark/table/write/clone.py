@@ -17,8 +17,14 @@ from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableEx
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
 from slatespark.storage import open_store
-from slatespark.table.checkpoints.find import find_checkpoint
-from slatespark.table.checkpoints.store import OWN_NAMES, PIN_NAME, add_checkpoint, refuse_unkept, repeat_checkpoint
+from slatespark.table.checkpoints.resolve import resolve_checkpoint
+from slatespark.table.checkpoints.store import (
+    OWN_NAMES,
+    PIN_NAME,
+    add_checkpoint,
+    refuse_missing_version,
+    repeat_checkpoint,
+)
 from slatespark.table.clock import Clock, new_uuid
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
@@ -112,8 +118,8 @@ def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: st
     """Return the version to clone, and the checkpoint that keeps it until the clone has its own."""
     if checkpoint is not None:
         latest_id, latest = fetch_latest_manifest(stores)
-        found = find_checkpoint(stores.url, latest, checkpoint)
-        refuse_unkept(stores, found.manifest_id, latest_id, latest)
+        found = resolve_checkpoint(stores.url, latest, checkpoint)
+        refuse_missing_version(stores, found.manifest_id, latest_id, latest)
         return found.manifest_id, found.id
     made = add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=SOURCE_LIFETIME_MS, manifest_id=version)
     return made.version, UUID(made.id)

@@ -25,7 +25,7 @@ from slatespark.table.checkpoints.store import (
     add_checkpoint,
     delete_checkpoint,
     expire_time_s,
-    refuse_unkept,
+    refuse_missing_version,
 )
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
@@ -140,7 +140,7 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
         if point.manifest_id == version and not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
     ]
     if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
-        refuse_unkept(stores, version, latest_id, latest)
+        refuse_missing_version(stores, version, latest_id, latest)
         yield
         return
     held = add_checkpoint(stores, clock, name=f"{HOLD_NAMES}{version}", lifetime_ms=HOLD_MS, manifest_id=version)

@@ -22,9 +22,9 @@ from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableN
 from slatespark.format.manifest import Manifest
 from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
-from slatespark.table.log.versioned_object import Version
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
 
@@ -72,11 +72,11 @@ def test_its_codec() -> None:
 
 def test_versions_and_the_race_for_a_number() -> None:
     place = stores()
-    assert fetch_definition(place) is None
+    assert fetch_definition(place) == (0, NO_DEFINITION)
     assert resolve_codec(place, Manifest()) == RAW_CODEC
     publish_definition(place, Version(1, TYPED))
     wider = TYPED.with_schema(SCHEMA.append(pa.field("new", pa.int8())))
-    with pytest.raises(FileExistsError):
+    with pytest.raises(RaceLostError):
         publish_definition(place, Version(1, wider))
     publish_definition(place, Version(2, wider))
     assert fetch_definition(place) == (2, wider)

@@ -4,7 +4,13 @@ import itertools
 
 import pytest
 
-from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnavailableError
+from slatespark.errors import (
+    CommitConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    UnavailableError,
+)
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.numbered_log import NumberedLog
@@ -148,6 +154,6 @@ def test_a_concurrent_move_does_not_lower_the_boundary(theirs: bytes, log: Numbe
 def test_a_boundary_that_others_keep_moving(log: NumberedLog, store: FailingStore) -> None:
     store.put(BOUNDARY, [b"1"])
     store.fail("replace", BOUNDARY, times=1000, error=FileExistsError())
-    with pytest.raises(UnavailableError):
+    with pytest.raises(CommitConflictError):
         log.raise_boundary(2, FakeClock(0))
     assert store.get(BOUNDARY) == b"1"

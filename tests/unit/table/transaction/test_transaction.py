@@ -410,7 +410,7 @@ def test_a_deletion_that_was_compacted_away_is_not_overlooked(locks: bool, floor
     store.compact(full=True)
     with pytest.raises(TransactionConflictError) as caught:
         txn.commit(timestamp=NOW_MS - 3000)
-    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "told"
+    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "known"
     assert told in str(caught.value)
     assert shown(store) == [("b", 1, 1)]
 
@@ -816,12 +816,12 @@ def test_vacuum_keeps_the_files_of_an_open_transaction() -> None:
         clock.advance(3_600_000)
         store.deleteRange(f"tenant = '{tenant}'")
     clock.advance(3_600_000)
-    store.vacuum(minAge="1m")
+    store.vacuum(minAge="1m", force=True)
     assert own <= files_of(store)
     txn.commit()
     assert shown(store) == [("b", 1, 1), ("c", 1, 2)]
     clock.advance(3_600_000)
-    store.vacuum(minAge="1m")
+    store.vacuum(minAge="1m", force=True)
     assert files_of(store) == {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()}
 
 

@@ -1,4 +1,4 @@
-"""Finding a checkpoint by its id or name."""
+"""Resolving a checkpoint by its id or name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slatespark.format.manifest import Checkpoint, Manifest
 _KNOWN_SHOWN = 10  # checkpoints in a message
 
 
-def find_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
+def resolve_checkpoint(url: str, manifest: Manifest, name: str) -> Checkpoint:
     """Return the checkpoint with this id or name; raises `InvalidRequestError` when there is none, or several."""
     hits = [point for point in manifest.checkpoints if name in (str(point.id), point.name)]
     if not hits:
