@@ -29,6 +29,7 @@ from slatespark.table.snapshot import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import compact_full, compact_l0, create_checkpoint
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.workload import FAR_FUTURE_MS
 
@@ -148,7 +149,7 @@ class Merging:
 
 
 @pytest.mark.slow
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_both_compactors_leave_the_same_versions(workload: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -20,13 +20,14 @@ from slatespark.table.maintenance.filter_rows import FilterStage, FilterTally
 from slatespark.table.maintenance.retained_rows import RowKeeper
 from slatespark.table.read.fold import resolve_operator
 from tests.support.compaction_model import compacted
+from tests.support.effort import examples
 from tests.unit.table.layers import Shape, new_stores, shapes
 
 ANY_SEQ = 2**64 - 1
 PLAIN = MergeRules(now_ms=100, min_seq=ANY_SEQ, drops_tombstones=True, merge_operator="concat")
 WINDOWS = st.sampled_from([1, 200, 1 << 20])
 
-few = settings(max_examples=settings().max_examples // 3)  # each takes 30 ms
+few = settings(max_examples=examples(33))  # each takes 30 ms
 
 
 def merged(shape: Shape, rules: MergeRules, window_bytes: int, *filters: CompactionFilter) -> list[Row]:

@@ -19,6 +19,7 @@ from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.plan import Layer, cut_layers, plan_splits
 from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES, visible_windows, window_size
 from slatespark.table.stores import TableStores
+from tests.support.effort import examples
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
 CONCAT = resolve_operator("concat")
@@ -59,14 +60,14 @@ def windowed(
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(shapes(), visibilities(), st.sampled_from([1, 60, 300, 1 << 20]))
 def test_windows_show_what_one_merge_shows(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
     stores = new_stores()
     assert windowed(stores, shape.store(stores), window_bytes, visibility) == everything(shape, visibility)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(shapes(), visibilities(), st.sampled_from([1, 200]))
 def test_rows_in_memory_are_a_layer_like_any_other(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
     stores = new_stores()
@@ -81,7 +82,7 @@ def test_rows_in_memory_are_a_layer_like_any_other(shape: Shape, visibility: Vis
     assert found == everything(shape, visibility)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(shapes(), visibilities(), st.tuples(st.binary(max_size=2), st.none() | st.binary(max_size=3)))
 def test_a_key_range_cuts_layers(shape: Shape, visibility: Visibility, bounds: tuple[bytes, bytes | None]) -> None:
     stores = new_stores()
@@ -90,7 +91,7 @@ def test_a_key_range_cuts_layers(shape: Shape, visibility: Visibility, bounds: t
     assert found == everything(shape, visibility, keys)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(shapes(), visibilities(), st.integers(1, 2000))
 def test_splits_together_show_every_row_once(shape: Shape, visibility: Visibility, target_bytes: int) -> None:
     stores = new_stores()
