@@ -37,6 +37,7 @@ class Upkeep(OpenTable):
         filters: Sequence[CompactionFilter] = (),
         now: int | str | datetime | None = None,
         *,
+        force: bool = False,
         l0Only: bool = False,
         due: bool = False,
         dryRun: bool = False,
@@ -47,41 +48,43 @@ class Upkeep(OpenTable):
         runner: Runner | None = None,
         **options: Any,
     ) -> CompactionReport:
-        """Merge layers of the table into sorted runs, and return what was done; of what reads show, nothing changes.
+        """Merge layers of the table into sorted runs, and return a report. Reads show the same rows.
 
-        Without anything chosen it merges what the size-tiered scheduler of a SlateDB client would, until that would
-        rest: four or more neighbours of similar size at a time, each merge a commit of its own.
+        By default it merges the same runs as the size-tiered scheduler of a SlateDB client, until that finds nothing to
+        merge: four or more neighbours of similar size at a time, each merge a commit of its own.
 
         Parameters
         ----------
-        full : merge everything into one run
-        where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, `=` or `IN`
-            on all but the last of them; of a raw table give `startKey`, `endKey` or `keyPrefix` instead
-        filters : asked about every version that would be kept, one after the other; if nothing is merged, none is asked
-        now : the instant at which expiry and retention are judged; by default a minute before the clock's, or the last
+        full : merge everything into one run; does nothing if the table is one compacted run in which nothing can be
+            dropped, unless `filters`, `now` or a file option that changes its files is given
+        where : merge everything in key intervals: comparisons on leading key columns, joined by `AND`, with `=` or `IN`
+            on all but the last column; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
+        filters : decide about every version that would be kept, in this order; not called if nothing is merged
+        now : the instant at which expiry and retention are judged; by default one minute before the clock, or the last
             clock tick if that is later; with `clock=custom` the tick
-        l0Only : merge all L0 views into a run, and no run
+        force : with `full`, rewrite a compacted run too
+        l0Only : merge all L0 views into a new run, and no runs
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
         dryRun : only return what would be merged; of several merges the first one
-        minCompactionSources, maxCompactionSources : how many layers a size-tiered merge has
-        includeSizeThreshold : how many times as large as the smallest newer one a run may be to be merged with it
-        progress : is told how far it is: step, bytes done, bytes in all
-        runner : merges ranges of keys, and returns what became of them; by default on threads of this process
-        options : of the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
+        minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge
+        includeSizeThreshold : how many times as large as the smallest newer source a run may be
+        progress : called with the step, the bytes done and the bytes in total
+        runner : merges key ranges and returns the results; by default on threads of this process
+        options : the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
             `mergeOperator`, `ifClientActive`, and those that name keys
 
         Raises
         ------
         OptionError
-            When an option is wrong, `now` is of the future, or operands are stored that nobody says how to fold, or the
-            option says it otherwise than the table.
+            When an option is wrong, `now` is in the future, the table holds merge operands and no operator is known, or
+            the given operator is not the table's.
         InvalidRequestError
-            When a filter fails, or answers with something else than decisions; nothing was changed.
+            When a filter fails, or does not return decisions; nothing was changed.
         CommitConflictError
-            When what was merged was changed meanwhile, or a SlateDB client is at work.
+            When the sources changed meanwhile, or a SlateDB client is active.
         """
-        # With all that merges, which most uses of a table do without.
-        from slatespark.table.compaction.options import parse_compaction
+        # Imported here: most users of a table never compact it.
+        from slatespark.table.compaction.options import given_file_options, parse_compaction
         from slatespark.table.compaction.plan import SizeTiers
         from slatespark.table.compaction.run import compact_table
 
@@ -99,6 +102,8 @@ class Upkeep(OpenTable):
             runner=runner,
             progress=progress,
             dry_run=dryRun,
+            force=force,
+            file_options=given_file_options(options),
         )
 
     def reap(
@@ -108,23 +113,23 @@ class Upkeep(OpenTable):
         now: int | str | datetime | None = None,
         **options: Any,
     ) -> ReapReport:
-        """Delete the rows that are past the table's `retention`, and return what was done.
+        """Delete the rows that are past the table's `retention`, and return a report.
 
-        It takes as many commits as it needs, of which each leaves the table whole.
+        It takes as many commits as it needs. Each of them leaves the table consistent.
 
         Parameters
         ----------
-        maxBatchRows, maxBatchBytes : bounds of what one commit deletes by tombstones, and of what it reads and rewrites
-        now : the instant at which retention is judged; by default a minute before the clock's, or the last clock tick
+        maxBatchRows, maxBatchBytes : bounds of one commit: rows deleted by tombstones, and bytes read and rewritten
+        now : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
             if that is later; with `clock=custom` the tick
         options : write options, such as `ifClientActive`
 
         Raises
         ------
         OptionError
-            When an option is wrong, or `now` is of the future.
+            When an option is wrong, or `now` is in the future.
         CommitConflictError
-            When others kept committing, or a SlateDB client is at work.
+            When other commits kept conflicting, or a SlateDB client is active.
         """
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
@@ -140,38 +145,38 @@ class Upkeep(OpenTable):
     def vacuum(
         self, minAge: str | int | timedelta = "24h", *, dryRun: bool = False, fences: bool = False
     ) -> VacuumReport:
-        """Delete the objects that nobody needs any more, and return what went, what stayed, and why.
+        """Delete unreferenced objects, including leftovers of failed table creation. Return a report with reasons.
 
-        What a version, a checkpoint, a clone or a job needs stays. The present is not changed, but versions go that no
-        checkpoint keeps, and checkpoints that have expired.
+        Objects of a kept version, a checkpoint, a clone or a running job stay. The newest version does not change.
+        Older versions that no checkpoint pins are deleted, and expired checkpoints are released.
 
         Parameters
         ----------
-        minAge : nothing younger goes, and every version stays that was the newest one at some moment since
-        dryRun : only say what would go
-        fences : WAL fences go too, which keep writers out that were shut out and do not know it yet; only where no
-            client has been asleep for longer than `minAge`
+        minAge : younger objects are kept, and so is every version that was the newest at some moment since
+        dryRun : only report what would be deleted
+        fences : delete WAL fences too. They stop fenced writers that have not noticed yet, so use this only if no
+            client has been suspended for longer than `minAge`
 
         Raises
         ------
         OptionError
             When `minAge` is no duration.
         InvalidRequestError
-            When the WAL is elsewhere, or what `walPath` leads to belongs to another database.
+            When the WAL is elsewhere, or `walPath` leads to another database.
         CommitConflictError
-            When others kept changing the manifest.
+            When other clients kept changing the manifest.
         UnavailableError
-            When the store stopped answering; the next vacuum goes on from there.
+            When the store stopped answering; the next vacuum continues.
         """
         min_age_ms = parse_duration_ms(minAge, name="minAge")
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Return where rows of a key, or of an interval of keys, are still stored, or that they are gone.
+        """Report where rows of a key, or of a key interval, are still stored, or that they are gone.
 
-        Every object that holds rows is looked through: what no version shows, what views hide and what deletions hide,
-        too. Rows of the keys that are deletions count as well, since they name the key. Parts of unfinished multipart
-        uploads to S3 are not covered: no listing shows them.
+        It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
+        Tombstones of the keys count as rows, since they contain the key. Parts of unfinished multipart uploads to S3
+        are not covered: no listing shows them.
 
         Parameters
         ----------
@@ -188,7 +193,7 @@ class Upkeep(OpenTable):
         CorruptDataError
             When an object cannot be read; nothing is proven then.
         ConflictError
-            When the table changed faster than it could be looked through.
+            When the table changed faster than it could be searched.
         """
         from slatespark.table.gc.absence import keys_to_prove, prove_absent
 
@@ -196,5 +201,5 @@ class Upkeep(OpenTable):
         return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all versions that exist, and return what is wrong."""
+        """Read every byte of the newest version, or of all existing versions, and return the findings."""
         return verify_table(self._stores, self._clock, all_versions=allVersions)
