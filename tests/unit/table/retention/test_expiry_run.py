@@ -58,7 +58,7 @@ def report(stores: TableStores, per: str | None = None, **options: Any) -> Expir
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[TableStores, list[Layer], list[list[Row]]]:
-    """Layers of files, ours and others', some cut, and a WAL."""
+    """Layers of files, ours and of other clients, some cut, and a WAL."""
     stores, seqs, layers = new_stores(), itertools.count(900, -1), []
     for _ in range(draw(st.integers(0, 3))):
         keys = sorted(draw(st.sets(st.binary(min_size=1, max_size=3), min_size=1, max_size=40)))
@@ -102,7 +102,7 @@ def versions(draw: st.DrawFn, key: bytes, seq: int, tempo: st.SearchStrategy[int
 
 @st.composite
 def slices_of(draw: st.DrawFn, stores: TableStores, rows: Sequence[Row]) -> list[FileSlice]:
-    """A file, shown wholly, in part, or in two parts."""
+    """A file, visible wholly, in part, or in two parts."""
     part = put_file(
         stores,
         rows,
@@ -127,7 +127,7 @@ retentions = st.sampled_from(
 
 
 @given(tables(), st.sampled_from(["hour", "day"]), st.sampled_from([1 << 16, 1 << 26]), retentions)
-def test_a_report_says_what_every_row_says(
+def test_the_report_matches_a_row_by_row_count(
     table: tuple[TableStores, list[Layer], list[list[Row]]], per: str, buffer: int, retention_ms: int | None
 ) -> None:
     stores, layers, wal = table
@@ -179,7 +179,7 @@ def watched(stores: TableStores) -> tuple[TableStores, FailingStore]:
     return replace(stores, main=main, wal=main), main
 
 
-def test_files_that_expire_at_once_are_not_touched_where_commit_records_tell(tmp_path: Path) -> None:
+def test_files_that_expire_at_once_are_not_read_with_commit_records(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     for number, ttl in enumerate(["1h", "5h", "none"]):
         keys = [b"%d-%05d" % (number, key) for key in range(2000)]
@@ -192,7 +192,7 @@ def test_files_that_expire_at_once_are_not_touched_where_commit_records_tell(tmp
     assert found.stored_bytes == sum(part.file.data_bytes for part in _slices(stores))
 
 
-def test_without_commit_records_the_files_tell(tmp_path: Path) -> None:
+def test_without_commit_records_file_properties_are_read(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), ttl="1h")
     expected = report(store._stores)
@@ -209,7 +209,7 @@ def _slices(stores: TableStores) -> list[FileSlice]:
     return [part for layer in plan_layers(manifest, {}) for part in layer.slices]
 
 
-def test_only_blocks_that_mix_are_read() -> None:
+def test_only_mixed_blocks_are_read() -> None:
     stores = new_stores()
     days: list[int | None] = [NOW_MS + day * DAY_MS for day in range(10) for _ in range(2000)]
     days[11_000:11_003] = [None, NOW_MS, NOW_MS + 1]
@@ -235,7 +235,7 @@ def test_a_cut_reads_the_blocks_at_its_ends() -> None:
     assert (found.rows, found.blocks_read) == (3004, 2)
 
 
-def test_the_wal_is_in_the_sums_and_named() -> None:
+def test_the_wal_is_part_of_the_sums_and_reported() -> None:
     stores = new_stores()
     wal = [[], rows_at(0, [None, NOW_MS + 1], seq=1001), rows_at(0, [NOW_MS], seq=1002)]
     publish_layers(stores, [Layer("run", (put_file(stores, rows_at(0, [NOW_MS + 1])),))], wal)
@@ -265,7 +265,7 @@ def test_versions_and_now(tmp_path: Path) -> None:
     first = store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
     clock.advance(2 * HOUR_MS)
     store.write(pa.table({"key": [b"a"], "value": [b"2"]}), ttl="1h")
-    assert [part.rows for part in store.expiry().parts] == [1, 1, 0]  # the version that nobody sees counts too
+    assert [part.rows for part in store.expiry().parts] == [1, 1, 0]  # the hidden version counts too
     older = store.expiry(versionAsOf=first)
     assert (older.version, older.now_ms) == (first, NOW_MS)
     assert [part.rows for part in older.parts] == [0, 1, 0]
@@ -299,7 +299,7 @@ def test_options_that_leave_rows_out_are_refused(given: dict[str, Any], tmp_path
 # --- bad bytes ------------------------------------------------------------------------------------------------------
 
 
-def test_records_that_cannot_be_true_say_nothing(tmp_path: Path) -> None:
+def test_impossible_records_are_ignored(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
     expected = report(store._stores)
