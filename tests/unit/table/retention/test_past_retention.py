@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.format.row import Row, RowKind, rows_to_columns
@@ -12,7 +11,6 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, TOMBSTONE, RowColumns, Selection
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.retention.past_retention import find_earliest_young, live_and_due, retired_keys, surviving_rows
-from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 
 PUT, MERGE, DELETE = RowKind.PUT, RowKind.MERGE, RowKind.DELETE
@@ -65,25 +63,6 @@ def test_a_key_retires_with_its_visible_row(group: list[Row], retired: bool) -> 
     around = [row(b"a", 5, create=None)], [row(b"z", 5, create=None)]
     assert found([[*around[0], *group, *around[1]]]) == wanted
     assert found([around[0], *[[version] for version in group], around[1]]) == wanted
-
-
-@given(st.lists(st.sampled_from(GROUPS), max_size=5), st.data())
-def test_windows_may_end_between_any_versions(chosen: list[tuple[list[Row], bool]], data: st.DataObject) -> None:
-    """A key that spans windows has them to itself."""
-    keys = [b"%d" % number for number in range(len(chosen))]
-    groups = [
-        [Row(key, each.seq, each.kind, each.value, each.create_ts_ms, each.expire_ts_ms) for each in group]
-        for key, (group, _) in zip(keys, chosen, strict=True)
-    ]
-    pieces: list[list[Row]] = [[]]
-    for group in groups:
-        if data.draw(st.booleans()):
-            pieces[-1].extend(group)
-        else:
-            pieces.extend([[version] for version in group])
-            pieces.append([])
-    retired = [key for key, (_, is_retired) in zip(keys, chosen, strict=True) if is_retired]
-    assert [each.key for each in found(pieces)] == retired
 
 
 def test_bytes_count_the_newest_versions() -> None:
@@ -164,19 +143,6 @@ def test_a_rewrite_keeps_rows_that_are_not_due(
 
 
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
-
-
-@settings(max_examples=examples(60))
-@given(st.lists(st.tuples(keys, st.sampled_from(GROUPS)), unique_by=lambda item: item[0]), st.lists(keys, max_size=2))
-def test_keys_are_independent(chosen: list[tuple[bytes, tuple[list[Row], bool]]], ends: list[bytes]) -> None:
-    older = [KeyRange(min(ends), max(ends))] if len(set(ends)) == 2 else []
-    groups = [
-        [Row(key, each.seq, each.kind, each.value, each.create_ts_ms, each.expire_ts_ms) for each in group]
-        for key, (group, _) in sorted(chosen, key=lambda item: item[0])
-    ]
-    parts = [left(group, older) for group in groups]
-    whole = left([version for group in groups for version in group], older) if groups else ([], 0)
-    assert whole == ([version for rows, _ in parts for version in rows], sum(gone for _, gone in parts))
 
 
 # --- small things ---------------------------------------------------------------------------------------------------

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.format.index import SstIndex
@@ -17,7 +15,6 @@ from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
-from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import (
@@ -228,15 +225,3 @@ def test_a_file_is_rewritten_if_more_than_half_of_its_rows_are_due(
 
 ends = st.sampled_from([b"", b"a", b"b", b"c", b"d", b"e", b"f"])
 ranges = st.builds(KeyRange, ends, st.one_of(st.none(), ends))
-
-
-@given(st.lists(ranges, max_size=6), ranges)
-def test_a_cover_contains_added_ranges(added: list[KeyRange], asked: KeyRange) -> None:
-    cover = KeyCover(added)
-    points = [bytes([letter]) + tail for letter in b"`abcdefg" for tail in (b"", b"x")]
-    inside = [key for key in points if asked.contains(key) and any(keys.contains(key) for keys in added)]
-    found = cover.within(asked)
-    assert [key for key in points if any(keys.contains(key) for keys in found)] == inside
-    assert cover.overlaps(asked) is (len(found) > 0) is (any(keys.overlaps(asked) for keys in added))
-    assert all(not keys.is_empty() for keys in found)
-    assert all(one.end is not None and one.end < other.start for one, other in itertools.pairwise(found))
