@@ -11,7 +11,7 @@ from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.stores import open_stores
 
 TITLE: Final = "Planning a scan of 10,000 files"
@@ -57,6 +57,6 @@ def plan(path: str, **options: object) -> Sample:
     """Plan a scan."""
     stores, parsed, clock = open_stores(path, storage={}), ReadOptions.parse({"path": path, **options}), SystemClock()
     with Stopwatch() as watch:
-        found = plan_read(stores, parsed, clock)
+        found = fetch_read_plan(stores, parsed, clock)
     files = {part.file.id for split in found.splits for layer in split.layers for part in layer.slices}
     return watch.sample(rows=len(files), splits=len(found.splits))

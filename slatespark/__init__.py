@@ -14,7 +14,6 @@ from slatespark.errors import (
     CommitConflictError,
     ConflictError,
     CorruptDataError,
-    FencedError,
     HistoryTrimmedError,
     InternalError,
     InvalidRequestError,
@@ -30,6 +29,7 @@ from slatespark.errors import (
 )
 
 if TYPE_CHECKING:
+    from slatespark.slate_store import SlateStore
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
     from slatespark.spark.transaction import SlateTransaction
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from slatespark.table.retention.reaper import Reaper
     from slatespark.table.rows.sst_writer import SstWriter
-    from slatespark.table.slate_store import SlateStore
     from slatespark.table.transaction.transaction import Transaction
 
 __version__ = "0.1.0"
@@ -56,7 +55,7 @@ _LAZY: Final = {
     "HistoryFloorFilter": "slatespark.table.compaction.filter",
     "Reaper": "slatespark.table.retention.reaper",
     "RetentionFilter": "slatespark.table.compaction.filter",
-    "SlateStore": "slatespark.table.slate_store",
+    "SlateStore": "slatespark.slate_store",
     "SlateTable": "slatespark.spark.slate_table",
     "SlateTransaction": "slatespark.spark.transaction",
     "SstWriter": "slatespark.table.rows.sst_writer",
@@ -73,7 +72,6 @@ __all__ = [
     "ConflictError",
     "CorruptDataError",
     "ExpireFilter",
-    "FencedError",
     "FilterDecisions",
     "HistoryFloorFilter",
     "HistoryTrimmedError",

@@ -63,10 +63,6 @@ class TransactionConflictError(ConflictError):
     """A key or range that the transaction depends on has changed."""
 
 
-class FencedError(SlateError):
-    """A newer writer owns the table: stop."""
-
-
 class UnavailableError(SlateError):
     """The object store did not answer in time: retry later."""
 

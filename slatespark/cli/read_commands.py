@@ -31,8 +31,8 @@ from slatespark.cli.table_arguments import open_table, read_options, table_codec
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
+    fetch_read_plan,
     look_up,
-    plan_read,
     run_read,
     run_read_descending,
 )
@@ -88,7 +88,7 @@ def scan(
     splits = {"splitSize": SMALL_SPLIT_BYTES if limit is not None else DESCENDING_SPLIT_BYTES if desc else None}
     options = read_options(table, named, option=option, storage=storage, defaults=splits)
     stores = open_table(options)
-    plan = plan_read(stores, options, SystemClock())
+    plan = fetch_read_plan(stores, options, SystemClock())
     batches = limit_batches((run_read_descending if desc else run_read)(stores, plan), limit)
     _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
 

@@ -10,9 +10,9 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
 from slatespark.options.values import STORAGE_PREFIX, normalize_name, unknown_option
+from slatespark.slate_store import SlateStore
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores, open_stores
 
 

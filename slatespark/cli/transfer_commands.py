@@ -36,11 +36,11 @@ from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
+from slatespark.slate_store import SlateStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.materialise import Tally
-from slatespark.table.read.reader import ReadPlan, plan_read
+from slatespark.table.read.materialise import UndecodableRows
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.read.scan import scan_split
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener
 from slatespark.units import bytes_to_text
@@ -146,7 +146,7 @@ def export(
     options = read_options(table, named, option=option, storage=storage)
     file_format = format_of(file, file_format)
     stores = open_table(options)
-    plan = plan_read(stores, options, SystemClock())
+    plan = fetch_read_plan(stores, options, SystemClock())
     with progress_bar() as progress:
         batches = scanned(stores, plan, progress)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
@@ -161,7 +161,7 @@ def scanned(stores: TableStores, plan: ReadPlan, progress: ProgressListener | No
     """Yield the rows of a plan; report progress in stored bytes after each split."""
     files = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
     total = sum(file.data_bytes for file in files)
-    tally = Tally()
+    tally = UndecodableRows()
     try:
         for done, split in enumerate(plan.splits):
             if progress is not None:

@@ -11,9 +11,9 @@ from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
 from slatespark.cli.table_arguments import table_arguments
 from slatespark.display.vacuum_text import vacuum_text
+from slatespark.options.values import parse_min_age
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc.run import vacuum_table
-from slatespark.units import parse_duration_ms
 
 
 @app.command()
@@ -37,6 +37,9 @@ def vacuum(
             "--fences", help="Delete WAL fences too; they stop fenced writers that have not noticed the fence yet."
         ),
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Allow a --min-age below an hour; running jobs may lose files they need.")
+    ] = False,
     option: LocationOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
@@ -46,7 +49,7 @@ def vacuum(
     Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
     """
     stores = table_arguments(table, option=option, storage=storage).open_stores()
-    min_age_ms = parse_duration_ms(min_age, name="--min-age")
+    min_age_ms = parse_min_age(min_age, is_forced=force or dry_run)
     with progress_bar() as progress:
         report = vacuum_table(
             stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress

@@ -31,12 +31,12 @@ from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
+from slatespark.slate_store import SlateStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import look_up
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
 

@@ -100,7 +100,7 @@ def _checkpoint_texts(facts: TableFacts) -> list[str]:
     texts = [
         f"{point.id}{f' {bytes_text(point.name.encode(), as_text=True)}' if point.name else ''}: version "
         f"{point.version}, created {ms_to_text(point.created_ms)}, "
-        + ("stays" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}")
+        + ("does not expire" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}")
         for point in facts.checkpoints
         if not is_retained(point.name)
     ]

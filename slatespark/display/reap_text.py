@@ -41,7 +41,7 @@ def _facts(report: ReapReport) -> Iterator[tuple[str, str]]:
 def _checkpoints(report: ReapReport) -> Iterator[str]:
     kept = report.kept_by_checkpoints
     for point in kept[:MAX_CHECKPOINTS]:
-        end = "for ever" if point.expires_ms is None else f"until {ms_to_text(point.expires_ms)}"
+        end = "forever" if point.expires_ms is None else f"until {ms_to_text(point.expires_ms)}"
         yield f"checkpoint {point.name or point.id} of version {point.version}, {end}"
     if len(kept) > MAX_CHECKPOINTS:
         yield f"and {plural(len(kept) - MAX_CHECKPOINTS, 'more checkpoint')}"

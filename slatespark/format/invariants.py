@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ManifestChange:
     """A manifest about to be published.
 
     Attributes
@@ -45,14 +45,14 @@ class Change:
     own_time: bool = False
 
 
-Rule: TypeAlias = Callable[[Change], str | None]
+Rule: TypeAlias = Callable[[ManifestChange], str | None]
 
 
 def check_manifest(
     new: Manifest, current: Manifest | None, *, new_id: int, now_ms: int | None, own_time: bool = False
 ) -> None:
-    """Check every rule; raises `InternalError` naming the first broken one. Parameters as in `Change`."""
-    change = Change(new, current, new_id, now_ms, own_time)
+    """Check every rule; raises `InternalError` naming the first broken one. Parameters as in `ManifestChange`."""
+    change = ManifestChange(new, current, new_id, now_ms, own_time)
     for rule in RULES:
         problem = rule(change)
         if problem is not None:
@@ -64,7 +64,7 @@ def check_manifest(
 # --- rules on the new manifest alone ----------------------------------------------------------------------------------
 
 
-def is_readable(change: Change) -> str | None:
+def is_readable(change: ManifestChange) -> str | None:
     """Refuse a manifest that no reader can open: unknown SSTs, empty views, unordered runs. Source: `manifest.md`."""
     try:
         check_readable(change.new)
@@ -73,19 +73,19 @@ def is_readable(change: Change) -> str | None:
     return None
 
 
-def every_sst_is_referenced(change: Change) -> str | None:
+def every_sst_is_referenced(change: ManifestChange) -> str | None:
     """Refuse an SST that no view references. Source: `manifest.md`."""
     referenced = {view.sst_id for view in change.new.views()}
     return _first("no view references SST {}", (ulid for ulid in change.new.ssts if ulid not in referenced))
 
 
-def every_sst_has_a_first_key(change: Change) -> str | None:
+def every_sst_has_a_first_key(change: ManifestChange) -> str | None:
     """Refuse an SST without first key: the client panics. Source: `sst.md`."""
     lacking = (handle.id for handle in change.new.ssts.values() if handle.info.first_entry is None)
     return _first("SST {} has no first key", lacking)
 
 
-def l0_view_ids_are_unique(change: Change) -> str | None:
+def l0_view_ids_are_unique(change: ManifestChange) -> str | None:
     """Refuse two L0 views with one id: the next compaction loses rows.
 
     Source: `docs/explanation/taking-over-a-database.md`.
@@ -94,7 +94,7 @@ def l0_view_ids_are_unique(change: Change) -> str | None:
     return _first("two views in L0 have the id {}", repeated)
 
 
-def no_view_id_is_repeated(change: Change) -> str | None:
+def no_view_id_is_repeated(change: ManifestChange) -> str | None:
     """Refuse an id shared by two views in any trees, unless the current manifest already repeats it.
 
     Source: `docs/explanation/taking-over-a-database.md`.
@@ -104,7 +104,7 @@ def no_view_id_is_repeated(change: Change) -> str | None:
     return _first("two views have the id {}", sorted(repeated))
 
 
-def marker_is_not_in_l0(change: Change) -> str | None:
+def marker_is_not_in_l0(change: ManifestChange) -> str | None:
     """Refuse a marker that names an L0 view: the writer drops that view and all older ones.
 
     Source: `docs/explanation/taking-over-a-database.md`.
@@ -117,14 +117,14 @@ def marker_is_not_in_l0(change: Change) -> str | None:
     return _first("the marker {} is the id of a view in L0", marked)
 
 
-def run_ids_leave_room(change: Change) -> str | None:
+def run_ids_leave_room(change: ManifestChange) -> str | None:
     """Refuse a run id near the end of u32, see `RUN_ID_END`."""
     known = set() if change.current is None else set(change.current.run_ids())
     invalid = (number for number in change.new.run_ids() if number not in known and not 0 <= number < RUN_ID_END)
     return _first(f"sorted run {{}} is not below {RUN_ID_END}", invalid)
 
 
-def views_in_a_run_ascend(change: Change) -> str | None:
+def views_in_a_run_ascend(change: ManifestChange) -> str | None:
     """Refuse views of a run that share more than a boundary key: lookups use binary search. Source: `manifest.md`."""
     runs = (run for tree in change.new.trees() for run in tree.compacted)
     return next((problem for run in runs if (problem := _overlap(change.new, run)) is not None), None)
@@ -138,7 +138,7 @@ def _overlap(manifest: Manifest, run: SortedRun) -> str | None:
     return None
 
 
-def segment_keys_match_its_prefix(change: Change) -> str | None:
+def segment_keys_match_its_prefix(change: ManifestChange) -> str | None:
     """Refuse keys outside the prefix of their segment, and a root tree next to segments. Source: `segments.md`."""
     new = change.new
     if new.segments and (new.l0 or new.compacted):
@@ -155,7 +155,7 @@ def _key_outside_prefix(manifest: Manifest, tree: Segment) -> str | None:
     return None
 
 
-def checkpoints_reference_existing_manifests(change: Change) -> str | None:
+def checkpoints_reference_existing_manifests(change: ManifestChange) -> str | None:
     """Refuse a dangling checkpoint: it stops the client's garbage collector. A manifest may pin itself.
 
     Source: `checkpoints.md`.
@@ -164,12 +164,12 @@ def checkpoints_reference_existing_manifests(change: Change) -> str | None:
     return _first("checkpoint {} refers to a manifest that does not exist", invalid)
 
 
-def checkpoint_ids_are_unique(change: Change) -> str | None:
+def checkpoint_ids_are_unique(change: ManifestChange) -> str | None:
     """Refuse two checkpoints with one id."""
     return _first("two checkpoints have the id {}", _repeated(point.id for point in change.new.checkpoints))
 
 
-def replay_position_is_not_past_the_wal(change: Change) -> str | None:
+def replay_position_is_not_past_the_wal(change: ManifestChange) -> str | None:
     """Refuse a replay position after the last WAL file seen. Source: `manifest.md`."""
     new = change.new
     if new.replay_after_wal_id > new.wal_id_last_seen:
@@ -177,7 +177,7 @@ def replay_position_is_not_past_the_wal(change: Change) -> str | None:
     return None
 
 
-def snapshot_seq_is_not_above_last_seq(change: Change) -> str | None:
+def snapshot_seq_is_not_above_last_seq(change: ManifestChange) -> str | None:
     """Refuse a snapshot seq above `last_l0_seq`. Source: `manifest.md`."""
     new = change.new
     if new.recent_snapshot_min_seq > new.last_l0_seq:
@@ -188,27 +188,27 @@ def snapshot_seq_is_not_above_last_seq(change: Change) -> str | None:
 # --- rules against the current manifest -------------------------------------------------------------------------------
 
 
-def epochs_do_not_decrease(change: Change) -> str | None:
+def epochs_do_not_decrease(change: ManifestChange) -> str | None:
     """Refuse a lower epoch: the client panics. Source: `versioned-objects.md`."""
     return _decreases(change, "writer_epoch") or _decreases(change, "compactor_epoch")
 
 
-def seq_does_not_decrease(change: Change) -> str | None:
+def seq_does_not_decrease(change: ManifestChange) -> str | None:
     """Refuse a lower `last_l0_seq`: rows above it are invisible and their seqs are reused. Source: `manifest.md`."""
     return _decreases(change, "last_l0_seq")
 
 
-def tick_does_not_decrease(change: Change) -> str | None:
+def tick_does_not_decrease(change: ManifestChange) -> str | None:
     """Refuse a lower clock tick: it is a lower bound for the writer's clock. Source: `manifest.md`."""
     return _decreases(change, "last_l0_clock_tick")
 
 
-def wal_ids_do_not_decrease(change: Change) -> str | None:
+def wal_ids_do_not_decrease(change: ManifestChange) -> str | None:
     """Refuse lower WAL ids: flushed WAL files would be replayed. Source: `manifest.md`."""
     return _decreases(change, "replay_after_wal_id") or _decreases(change, "wal_id_last_seen")
 
 
-def tracker_does_not_decrease(change: Change) -> str | None:
+def tracker_does_not_decrease(change: ManifestChange) -> str | None:
     """Refuse a tracker that goes backwards: the client never flushes again. Source: `sequence-tracker.md`."""
     if change.current is None or not change.current.sequence_tracker.points:
         return None
@@ -220,14 +220,14 @@ def tracker_does_not_decrease(change: Change) -> str | None:
     return None
 
 
-def extractor_is_unchanged(change: Change) -> str | None:
+def extractor_is_unchanged(change: ManifestChange) -> str | None:
     """Refuse another segment extractor: neither the client nor slatespark opens the database. Source: `segments.md`."""
     if change.current is None or change.current.segment_extractor_name == change.new.segment_extractor_name:
         return None
     return f"the segment extractor changes to {change.new.segment_extractor_name!r}"
 
 
-def new_l0_is_not_older_than_the_watermark(change: Change) -> str | None:
+def new_l0_is_not_older_than_the_watermark(change: ManifestChange) -> str | None:
     """Refuse a new L0 file older than the watermark: collectors delete it, clients refuse it. Source: `objects.md`."""
     current = change.current
     watermark_ms = None if current is None else l0_watermark_ms(current)
@@ -257,7 +257,7 @@ def l0_watermark_ms(manifest: Manifest) -> int | None:
 # --- rules against the clock ------------------------------------------------------------------------------------------
 
 
-def tick_is_not_in_the_future(change: Change) -> str | None:
+def tick_is_not_in_the_future(change: ManifestChange) -> str | None:
     """Refuse a clock tick in the future: the client's writer waits for it and then fails. Source: `pitfalls.md`."""
     tick = change.new.last_l0_clock_tick
     if change.own_time or change.now_ms is None or tick <= change.now_ms:
@@ -267,7 +267,7 @@ def tick_is_not_in_the_future(change: Change) -> str | None:
     return f"the clock tick is {tick} ms, later than the current time, {change.now_ms} ms"
 
 
-def new_ssts_are_not_in_the_future(change: Change) -> str | None:
+def new_ssts_are_not_in_the_future(change: ManifestChange) -> str | None:
     """Refuse an SST id in the future: it blocks the client's writer and the garbage collector. Source: `objects.md`."""
     if change.now_ms is None:
         return None
@@ -311,7 +311,7 @@ def _repeated(values: Iterable[T]) -> set[T]:
     return {value for value, times in Counter(values).items() if times > 1}
 
 
-def _decreases(change: Change, name: str) -> str | None:
+def _decreases(change: ManifestChange, name: str) -> str | None:
     before = None if change.current is None else getattr(change.current, name)
     after = getattr(change.new, name)
     return None if before is None or after >= before else f"{name} decreases from {before} to {after}"

@@ -12,6 +12,8 @@ from slatespark.options.values import (
     parse_choice,
     parse_duration_or_none,
     parse_flag,
+    parse_lasting_duration,
+    parse_ttl_or_none,
     refuse_misspelt,
     unknown_option,
 )
@@ -30,6 +32,13 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "versionRetention": parse_duration_or_none,
 }
 
+# Stricter than what stored definitions are read with.
+_PARSERS_OF_INPUT: Final[Mapping[str, Parser]] = {
+    "defaultTtl": parse_ttl_or_none,
+    "retention": parse_lasting_duration,
+    "versionRetention": parse_lasting_duration,
+}
+
 FIXED_PROPERTIES: Final = {
     "history": "false",
     "clock": "system",
@@ -45,6 +54,8 @@ def parse_property(name: str, value: object) -> Any:
 def property_text(name: str, value: object) -> str:
     """Return a property as text for a definition; raises `OptionError` for an invalid value."""
     parsed = parse_property(name, value)
+    if (parse_given := _PARSERS_OF_INPUT.get(name)) is not None:
+        parse_given(value, name)
     if isinstance(value, str):
         return value.strip()
     if isinstance(parsed, bool):

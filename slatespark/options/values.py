@@ -21,6 +21,9 @@ METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
 MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+MAX_TTL_MS: Final = 1000 * 365 * 24 * HOUR_MS  # 1,000 years
 MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
 _MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
@@ -152,7 +155,7 @@ def parse_ttl(value: object, name: str) -> int | None:
     """Return a time to live in ms; None for `none`, `DEFAULT_TTL_MS` for `default`."""
     if isinstance(value, str) and value.strip().lower() == "default":
         return DEFAULT_TTL_MS
-    return parse_duration_or_none(value, name)
+    return parse_ttl_or_none(value, name)
 
 
 def parse_duration_or_none(value: object, name: str) -> int | None:
@@ -160,6 +163,53 @@ def parse_duration_or_none(value: object, name: str) -> int | None:
     if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
         return None
     return parse_duration(value, name)
+
+
+def parse_ttl_or_none(value: object, name: str) -> int | None:
+    """Return a time to live in ms; None for `none`. Raises `OptionError` above 1,000 years: such rows never expire."""
+    ttl_ms = parse_duration_or_none(value, name)
+    if ttl_ms is not None and ttl_ms > MAX_TTL_MS:
+        raise OptionError(f"{name}: {value!r} is more than 1,000 years.", todo="Write none for rows that never expire.")
+    return ttl_ms
+
+
+def is_bare_number(value: object) -> bool:
+    """Tell whether a duration is a number without a unit."""
+    if isinstance(value, str):
+        return value.strip().isascii() and value.strip().isdigit()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def parse_lasting_duration(value: object, name: str) -> int | None:
+    """Return a duration in ms for which something is kept; None for `none`.
+
+    A number is ms, as in SlateDB. One below a minute is refused: it is mostly meant as hours or days.
+    """
+    duration_ms = parse_duration_or_none(value, name)
+    if duration_ms is not None and 0 < duration_ms < MINUTE_MS and is_bare_number(value):
+        raise OptionError(
+            f"{name}: {value!r} has no unit and would be {duration_ms} ms.",
+            todo=f"Write {duration_ms}h or {duration_ms}d, or {duration_ms}ms if that is meant.",
+        )
+    return duration_ms
+
+
+def parse_min_age(value: object, *, is_forced: bool) -> int:
+    """Return `minAge` of a vacuum in ms.
+
+    A number without a unit is refused: in Delta it is hours, elsewhere in this library ms. So is less than an hour,
+    unless it is forced.
+    """
+    min_age_ms = parse_duration(value, "minAge")
+    if is_bare_number(value):
+        raise OptionError(f"minAge: {value!r} has no unit.", todo=f"Write {value}h for hours.")
+    if min_age_ms < HOUR_MS and not is_forced:
+        raise OptionError(
+            f"minAge: {value!r} is less than an hour.",
+            why="Running reads, writes and clones may lose files that they need.",
+            todo="Set force=True if there are none, or choose a longer one.",
+        )
+    return min_age_ms
 
 
 def parse_duration(value: object, name: str) -> int:

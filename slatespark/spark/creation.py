@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError
+from slatespark.slate_store import SlateStore
 from slatespark.spark.arguments import Names, PathArgument, path_text, store_arguments
 from slatespark.spark.distributed import split_names
 from slatespark.spark.type_mapping import arrow_schema, struct_type
-from slatespark.table.slate_store import SlateStore
 
 
 def create_table(

@@ -14,7 +14,7 @@ from slatespark.spark.partitions import SlatePartition
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.stores import open_stores
 
@@ -39,7 +39,7 @@ class SlateReader(DataSourceReader):
         with spark_errors():
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            plan = plan_read(stores, options, SystemClock(), projection=self._projection, pushed=self._pushed)
+            plan = fetch_read_plan(stores, options, SystemClock(), projection=self._projection, pushed=self._pushed)
             return [SlatePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

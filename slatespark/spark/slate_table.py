@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
 
 from slatespark.errors import TableExistsError
+from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
 from slatespark.spark.merge import SlateMergeBuilder
@@ -29,7 +31,6 @@ from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.slate_store import SlateStore
 from slatespark.table.verify.findings import VerifyReport
 
 if TYPE_CHECKING:
@@ -435,7 +436,9 @@ class SlateTable:
         """
         return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
 
-    def vacuum(self, minAge: Duration = "24h", *, dryRun: bool = False, fences: bool = False) -> VacuumReport:
+    def vacuum(
+        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
+    ) -> VacuumReport:
         """Delete unreferenced objects, without a Spark job, and return what was deleted or kept, and why.
 
         Parameters
@@ -444,7 +447,7 @@ class SlateTable:
         dryRun : only report what would be deleted
         fences : delete WAL fences too; see `SlateStore.vacuum`
         """
-        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences)
+        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
         """Return where rows of a key, or of a key interval, are still stored, or that none are left.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Change:
+class PendingChange:
     """The state of a table that a change depends on.
 
     Attributes
@@ -99,7 +99,7 @@ class TableFrames:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def begin_change(self, narrowed: Mapping[str, Any] | None = None) -> Change:
+    def begin_change(self, narrowed: Mapping[str, Any] | None = None) -> PendingChange:
         """Return the state that a change depends on. It is resolved before the read, so later commits are conflicts.
 
         Parameters
@@ -110,9 +110,9 @@ class TableFrames:
         reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
-        return Change(self._aliased(rows), reads, keys)
+        return PendingChange(self._aliased(rows), reads, keys)
 
-    def write_change(self, change: Change, rows: DataFrame, **options: Any) -> None:
+    def write_change(self, change: PendingChange, rows: DataFrame, **options: Any) -> None:
         """Write the rows of a change; fails where a later commit touched the keys that the change depends on."""
         self.write(rows, "append", {**options, "readSet": change.reads.to_text()})
 

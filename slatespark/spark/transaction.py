@@ -175,7 +175,7 @@ class SlateTransaction:
         """
         load = self._core.planLoad(arrow_schema(df.schema, ()), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
-        return self._core.takeUp(load, upload_frame(rows, self._place, load))
+        return self._core.addFiles(load, upload_frame(rows, self._place, load))
 
     def delete(
         self, condition: Expression | None = None, keys: Iterable[Any] | None = None, **writeOptions: Any

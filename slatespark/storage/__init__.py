@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slatespark.errors import InvalidRequestError
 from slatespark.storage.credentials import refuse_user_info
+from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_options
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
@@ -41,9 +42,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
     if scheme is None and "://" in url:  # as in `simplecache::s3://`
         refuse_user_info(url)
         raise InvalidRequestError(f"{url} is not a URL.", todo="Use a path or protocol://location.")
-    if scheme is None:
-        return LocalStore(_local_folder(url))
-    protocol = scheme[1].lower()
+    protocol = "file" if scheme is None else scheme[1].lower()
+    if protocol in ("file", "local", "memory"):
+        refuse_unknown_options(protocol, options or (), LOCAL_OPTIONS)
     if protocol in ("file", "local"):
         return LocalStore(_local_folder(url))
     if protocol == "memory":

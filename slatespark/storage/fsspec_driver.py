@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
+from slatespark.storage.known_options import constructor_options, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.units import ns_to_ms, parse_time_ms
 
@@ -172,6 +173,7 @@ def _open_root(url: str, protocol: str, options: BackendOptions) -> tuple[Any, s
     arguments = {name: switches.get(value.lower(), value) for name, value in options.items()}
     host = url.partition("://")[2].partition("/")[0]  # some protocols connect to it
     try:
+        refuse_unknown_options(protocol, options, constructor_options(fsspec.get_filesystem_class(protocol)))
         fs = shared_file_system(
             f"{protocol}://{host}",
             options,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -13,6 +12,7 @@ from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
+from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.retry import Outcome, classify_error
 from slatespark.units import datetime_to_ms
@@ -27,24 +27,6 @@ DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
 # An upload below this rate times out.
 SLOWEST_BYTES_PER_S = 256 << 10
 
-OPTIONS = {
-    "addressing_style": "path, virtual or auto",
-    "anon": "true: send no credentials",
-    "connect_timeout": "seconds",
-    "endpoint_url": "URL of a server other than Amazon's",
-    "key": "access key id",
-    "kms_key_id": "key for server_side_encryption=aws:kms",
-    "profile": "section of the AWS configuration file",
-    "read_timeout": "seconds",
-    "region": "region of the bucket",
-    "requester_pays": "true: the requester pays for requests",
-    "secret": "secret access key",
-    "server_side_encryption": "AES256 or aws:kms",
-    "token": "session token",
-    "use_ssl": "false: plain HTTP",
-    "verify": "false, or the path of a certificate bundle",
-}
-
 # Buckets known to honor If-None-Match, per process.
 _CONFIRMED: set[tuple[int, str, str]] = set()
 _CONFIRMED_MATCH: set[tuple[int, str, str]] = set()  # likewise for If-Match
@@ -58,7 +40,7 @@ class S3Driver:
     Parameters
     ----------
     url : `s3://bucket` or `s3://bucket/some/root`
-    options : see `OPTIONS`
+    options : see `known_options.S3_OPTIONS`
     """
 
     def __init__(self, url: str, options: BackendOptions) -> None:
@@ -215,11 +197,7 @@ def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     The environment variables `AWS_ENDPOINT` and `AWS_REGION` of SlateDB's client are supported besides those of
     Amazon's tools. botocore finds missing settings as usual: environment, configuration files, role.
     """
-    for name in options:
-        if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, n=1)
-            todo = f"Did you mean storage.{near[0]}?" if near else f"Use one of: {', '.join(OPTIONS)}."
-            raise OptionError(f"There is no option storage.{name} for S3.", todo=todo)
+    refuse_unknown_options("s3", options, S3_OPTIONS)
     arguments: dict[str, Any] = {
         name: options[name] for name in ("key", "secret", "token", "profile") if name in options
     }

@@ -1,6 +1,6 @@
-"""Where time, ids and randomness come from: the only module that asks the machine for them.
+"""The source of time, ids and randomness: the only module that asks the machine for them.
 
-Everything else takes a `Clock`, so that a test replays exactly, and a program may bring a clock of its own.
+Everything else takes a `Clock`, so that tests are deterministic, and programs can use their own clock.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.units import ns_to_ms
 
-CLOCK_END_MS: Final = 1 << 48  # what ids of files hold (docs/reference/format/objects.md)
+CLOCK_END_MS: Final = 1 << 48  # limit of the time in file ids (docs/reference/format/objects.md)
 
 
 @runtime_checkable
 class Clock(Protocol):
-    """Time in ms since the epoch, and random bits. A clock of your own is a subclass with a `now_ms`.
+    """Time in ms since the epoch, and random bits. Your own clock is a subclass with a `now_ms`.
 
-    It may be set back by seconds: a write is never stamped below the last clock tick of its table. Further back, it is
-    refused with a `ClockRegressionError`.
+    It may go back by seconds: a write is never stamped below the last clock tick of its table. If it goes back further,
+    the write is refused with a `ClockRegressionError`.
     """
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Return the present instant, ms since 1970: a whole number, not negative, below 2^48 (the year 10889)."""
+        """Return the present time in ms since 1970: a whole number from 0 to below 2^48 (the year 10889)."""
 
     def random_bits(self, count: int) -> int:
-        """Return `count` random bits as a non-negative integer, by default of the system's generator."""
+        """Return `count` random bits as a non-negative integer, by default from the system's generator."""
         return secrets.randbits(count)
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Wait, by default for as long by the system's clock."""
+        """Wait, by default by the system's clock."""
         time.sleep(duration_ms / 1000)
 
 
@@ -50,27 +50,28 @@ class SystemClock(Clock):
 
 
 def check_clock(clock: object) -> Clock:
-    """Return what was given as a clock; raises `OptionError` when it is none."""
+    """Return `clock` if it is a clock; raises `OptionError` otherwise."""
     if not isinstance(clock, Clock):
         raise OptionError(
-            f"clock: {clock!r} is no clock.", todo="Give an instance of a subclass of slatespark.Clock with now_ms()."
+            f"clock: {clock!r} is not a clock.",
+            todo="Give an instance of a subclass of slatespark.Clock with now_ms().",
         )
     return clock
 
 
 def read_clock(clock: Clock) -> int:
-    """Return the time of a clock that somebody else wrote; raises `InvalidRequestError` when it is none."""
+    """Return the time of a clock that a user wrote; raises `InvalidRequestError` when it is invalid."""
     now_ms: object = clock.now_ms()
     if not isinstance(now_ms, int) or isinstance(now_ms, bool) or not 0 <= now_ms < CLOCK_END_MS:
         raise InvalidRequestError(
-            f"The clock says {now_ms!r}, which is no time.",
-            todo="now_ms() returns ms since 1970, a whole number from 0 to 2^48 - 1.",
+            f"The clock returned {now_ms!r}, which is not a time.",
+            todo="Make now_ms() return ms since 1970, a whole number from 0 to 2^48 - 1.",
         )
     return now_ms
 
 
 def new_ulid(clock: Clock, at_ms: int | None = None) -> Ulid:
-    """Return a fresh ULID of the present, or of the instant `at_ms`."""
+    """Return a new ULID with the present time, or with `at_ms`."""
     return make_ulid(clock.now_ms() if at_ms is None else at_ms, clock.random_bits(80))
 
 

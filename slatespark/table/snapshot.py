@@ -1,4 +1,4 @@
-"""Snapshot: one manifest, frozen, with the part of the WAL that it makes visible and the instant that judges expiry.
+"""Snapshot: one immutable manifest, with the visible part of the WAL and the instant that judges expiry.
 
 See docs/reference/format/manifest.md, docs/reference/format/checkpoints.md, docs/explanation/why-reads-are-
 consistent.md, docs/explanation/history-and-the-floor.md.
@@ -27,7 +27,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
 
-_STATE_ATTEMPTS = 20  # the manifest and the WAL are two looks at a table that others change
+_STATE_ATTEMPTS = 20  # manifest and WAL are read separately, while others change the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class WalTail:
 
     Attributes
     ----------
-    start, end : ids [start, end); `end` is the first id that does not belong to it
+    start, end : ids [start, end)
     last_seq : highest sequence number in it, 0 if it holds no row
     tick_ms : highest create_ts in it, None if it holds no row
     """
@@ -49,16 +49,16 @@ class WalTail:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one read sees.
+    """The data that one read sees.
 
     Attributes
     ----------
     manifest_id, manifest : the version
-    wal : the tail that counts
-    max_seq : highest visible sequence number; rows above it are not committed
-    tick_ms : last clock tick, of trees and WAL; the smallest int64 when nothing was ever written
+    wal : the visible tail
+    max_seq : highest visible sequence number; rows above it do not count
+    tick_ms : last clock tick, of trees and WAL; the smallest int64 if nothing was ever written
     now_ms : the instant at which expiry is judged
-    as_of_ts_ms : rows created later do not exist for the read; None for no such bound
+    as_of_ts_ms : rows created later are invisible; None for no such bound
     """
 
     manifest_id: int
@@ -76,7 +76,7 @@ class Snapshot:
 
 
 def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: int | None = None) -> Snapshot:
-    """Return the snapshot of a version as it was committed, with the WAL that it knew.
+    """Return the snapshot of a version as it was committed, with the WAL that it refers to.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: in
     Raises
     ------
     SnapshotExpiredError
-        When WAL files of it were collected.
+        When some of its WAL files were collected.
     """
     wal = fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
     now_ms = manifest.last_l0_clock_tick if now_ms is None else now_ms
@@ -95,7 +95,7 @@ def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: in
 def make_snapshot(
     number: int, manifest: Manifest, wal: WalTail, now_ms: int | None, clock: Clock | None = None
 ) -> Snapshot:
-    """Return the snapshot of all rows of a version and a WAL tail; without `now_ms` it is that of the clock."""
+    """Return the snapshot of all rows of a version and a WAL tail; `now_ms` defaults to the time of the clock."""
     tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms) if wal.tick_ms is not None else manifest.last_l0_clock_tick
     if now_ms is None:
         now_ms = tick_ms if clock is None else max(clock.now_ms(), tick_ms)
@@ -108,8 +108,8 @@ def make_snapshot(
 def fetch_newest_state(stores: TableStores, number: int, manifest: Manifest) -> tuple[int, Manifest, WalTail]:
     """Return the newest manifest and the WAL tail above it.
 
-    A writer that flushes, and a collector behind it, may take WAL files away after the manifest was read. Both need a
-    newer manifest for that, so the tail is whole if there was none yet when it was listed; else both are read again.
+    A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
+    that, so the tail is complete if none exists after it was listed; otherwise both are read again.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def fetch_newest_state(stores: TableStores, number: int, manifest: Manifest) -> 
         try:
             tail = fetch_wal_tail(stores, manifest, None)
         except (InvalidRequestError, SnapshotExpiredError):
-            newest_id, _ = fetch_latest_manifest(stores)  # the one above may have been collected, too
+            newest_id, _ = fetch_latest_manifest(stores)  # version number + 1 may have been collected too
             if newest_id == number:
                 raise
         else:
@@ -140,12 +140,12 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
 
     Parameters
     ----------
-    end : first WAL id that does not count; None means the whole tail, to the first id that does not exist
+    end : exclusive bound of WAL ids; None for the whole tail, up to the first missing id
 
     Raises
     ------
     InvalidRequestError
-        When the WAL is kept in another store.
+        When the WAL is in another store.
     SnapshotExpiredError
         When files of an older version's tail were collected.
     """
@@ -154,7 +154,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     stop = start
     while stop in sizes and (end is None or stop < end):
         stop += 1
-    _check_tail_is_whole(stores, manifest, stop, end, bool(sizes))
+    _check_tail_is_complete(stores, manifest, stop, end, bool(sizes))
     for number in range(stop - 1, start - 1, -1):
         if sizes[number] == 0:  # a fence
             continue
@@ -171,7 +171,7 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
 
 
 def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
-    """Return highest seq and create_ts of a WAL file; both grow with the commit order."""
+    """Return the highest seq and create_ts of a WAL file; both grow in commit order."""
     path = wal_path(number)
     with object_context(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))
@@ -181,8 +181,10 @@ def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int
     return int(rows.seqs.max()), int(stamped.max()) if len(stamped) else None
 
 
-def _check_tail_is_whole(stores: TableStores, manifest: Manifest, stop: int, end: int | None, any_listed: bool) -> None:
-    """Refuse a tail of which the manifest knows more than there is."""
+def _check_tail_is_complete(
+    stores: TableStores, manifest: Manifest, stop: int, end: int | None, any_listed: bool
+) -> None:
+    """Refuse a tail that lacks files which the manifest refers to."""
     if manifest.wal_object_store_uri is not None and not stores.wal_is_apart:
         raise _wal_is_elsewhere(stores, stop)
     wanted = manifest.wal_id_last_seen + 1 if end is None else end
@@ -205,7 +207,7 @@ def _check_tail_is_whole(stores: TableStores, manifest: Manifest, stop: int, end
 
 def _wal_is_elsewhere(stores: TableStores, number: int) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{stores.wal.url}/{wal_path(number)} does not exist, but the manifest counts on it.",
+        f"{stores.wal.url}/{wal_path(number)} does not exist, but the manifest refers to it.",
         why="The database keeps its WAL in another store, or WAL files were removed.",
-        todo="Say where the WAL is with the option walPath.",
+        todo="Give the location of the WAL in the option walPath.",
     )

@@ -1,4 +1,4 @@
-"""The object stores that one table lives in: its own root, its WAL's, and those of the databases it was cloned from."""
+"""The object stores of one table: its own root, its WAL, and the databases that it was cloned from."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OWN_ROOT = ""  # names the table's own root where files of several databases are
 
 @dataclass(frozen=True, slots=True)
 class TableStores:
-    """Where the objects of a table are.
+    """The stores of the objects of a table.
 
     Attributes
     ----------
-    main : manifest, SSTs, and everything of ours
-    wal : the folder `wal/`; the same as `main` unless the WAL is kept apart
+    main : manifest, SSTs, and our own objects
+    wal : the folder `wal/`; the same as `main` unless the WAL is separate
     storage : backend options, for opening further roots
-    wal_is_apart : whether the caller said where the WAL is
+    wal_is_apart : whether the caller gave the location of the WAL
     """
 
     main: ObjectStore
@@ -36,7 +36,7 @@ class TableStores:
 
     @property
     def url(self) -> str:
-        """Where the table is, for messages."""
+        """The location of the table, for messages."""
         return self.main.url
 
     def at(self, root: str) -> ObjectStore:
@@ -45,7 +45,7 @@ class TableStores:
 
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:
-    """Return the stores of the table at `path`; nothing is read yet."""
+    """Return the stores of the table at `path`, without reading anything."""
     main = open_store(path, storage)
     wal = main if wal_path is None else open_store(wal_path, storage)
     return TableStores(main=main, wal=wal, storage=dict(storage), wal_is_apart=wal_path is not None)
@@ -59,13 +59,13 @@ def _other_root(url: str, storage: tuple[tuple[str, str], ...]) -> ObjectStore:
 def resolve_external(stores: TableStores, external_path: str) -> str:
     """Return the URL of a database that a clone refers to.
 
-    The manifest names it relative to the root of the client's object store, which no manifest records: so it
-    is looked for under `storage.root`, else under the nearest ancestor of the table where it exists.
+    The manifest names it relative to the root of the client's object store, which no manifest records. So it is
+    searched under `storage.root`, or else under the ancestors of the table, nearest first.
 
     Raises
     ------
     TableNotFoundError
-        When it is at none of these places.
+        When it does not exist there.
     """
     root = stores.storage.get("root")
     candidates = [root] if root else _ancestors(stores.url)
@@ -74,14 +74,14 @@ def resolve_external(stores: TableStores, external_path: str) -> str:
         if stores.at(url).list(MANIFEST_DIR):
             return url
     raise TableNotFoundError(
-        f"{stores.url}: this table is a clone and reads files of {external_path!r}, which was not found.",
+        f"{stores.url}: this table is a clone and needs files of {external_path!r}, which was not found.",
         why=f"Looked below {', '.join(candidates)}.",
-        todo="Say where external paths start with the option storage.root.",
+        todo="Give the root of external paths in the option storage.root.",
     )
 
 
 def external_roots(stores: TableStores, manifest: Manifest) -> dict[Ulid, str]:
-    """Return, for the SSTs of other databases that a clone reads, the URL of their owner."""
+    """Return the owner's URL of each SST that a clone reads from another database."""
     return {
         sst_id: root
         for database in manifest.external_dbs
@@ -99,7 +99,7 @@ def _ancestors(url: str) -> list[str]:
 
 @contextmanager
 def object_context(store: ObjectStore, path: str, base_offset: int = 0) -> Iterator[None]:
-    """Add the object to what goes wrong while a part of it is fetched and decoded."""
+    """Add the object to errors raised while it is fetched and decoded."""
     where = f"{store.url}/{path}"
     try:
         yield
@@ -110,6 +110,6 @@ def object_context(store: ObjectStore, path: str, base_offset: int = 0) -> Itera
     except FileNotFoundError as exc:
         raise SnapshotExpiredError(
             f"{where} does not exist, but the snapshot needs it.",
-            why="The table's garbage collector removed it, or it was lost.",
-            todo="Load the table again; if that fails too, run `slatespark verify` on it.",
+            why="A garbage collector deleted it, or it was lost.",
+            todo="Load the table again; if that fails too, run `slatespark verify`.",
         ) from exc

@@ -14,10 +14,10 @@ from slatespark.table.compaction import auto, filter_rows, periodic_plan
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.log.versioned_object import MAX_ATTEMPTS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from slatespark.table.read.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES
 from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
 from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
-from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.rows.encoder import MAX_KEY_BYTES
 from tests.docs.pages import REPOSITORY

@@ -16,10 +16,10 @@ def main(now_ms: int, cues: list[str]) -> None:
     """Run for each cue of `run_and_kill`."""
     warm = SlateStore.create(MemoryStore("warm").url)
     warm.write(table_of([(b"a", b"x")]))
-    warm.vacuum(0)  # so that no child has to load what is needed
+    warm.vacuum("0s", force=True)  # so that no child has to load what is needed
 
     def vacuum(store: ObjectStore, seed: int) -> None:
-        store_on(store, FakeClock(now_ms, seed=seed)).vacuum(0)
+        store_on(store, FakeClock(now_ms, seed=seed)).vacuum("0s", force=True)
 
     run_and_kill(vacuum, cues)
 

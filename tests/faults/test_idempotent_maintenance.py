@@ -53,6 +53,8 @@ def test_compactions_and_collections_forget_nothing(name: str, tmp_path: Path) -
                 act(open_table(dying, 1))
             for seed, later_ms in ((10, 60_000), (20, 2 * LEASE_LIFETIME_MS)):
                 open_table(inner, seed).compact(full=True)
-                store_on(inner, FakeClock(FakeClock().now_ms() + later_ms, seed=seed + 1)).vacuum(minAge=0)
+                store_on(inner, FakeClock(FakeClock().now_ms() + later_ms, seed=seed + 1)).vacuum(
+                    minAge="0s", force=True
+                )
                 act(open_table(inner, seed + 2))
                 assert rows_of(inner) == {**ROWS, b"k05": b"b*"}, f"call {nth}"

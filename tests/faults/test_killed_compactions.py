@@ -56,7 +56,7 @@ def check_goes_on(folder: Path, now_ms: int, *, next_at_once: bool) -> None:
     if next_at_once:
         compact(store, now_ms, 201)
     later = FakeClock(now_ms + LEASE_LIFETIME_MS + HOUR_MS, seed=202)
-    store_on(store, later).vacuum(minAge=0)
+    store_on(store, later).vacuum(minAge="0s", force=True)
     check_nothing_leaked(folder)
     table = store_on(store, FakeClock(now_ms, seed=203))
     table.write(table_of([(b"on", b"1")]))

@@ -76,7 +76,7 @@ class Scene:
         return store_on(store, self.clock(seed))
 
     def vacuum(self, store: ObjectStore, seed: int = 50) -> VacuumReport:
-        return self.open(store, seed).vacuum(minAge=0)
+        return self.open(store, seed).vacuum(minAge="0s", force=True)
 
     def check(self, store: ObjectStore) -> None:
         """Check that everything that is kept can be read, and is what it was."""
@@ -133,7 +133,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 def test_what_a_vacuum_takes(scene: Scene) -> None:
     store = scene.lend()
     before = objects_of(store)
-    would = scene.open(store).vacuum(minAge=0, dryRun=True)
+    would = scene.open(store).vacuum(minAge="0s", dryRun=True)
     assert objects_of(store) == before
     report = scene.vacuum(store)
     left = objects_of(store)
@@ -198,8 +198,10 @@ def test_a_vacuum_that_is_killed(scene: Scene, tmp_path: Path) -> None:
     for folder in folders:
         store = LocalStore(folder)
         scene.check(store)
-        scene.open(store, 51).vacuum(minAge=0)
-        store_on(store, FakeClock(scene.now_ms + HOUR_MS, seed=52)).vacuum(minAge=0)  # temporary files are an hour old
+        scene.open(store, 51).vacuum(minAge="0s", force=True)
+        store_on(store, FakeClock(scene.now_ms + HOUR_MS, seed=52)).vacuum(
+            minAge="0s", force=True
+        )  # temporary files are an hour old
         scene.check(store)
         left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         assert left == objects_of(clean).keys()
@@ -245,7 +247,7 @@ def compact(table: SlateStore, scene: Scene) -> None:
 
 
 def vacuum_too(table: SlateStore, scene: Scene) -> None:
-    table.vacuum(minAge=0)
+    table.vacuum(minAge="0s", force=True)
 
 
 OTHERS: Final[tuple[Callable[[SlateStore, Scene], None], ...]] = (

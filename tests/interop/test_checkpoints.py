@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from slatedb import uniffi
 
-from slatespark import HistoryTrimmedError, SlateStore
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.checkpoints.store import create_checkpoint, delete_checkpoint, refresh_checkpoint
 from slatespark.table.clock import SystemClock
@@ -89,7 +89,7 @@ def test_one_that_has_expired_can_be_read_until_it_is_collected(
         (before.id, None, before.version),
         (kept.id, "kept", kept.version),
     ]
-    with pytest.raises(HistoryTrimmedError, match="'old'"):
+    with pytest.raises(InvalidRequestError, match="'old'"):
         our_pairs(database, checkpoint="old")
     assert our_pairs(database, checkpoint="kept") == pairs(database, kept.id) == {b"a": b"1"}
 

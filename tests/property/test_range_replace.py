@@ -123,7 +123,7 @@ class ReplacedDatabase(Database):
         if report.jobs:
             self.close_client()
         if turn.collects:
-            self.store.vacuum(minAge=0)
+            self.store.vacuum(minAge="0s", force=True)
 
     def become_clone(self, folder: Path) -> None:
         """Go on with a clone made by the client, most of whose files lie in the database it was made from."""

@@ -52,7 +52,7 @@ def test_as_of_reads_stay_exact(
             timestampColumn="at",
             opColumn="op",
         )
-    store.setProperties(retention=retention_ms)
+    store.setProperties(retention=f"{retention_ms}ms")
     store.setHistoryFloor(START_MS + floor)
     clock.advance(SKEW_MS)
     instants = [START_MS + at for at in range(floor, 60, 3)]

@@ -49,7 +49,7 @@ def test_reads_equal_the_model(history: list[Any], retention_ms: int, instants: 
     for rows, ttl_ms, pause_ms in history:
         write(store, model, clock, rows, ttl_ms)
         clock.advance(pause_ms)
-    store.setProperties(retention=retention_ms)
+    store.setProperties(retention=f"{retention_ms}ms")
     for now_ms in (START_MS + instant for instant in instants):
         visible = young_rows(model.visible(now_ms), now_ms, retention_ms)
         assert our_rows(store, now=now_ms, readBuffer=read_buffer) == visible

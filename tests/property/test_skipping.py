@@ -18,7 +18,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, Visibility
 from slatespark.table.read.cursor import LayerCursor, memory_windows
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.skipping import SkipRule, skip_files

@@ -286,7 +286,7 @@ class TimeMachine(RuleBasedStateMachine):
             self.model.compact()
             self.versions[report.version] = copy.deepcopy(self.model)
         if data.draw(st.booleans()):
-            present.vacuum(minAge=0)
+            present.vacuum(minAge="0s", force=True)
             self.versions = {report.version: copy.deepcopy(self.model)} if report.jobs else {}
 
     # --- the client's -------------------------------------------------------------------------------------------------

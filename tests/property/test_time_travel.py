@@ -188,7 +188,7 @@ class TravelMachine(RuleBasedStateMachine):
     @rule(fences=st.booleans())
     def vacuum(self, fences: bool) -> None:
         """Collect ourselves what nothing keeps, however young; a client that is open works on."""
-        self.store.vacuum(minAge=0, fences=fences and self.client is None)
+        self.store.vacuum(minAge="0s", force=True, fences=fences and self.client is None)
         if self.client is not None:
             self.client.put(b"c", b"after vacuum")
             self.client.flush_wal()

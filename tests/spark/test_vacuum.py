@@ -28,9 +28,9 @@ def test_a_customer_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     store.compact(full=True)
     for point in store.checkpoints():
         table.deleteCheckpoint(point.id)
-    would = table.vacuum(0, dryRun=True)
-    assert would.counts == table.vacuum(0).counts
-    table.vacuum(0)
+    would = table.vacuum("0s", dryRun=True)
+    assert would.counts == table.vacuum("0s", force=True).counts
+    table.vacuum("0s", force=True)
     assert table.proveAbsent(1).gone
     assert not table.proveAbsent(where="id = 2").gone
     assert store.get(2) == {"id": 2, "name": "Bob"}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,13 @@ def test_every_name_can_be_loaded() -> None:
 def test_every_error_is_public() -> None:
     classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert classes <= set(slatespark.__all__)
+
+
+def test_every_error_is_raised_itself_or_by_a_subclass() -> None:
+    source = "".join(path.read_text() for path in sorted(Path(slatespark.__file__).parent.rglob("*.py")))
+    public = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.SlateError)]
+    raised = [item for item in public if re.search(rf"(?<!class )\b{item.__name__}\(", source)]
+    assert [item for item in public if not any(issubclass(other, item) for other in raised)] == []
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

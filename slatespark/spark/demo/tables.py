@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slatespark.display.text import align_table
+from slatespark.slate_store import SlateStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.slate_store import SlateStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Checkpoints: what keeps a version, and all the files that it needs, from garbage collection.
+"""Checkpoints keep a version, and all files that it needs, from garbage collection.
 
 May import `slatespark.table.log` and snapshots. Each change is one more manifest and claims no epoch. Keep out: which
 versions a commit retains (that is `commit`).

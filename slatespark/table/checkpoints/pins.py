@@ -1,4 +1,4 @@
-"""Pins: checkpoints on exactly what one long read sees, so that a collector spares it for a while."""
+"""Pins: temporary checkpoints that keep exactly the files of one long read from garbage collection."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ T = TypeVar("T")
 def resolve_pinned(
     stores: TableStores, clock: Clock, lifetime_ms: int, resolve: Callable[[], tuple[Snapshot, T]]
 ) -> tuple[Snapshot, T]:
-    """Return what `resolve` does, with a checkpoint that keeps all that the snapshot reads, the WAL too, for so long.
+    """Return the result of `resolve`; a checkpoint keeps all files of its snapshot, WAL included, for `lifetime_ms`.
 
     Raises
     ------
     InvalidRequestError
-        When no checkpoint can be made, as in a store that may only be read.
+        When the checkpoint cannot be created, as in a read-only store.
     """
     lost = None
 
@@ -39,9 +39,9 @@ def resolve_pinned(
             _pin(stores, clock, found[0], lifetime_ms)
         except RaceLostError as exc:
             if number == before:  # an older version with WAL files above it: `seqAsOf` resolves to such a state
-                raise _unpinned(stores, number, "it has WAL files that no version counts on.") from exc
+                raise _unpinned(stores, number, "it has WAL files that no version refers to.") from exc
             raise
-        except SnapshotExpiredError as exc:  # it was the newest version, and was collected once it was replaced
+        except SnapshotExpiredError as exc:  # it was the newest version, and was collected after it was replaced
             if number == before:
                 raise
             raise RaceLostError(f"version {number} was collected") from exc
@@ -58,14 +58,14 @@ def _unpinned(stores: TableStores, number: int, reason: str) -> InvalidRequestEr
     return InvalidRequestError(
         f"{stores.url}: version {number} could not be pinned: {reason}",
         why="The option pin adds a checkpoint to the newest manifest.",
-        todo="Read with credentials that may write, or leave pin out.",
+        todo="Read with credentials that can write, or omit pin.",
     )
 
 
 def _pin(stores: TableStores, clock: Clock, snapshot: Snapshot, lifetime_ms: int) -> None:
-    """Keep a snapshot; raises `RaceLostError` when it has WAL files that a version since may no longer need."""
+    """Keep a snapshot; raises `RaceLostError` when a later version may no longer need some of its WAL files."""
     manifest, seen = snapshot.manifest, snapshot.manifest.wal_id_last_seen
-    if snapshot.wal.end - 1 <= seen or not snapshot.wal.last_seq:  # its manifest keeps all of it
+    if snapshot.wal.end - 1 <= seen or not snapshot.wal.last_seq:  # its manifest covers all of it
         add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=lifetime_ms, manifest_id=snapshot.manifest_id)
         return
     refuse_unfinished(stores, manifest)

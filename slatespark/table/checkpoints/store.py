@@ -1,24 +1,26 @@
-"""Checkpoints: entries of the newest manifest that keep a version, with its files, from being collected.
+"""Checkpoints: entries of the newest manifest that keep a version and its files from garbage collection.
 
-Each change is one more manifest, by compare-and-set, and claims no epoch: a writer that is open takes it over, as it
-does from the client's own administration. See docs/reference/format/checkpoints.md.
+Each change is one more manifest, by compare-and-set, and claims no epoch: an open writer adopts it, as it does a change
+by the client's own administration. See docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from slatespark.errors import (
+    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
     SnapshotExpiredError,
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
-from slatespark.table.checkpoints.find import find_checkpoint
+from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.version_files import refuse_collected_files
 from slatespark.table.clock import Clock, new_uuid, read_clock
 from slatespark.table.log.manifests import (
@@ -32,7 +34,7 @@ from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, ms_to_text, s_to_ms
 
-OWN_NAMES: Final = "slatespark/"  # names that begin so are ours to give
+OWN_NAMES: Final = "slatespark/"  # prefix of the names that only slatespark gives
 PIN_NAME: Final = f"{OWN_NAMES}pin"
 
 LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
@@ -40,7 +42,7 @@ LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """A checkpoint; `expires_ms` is None for one that stays."""
+    """A checkpoint; `expires_ms` is None if it never expires."""
 
     id: str
     name: str | None
@@ -63,7 +65,7 @@ def checkpoint_facts(point: Checkpoint) -> CheckpointFacts:
 def list_checkpoints(stores: TableStores) -> tuple[CheckpointFacts, ...]:
     """Return the checkpoints of a table in the order of the manifest; raises `TableNotFoundError`.
 
-    One that has expired is listed, and can be read, until a collector takes it away.
+    An expired checkpoint is listed, and can be read, until a garbage collector removes it.
     """
     return tuple(checkpoint_facts(point) for point in fetch_latest_manifest(stores)[1].checkpoints)
 
@@ -76,20 +78,20 @@ def create_checkpoint(
     lifetime_ms: int | None = None,
     manifest_id: int | None = None,
 ) -> CheckpointFacts:
-    """Keep a version from being collected.
+    """Keep a version from garbage collection.
 
     Parameters
     ----------
-    name : not used by another checkpoint; None gives none
-    lifetime_ms : how long, rounded up to whole seconds; None for ever
-    manifest_id : the version; by default the newest state, with all that its WAL holds by then
+    name : not used by another checkpoint; None for no name
+    lifetime_ms : rounded up to whole seconds; None for ever
+    manifest_id : the version; by default the newest state, WAL included
 
     Raises
     ------
     InvalidRequestError
         When the name is taken or reserved, or the version does not exist yet.
     OptionError
-        When the lifetime is no positive number of seconds that the format can hold.
+        When the lifetime is not positive, or ends later than the format can hold.
     SnapshotExpiredError
         When the version, or a file of it, was collected.
     """
@@ -107,7 +109,7 @@ def add_checkpoint(
     lifetime_ms: int | None = None,
     manifest_id: int | None = None,
 ) -> CheckpointFacts:
-    """Do as `create_checkpoint`, under an id, or a name of ours, that the caller chose."""
+    """Do the same as `create_checkpoint`; the caller may choose the id, and a reserved name."""
     now_ms = read_clock(clock)
     point = Checkpoint(
         id=checkpoint_id or new_uuid(clock),
@@ -126,30 +128,36 @@ def add_checkpoint(
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
-            refuse_unkept(stores, manifest_id, new_id - 1, manifest)
+            refuse_missing_version(stores, manifest_id, new_id - 1, manifest)
             pinned = {other.manifest_id for other in manifest.checkpoints}
             is_kept = manifest_id == new_id - 1 or manifest_id in pinned
             if not is_kept and manifest_id <= manifest_log(stores).dead_up_to():
-                # Looked at before, too, as who is killed cannot take anything back.
+                # Checked before as well, since a process that is killed cannot remove its checkpoint.
                 raise _being_collected(stores, manifest_id)
         return _with_checkpoint(stores, manifest, point)
 
     fetch = (lambda: _fetch_whole_state(stores)) if manifest_id is None else None
     manifest_object(stores, clock, fetch).update(clock, change, is_done=lambda manifest: _has(manifest, point.id))
     if manifest_id is not None:
-        _take_back_if_collected(stores, clock, point, is_kept=is_kept)
+        _remove_if_collected(stores, clock, point, is_kept=is_kept)
     return checkpoint_facts(point)
 
 
 def repeat_checkpoint(
     stores: TableStores, clock: Clock, source_id: UUID, *, checkpoint_id: UUID, name: str | None = None
 ) -> None:
-    """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` when that is gone."""
+    """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` if the first is gone."""
     now_s = present_s(read_clock(clock))
 
     def change(newest: Version[Manifest]) -> Manifest:
         manifest = newest.value
-        source = _find_one(stores, manifest, str(source_id))
+        source = next((point for point in manifest.checkpoints if point.id == source_id), None)
+        if source is None:
+            raise HistoryTrimmedError(
+                f"{stores.url}: checkpoint {source_id} is gone.",
+                why="It has expired, or another process deleted it.",
+                todo="Try again.",
+            )
         return _with_checkpoint(stores, manifest, Checkpoint(checkpoint_id, source.manifest_id, 0, now_s, name))
 
     manifest_object(stores, clock).update(clock, change, is_done=lambda manifest: _has(manifest, checkpoint_id))
@@ -158,14 +166,12 @@ def repeat_checkpoint(
 def refresh_checkpoint(
     stores: TableStores, clock: Clock, id_or_name: str, lifetime_ms: int | None = None
 ) -> CheckpointFacts:
-    """Let a checkpoint last for `lifetime_ms` from now, for ever without; one that has expired may come back so.
+    """Let a checkpoint last for `lifetime_ms` from now, or for ever; this revives an expired one that is still listed.
 
     Raises
     ------
-    HistoryTrimmedError
-        When there is no such checkpoint, or none any more.
     InvalidRequestError
-        When several have this name.
+        When no checkpoint has this id or name, or several have this name.
     OptionError
         As `create_checkpoint`.
     """
@@ -174,7 +180,7 @@ def refresh_checkpoint(
 
     def change(newest: Version[Manifest]) -> Manifest:
         manifest = newest.value
-        found = _find_one(stores, manifest, id_or_name)
+        found = _resolve_one(stores, manifest, id_or_name)
         refreshed[:] = [replace(found, expire_time_s=expires_s)]
         points = tuple(refreshed[0] if point.id == found.id else point for point in manifest.checkpoints)
         return replace(manifest, checkpoints=points)
@@ -184,12 +190,12 @@ def refresh_checkpoint(
 
 
 def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> None:
-    """Release a checkpoint: what it alone kept may be collected from now on. Raises as `refresh_checkpoint`."""
+    """Release a checkpoint: files that it alone kept may now be collected. Raises as `refresh_checkpoint`."""
     deleted: list[UUID] = []
 
     def change(newest: Version[Manifest]) -> Manifest:
         manifest = newest.value
-        deleted[:] = [_find_one(stores, manifest, id_or_name).id]
+        deleted[:] = [_resolve_one(stores, manifest, id_or_name).id]
         return replace(manifest, checkpoints=tuple(point for point in manifest.checkpoints if point.id != deleted[0]))
 
     manifest_object(stores, clock).update(clock, change, is_done=lambda manifest: not _has(manifest, deleted[0]))
@@ -198,7 +204,7 @@ def delete_checkpoint(stores: TableStores, clock: Clock, id_or_name: str) -> Non
 def release_checkpoints(
     stores: TableStores, clock: Clock, is_over: Callable[[Checkpoint], bool]
 ) -> tuple[CheckpointFacts, ...]:
-    """Release all checkpoints that are over, by one more manifest if there are any, and return them."""
+    """Release all checkpoints for which `is_over` holds, in one manifest, and return them."""
     released: tuple[Checkpoint, ...] = ()
 
     def change(newest: Version[Manifest]) -> Manifest:
@@ -216,12 +222,12 @@ def release_checkpoints(
 
 
 def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
-    """Return the second at which a lifetime that begins now is over, rounded up; 0, never, for None.
+    """Return the second at which a lifetime that begins now ends, rounded up; 0 (never) for None.
 
     Raises
     ------
     OptionError
-        When it is not positive, or ends after what 32 bits hold.
+        When it is not positive, or ends later than 32 bits of seconds can hold.
     """
     if lifetime_ms is None:
         return 0
@@ -229,13 +235,13 @@ def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
     if lifetime_ms <= 0 or not 0 < expires_s <= LAST_S:
         raise OptionError(
             f"lifetime: {lifetime_ms} ms is not acceptable.",
-            why=f"Checkpoints last at least a second, and not beyond {ms_to_text(s_to_ms(LAST_S))}.",
-            todo="Give a duration like 7d, or none for ever.",
+            why=f"A checkpoint lasts at least a second, and at most until {ms_to_text(s_to_ms(LAST_S))}.",
+            todo="Give a duration such as 7d, or none for ever.",
         )
     return expires_s
 
 
-# --- one more manifest ------------------------------------------------------------------------------------------------
+# --- private helpers --------------------------------------------------------------------------------------------------
 
 
 def _has(manifest: Manifest, checkpoint_id: UUID) -> bool:
@@ -243,29 +249,29 @@ def _has(manifest: Manifest, checkpoint_id: UUID) -> bool:
 
 
 def _fetch_whole_state(stores: TableStores) -> Version[Manifest]:
-    """Return the newest manifest as one that counts on every WAL file there is, so that a checkpoint keeps them."""
+    """Return the newest manifest, extended to all existing WAL files so that a checkpoint keeps them."""
     number, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
     return Version(number, replace(manifest, wal_id_last_seen=max(manifest.wal_id_last_seen, wal.end - 1)))
 
 
 def _with_checkpoint(stores: TableStores, manifest: Manifest, point: Checkpoint) -> Manifest:
-    """Return the manifest with one checkpoint more; an expired one of the same name makes room."""
+    """Return the manifest with one more checkpoint; it replaces an expired one of the same name."""
     named = [other for other in manifest.checkpoints if point.name is not None and other.name == point.name]
     taken = None if point.name is None or point.name.startswith(OWN_NAMES) else next(iter(named), None)
     if taken is None:
         return replace(manifest, checkpoints=(*manifest.checkpoints, point))
     if not 0 < taken.expire_time_s <= point.create_time_s:
         raise InvalidRequestError(
-            f"{stores.url}: there is a checkpoint named {point.name!r}, of version {taken.manifest_id}.",
+            f"{stores.url}: a checkpoint named {point.name!r} exists already, for version {taken.manifest_id}.",
             todo="Delete or refresh it, or choose another name.",
         )
     others = tuple(other for other in manifest.checkpoints if other.id != taken.id)
     return replace(manifest, checkpoints=(*others, point))
 
 
-def _find_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Checkpoint:
+def _resolve_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Checkpoint:
     """Return the one checkpoint with this id or name."""
-    found = find_checkpoint(stores.url, manifest, id_or_name)
+    found = resolve_checkpoint(stores.url, manifest, id_or_name)
     if sum(id_or_name in (str(point.id), point.name) for point in manifest.checkpoints) > 1:
         raise InvalidRequestError(
             f"{stores.url}: several checkpoints are named {id_or_name!r}.", todo="Give the id of the one you mean."
@@ -273,21 +279,22 @@ def _find_one(stores: TableStores, manifest: Manifest, id_or_name: str) -> Check
     return found
 
 
-def _take_back_if_collected(stores: TableStores, clock: Clock, point: Checkpoint, *, is_kept: bool) -> None:
-    """Make sure that a version was not collected just before its checkpoint came: such an entry stops the collector.
+def _remove_if_collected(stores: TableStores, clock: Clock, point: Checkpoint, *, is_kept: bool) -> None:
+    """Remove a checkpoint again whose version was collected before it was published: such an entry stops collectors.
 
-    A collector moves the boundary, looks for checkpoints then, and deletes what none of them keeps. So a version that
-    the boundary has passed by now may be on its way out, unless something kept it before.
+    A collector moves the boundary, then looks for checkpoints, and deletes versions that none of them keeps. So a
+    version that the boundary has passed may be about to be deleted, unless something kept it before.
 
     Parameters
     ----------
-    is_kept : the version was the newest one when its checkpoint came, or had another checkpoint
+    is_kept : the version was the newest one when its checkpoint was published, or had another checkpoint
     """
     log = manifest_log(stores)
     if log.has(point.manifest_id) and (is_kept or point.manifest_id > log.dead_up_to()):
         return
-    delete_checkpoint(stores, clock, str(point.id))
-    fetch_manifest(stores, point.manifest_id)  # says that it is gone
+    with suppress(InvalidRequestError):  # another process may have deleted it
+        delete_checkpoint(stores, clock, str(point.id))
+    fetch_manifest(stores, point.manifest_id)  # raises if it is gone
     raise _being_collected(stores, point.manifest_id)
 
 
@@ -296,23 +303,24 @@ def _being_collected(stores: TableStores, number: int) -> SnapshotExpiredError:
 
 
 def _check_name(name: str) -> None:
-    """Refuse names that are ours to give, or that no manifest can hold."""
+    """Refuse reserved names, and names that a manifest cannot hold or a line cannot show."""
     if name.startswith(OWN_NAMES):
         raise InvalidRequestError(
             f"The checkpoint name {name!r} is not acceptable.",
-            why=f"Names that begin with {OWN_NAMES} are given by slatespark itself.",
+            why=f"Names that begin with {OWN_NAMES} are reserved for slatespark itself.",
             todo="Choose another name.",
         )
     try:
         name.encode()
     except UnicodeEncodeError as exc:
-        raise InvalidRequestError(f"The checkpoint name {name!r} is no Unicode text.", todo="Choose another.") from exc
+        raise InvalidRequestError(f"The checkpoint name {name!r} is not Unicode text.", todo="Choose another.") from exc
     if not name.isprintable():
         raise InvalidRequestError(
-            f"The checkpoint name {name!r} has characters that cannot be shown.", todo="Choose a name of one line."
+            f"The checkpoint name {name!r} has characters that are not printable.",
+            todo="Choose a printable name on one line.",
         )
     if _is_id(name):
-        raise InvalidRequestError(f"The checkpoint name {name!r} reads as an id.", todo="Choose another name.")
+        raise InvalidRequestError(f"The checkpoint name {name!r} has the form of an id.", todo="Choose another name.")
 
 
 def _is_id(name: str) -> bool:
@@ -324,15 +332,15 @@ def _is_id(name: str) -> bool:
 
 
 def refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
-    """Refuse a clone that is still being made: the client does, too."""
+    """Refuse a clone that is still being created, as the client does."""
     if not manifest.initialized:
         raise UnsupportedFormatError(
-            f"{stores.url} is a clone that is still being made.", todo="Wait until it is finished."
+            f"{stores.url} is a clone that is still being created.", todo="Wait until it is finished."
         )
 
 
-def refuse_unkept(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
-    """Refuse a version that does not exist, any more or yet, or that lacks files."""
+def refuse_missing_version(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
+    """Refuse a version that does not exist yet or no longer, or that lacks files."""
     if number > latest_id:
         raise InvalidRequestError(
             f"{stores.url}: version {number} does not exist yet.", todo=f"The newest version is {latest_id}."
@@ -345,6 +353,6 @@ def present_s(now_ms: int) -> int:
     seconds = ms_to_s(now_ms)
     if seconds > LAST_S:
         raise InvalidRequestError(
-            f"The clock says {ms_to_text(now_ms)}, which no checkpoint can hold.", todo="Set the clock right."
+            f"The clock says {ms_to_text(now_ms)}, which a checkpoint cannot hold.", todo="Correct the clock."
         )
     return seconds

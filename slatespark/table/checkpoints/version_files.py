@@ -1,4 +1,4 @@
-"""Whether everything that an older version needs is still there: its SSTs, those of other databases, its WAL files."""
+"""The check that all files of an older version still exist: its SSTs, those of other databases, its WAL files."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 
 
 def refuse_collected_files(stores: TableStores, number: int, manifest: Manifest, latest: Manifest) -> None:
-    """Refuse a version of which files were collected.
+    """Refuse a version with collected files.
 
-    Costs a listing of the WAL, and one of each folder of SSTs of which the newest version does not need all.
+    Costs a listing of the WAL, and one of each SST folder with files that the newest version no longer shows.
 
     Parameters
     ----------
     number, manifest : the version
-    latest : the newest one; what it shows is there
+    latest : the newest one; its files exist
 
     Raises
     ------
     SnapshotExpiredError
         When a file is gone.
     TableNotFoundError
-        When another database that owns files was not found.
+        When another database that owns files cannot be found.
     """
     fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
     for root, wanted in _by_root(stores, manifest, (ulid for ulid in manifest.ssts if ulid not in latest.ssts)).items():

@@ -10,7 +10,7 @@ from slatespark.format.compactions import (
     CompactionStatus,
 )
 from slatespark.table.commit.claim import Claim
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
@@ -20,7 +20,7 @@ HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker 
 
 
 def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
-    """Tell whether a worker reported lately; one from the far future is a hold, which is never stale."""
+    """Tell whether the worker of a job reported lately; a hold, with a heartbeat in the far future, is never stale."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
     return _is_fresh(job.worker.last_heartbeat_ms, now_ms)
@@ -38,23 +38,23 @@ def is_own_job(stores: TableStores, job: Compaction) -> bool:
 
 
 def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
-    """Tell whether a job is a compaction of ours that somebody still works on, as far as can be known."""
+    """Tell whether a job is a compaction of ours whose worker is alive, as far as its reports tell."""
     if job.worker is None or job.status is not CompactionStatus.RUNNING:
         return False
     if find_worker(stores.main, job.worker.worker_id) is None:
         return False
     if (
         job.worker.last_heartbeat_ms == NEVER_STALE_MS
-    ):  # no coordinator may ever find it old; its worker notes the time apart
+    ):  # no coordinator may ever find it stale; its worker reports in a record of its own
         reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
         return reported_ms is not None and _is_fresh(reported_ms, now_ms)
     return has_fresh_heartbeat(job, now_ms)
 
 
 def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
-    """Tell whether a compaction of ours is listed as completed, and may not be committed yet.
+    """Tell whether a compaction of ours is listed as completed but perhaps not committed yet.
 
-    Its entry keeps collectors off its files until then.
+    Until then its entry protects its files from garbage collection.
     """
     if job.worker is None or job.status is not CompactionStatus.COMPLETED:
         return False
@@ -72,32 +72,32 @@ def clear_active_jobs(
     runs: Collection[int],
     own: Compaction | None = None,
 ) -> None:
-    """Take active jobs off the list: one that stayed would later bring back what a commit removed.
+    """Remove active jobs from the list: a job that stayed could later bring back rows that the commit removes.
 
-    Compactions of ours that are under way stay, since they keep collectors off their files. They have stored nothing
-    that a coordinator could commit: one that took them over would merge what stands by then. But their runs have to be
-    there: a worker of the client that misses one releases the job, takes it up again, and so on for ever.
+    Running compactions of ours stay: their entries protect their files from garbage collection. A coordinator that
+    reclaims one has no output to commit, and merges the sources as they are then. But its runs must exist: a client's
+    worker that misses one releases the job, claims it again, and so on for ever.
 
     Parameters
     ----------
-    hold : an active job to be there afterwards, if any
+    hold : an active job to add, if any
     runs : ids of the runs that the commit leaves
-    own : the compaction that is about to be committed, completed: if this process dies, nobody takes it over
+    own : the compaction that is about to be committed, as completed: if this process dies, no worker reclaims it
 
     Raises
     ------
     RaceLostError
-        When another coordinator took over, or wrote meanwhile.
+        When another coordinator claimed a higher epoch, or changed the list meanwhile.
     """
     number, compactions = fetch_compactions(stores)
-    if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops at an epoch that falls
+    if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops when an epoch decreases
         raise RaceLostError("another coordinator claimed a higher epoch")
     left = frozenset(runs)
 
     def stays(job: Compaction) -> bool:
         if job.status.is_active():
             return runs_here(stores, job, now_ms) and left.issuperset(job.spec.sorted_runs)
-        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps the last one alone
+        return own is None or awaits_commit(stores, job, now_ms)  # the client keeps only the last one
 
     kept = [job for job in compactions.jobs if (own is None or job.id != own.id) and stays(job)]
     added = [job for job in (hold, own) if job is not None]

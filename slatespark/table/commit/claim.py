@@ -26,7 +26,7 @@ from slatespark.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Epochs that are ours until somebody claims higher ones.
+    """Epochs that are ours until another writer claims higher ones.
 
     Attributes
     ----------
@@ -46,14 +46,16 @@ class Claim:
 
 
 def refuse_unwritable(url: str, manifest: Manifest) -> None:
-    """Refuse databases that may be read but not written."""
+    """Refuse databases that can be read but not written."""
     if manifest.segments or manifest.segment_extractor_name is not None:
         raise UnsupportedFormatError(
             f"{url} is segmented by {manifest.segment_extractor_name!r}; such databases can only be read.",
             todo="Write with a SlateDB client that has this extractor.",
         )
     if not manifest.initialized:
-        raise UnsupportedFormatError(f"{url} is a clone that is still being made.", todo="Wait until it is finished.")
+        raise UnsupportedFormatError(
+            f"{url} is a clone that is still being created.", todo="Wait until it is finished."
+        )
 
 
 Prepare: TypeAlias = Callable[[Manifest, Mapping[int, int], int], Manifest]
@@ -70,20 +72,20 @@ def claim_epochs(
     prepare: Prepare | None = None,
     removes: Sequence[KeyRange] = (),
 ) -> Claim:
-    """Claim both epochs right after the manifest that was checked, fence the WAL, and make sure that both held.
+    """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both are still ours.
 
     Parameters
     ----------
-    prepare : what else the claim says: of (claim, sizes of the WAL files by id, first WAL id that is free)
-    removes : keys of which the commit is about to take rows away without a newer version of them
+    prepare : completes the claim; called with (claim, sizes of the WAL files by id, first free WAL id)
+    removes : key ranges in which the commit removes rows without writing a newer version
 
     Raises
     ------
     RaceLostError
-        When another writer came in between.
+        When another writer was faster.
     """
-    # The place of the fence is chosen before the claim, as the client does: whoever claims after us fences no lower, so
-    # that our fence meets theirs instead of landing in the middle of their files.
+    # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so our fence
+    # collides with theirs instead of landing among their files.
     taken = wal_sizes(stores, checked)
     first_free = _first_free_wal_id(taken, checked)
     claiming = replace(
@@ -118,7 +120,7 @@ def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:
 
 
 def _fence_wal(stores: TableStores, claim: Claim) -> bool:
-    """Put an empty object where the writer before us goes on; False if there is a file already."""
+    """Create an empty object at the id that the previous writer would write next; False if that file exists."""
     try:
         stores.wal.create(wal_path(claim.fence), b"")
     except FileExistsError:

@@ -27,11 +27,11 @@ from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
-from slatespark.table.commit.history_hold import plan_hold
-from slatespark.table.commit.idempotence import find_outcome, note_outcome, outcome_of, with_outcome
+from slatespark.table.commit.hold import plan_hold
+from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
-from slatespark.table.commit.publication import Change, next_manifest, without_l0
+from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
 from slatespark.table.commit.rebase import rebase_outputs
 from slatespark.table.commit.requirements import (
     LastSeq,
@@ -78,7 +78,7 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, ms_to_text
 
-# In any table the version before is kept for a while: to undo the commit, or for who reads the files that were merged.
+# Any table keeps the version before for this long: to undo the commit, or for reads of the merged files.
 _LEAST_KEPT_MS = {
     Operation.RESTORE: UNDO_LIFETIME_MS,
     Operation.TRIM: UNDO_LIFETIME_MS,
@@ -104,31 +104,32 @@ def commit_write(
     Parameters
     ----------
     outputs : per task, in key order; a later task is newer
-    edit : what becomes of the trees that stand
-    depends_on : what must be unchanged since it was read; None for a write that depends on no read
-    requirements : what must hold besides; each is checked at its stages
+    edit : the change of the existing trees
+    depends_on : the read set, which must be unchanged; None for a write that depends on no read
+    requirements : further requirements; each is checked at its stages
 
     Returns
     -------
-    The record of the commit; None when there was nothing to commit: no rows for a table that stands. Where the write
-    was committed before under its `txnAppId` and `txnVersion`, what is known of that commit, and nothing is published.
+    The record of the commit; None when there was nothing to commit: no rows, and the table exists. If the write was
+    committed before under its `txnAppId` and `txnVersion`, nothing is published; the record holds the known facts of
+    that commit.
 
     Raises
     ------
     CommitConflictError
-        When a SlateDB client is at work and `ifClientActive` is `fail`, or when the race was lost too often.
+        When a SlateDB client is active and `ifClientActive` is `fail`, or when too many races were lost.
     ClockRegressionError
-        When the write has a `timestamp`, and something later was committed meanwhile.
+        When the write has a `timestamp`, and another commit has a later one.
     TableExistsError
-        When the table to be created was created by somebody else.
+        When another process created the table first.
     TransactionConflictError
-        When something of `depends_on` has changed, naming keys.
+        When `depends_on` has changed, naming keys.
     UnavailableError
-        When the store stopped answering. Whether the commit landed is unknown then; the files must stay.
+        When the store stopped answering. It is then unknown whether the commit landed, and its files must stay.
     """
     if job.operation in (Operation.WRITE, Operation.TRANSACTION) and not job.creates and not any(outputs):
         outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
-        if outcome is not None:  # a job that runs again may find rows, made by what it did after this write
+        if outcome is not None:  # a repeated job may produce rows, from its own later writes
             publish_txn_record(stores.main, outcome)
         delete_lease(stores.main, job.write_id)
         return None
@@ -148,22 +149,22 @@ def commit_write(
     record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
     if record.write_id == job.write_id:
         publish_commit_record(stores.main, record)
-        note_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
+        record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
     delete_lease(stores.main, job.write_id)
     return record
 
 
 @dataclass(slots=True)
 class _Commit:
-    """A commit under way. What it learnt or rewrote in an attempt that lost a race serves the next one.
+    """A commit in progress. An attempt reuses what earlier attempts found or rewrote before they lost a race.
 
     Attributes
     ----------
     outputs : files per task; rewritten when they have to move above another commit
-    edit : what becomes of the trees that stand
-    base_seq, create_ts_ms : what their rows are numbered and timed from
+    edit : the change of the existing trees
+    base_seq, create_ts_ms : base of the sequence numbers, and time, of the rows
     times : of the rows of the outputs
-    requirements : what must hold, in the order in which it is checked
+    requirements : in the order in which they are checked
     """
 
     stores: TableStores
@@ -178,7 +179,7 @@ class _Commit:
     requirements: tuple[Requirement, ...] = ()
 
     def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
-        """Yield what every commit of this kind requires."""
+        """Yield the requirements of every commit of this kind."""
         stores, job, buffer_bytes = self.stores, self.job, self.options.write_buffer_bytes
         if job.operation is Operation.CREATE:
             yield NoTable(stores.url)
@@ -194,7 +195,7 @@ class _Commit:
             yield NoNewOperands(stores.url)
 
     def check_newest_time(self) -> None:
-        """Refuse rows with times of their own that lie in the future."""
+        """Refuse rows with their own times that are in the future."""
         if self.times.per_row and any(self.outputs):
             newest_ms = self._newest_ms()
             given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
@@ -225,13 +226,13 @@ class _Commit:
         check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         for requirement in self.requirements:
             requirement.before_rewrite(latest_id, latest, self._files)
-        self._raise_above(latest.last_l0_seq, latest.last_l0_clock_tick)
+        self._move_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         for requirement in self.requirements:
             requirement.before_claim(latest_id, latest, self._files)
         definition = self._publish_growth(latest)
         if self._has_history:
             record_losses(self.stores, self.clock, latest)
-        self.edit.apply(without_l0(latest))  # what it refuses, it refuses before anybody is shut out
+        self.edit.apply(without_l0(latest))  # a refusal comes before any client is fenced
         retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim = claim_epochs(
@@ -247,7 +248,7 @@ class _Commit:
         return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
-        """Return what is known of the commit that this write repeats; None if it repeats none."""
+        """Return the known facts of the commit that this write repeats; None if it repeats none."""
         outcome = find_outcome(self.stores, latest, self.options)
         if outcome is None:
             return None
@@ -267,7 +268,7 @@ class _Commit:
         return with_outcome(self.stores, manifest, own, partial(new_uuid, self.clock))
 
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
-        """Return what makes the claim keep the version that the commit replaces, as long as the table wants it."""
+        """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
         undoes = self.job.operation.can_be_undone
         lifetime_ms = _LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
@@ -291,12 +292,12 @@ class _Commit:
         return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
-        """Give files that aged during a long job fresh ids, lest the collector takes them before they are published.
+        """Copy the old files of a long job under new ids, so that collectors do not delete them before the commit.
 
-        All of them get fresh ids where the lease of the job did not hold. That of a creator is not renewed as long as
-        there may be no table: somebody else may have begun to create it.
+        All files get new ids if the lease of the job had expired. A creator's lease is not renewed while there may be
+        no table: another process may have begun to create it.
 
-        Those of a compaction are spared as long as it is listed, as it is if it merges runs.
+        Collectors keep the files of a listed compaction; a compaction that merges runs is always listed.
         """
         if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:
             return
@@ -312,8 +313,8 @@ class _Commit:
         self.outputs = tuple(kept(files) for files in self.outputs)
         self.edit = self.edit.with_files(kept(self.edit.files))
 
-    def _raise_above(self, reached_seq: int, tick_ms: int) -> None:
-        """Move the rows of the job above what was committed, or drained, since it was planned."""
+    def _move_above(self, reached_seq: int, tick_ms: int) -> None:
+        """Move the rows of the job above the rows that were committed or drained since it was planned."""
         if self.options.timestamp_ms is not None and any(self.outputs):
             floor_ms = MIN_MS if self._has_history else tick_ms
             check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
@@ -341,7 +342,7 @@ class _Commit:
 
     @property
     def _present_ms(self) -> int | None:
-        """What our clock says; None where it says nothing about the table's times."""
+        """The present by our clock; None if the table has its own time."""
         return None if self._has_own_time else self.clock.now_ms()
 
     @property
@@ -373,21 +374,21 @@ class _Commit:
         return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
-        """Drain the WAL under the fence, then publish; a checkpoint made by a reader in between is taken up."""
+        """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept."""
         base_id, base = self._fetch_owned(claim)
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
             drained = drain_wal(self.stores, base, claim.fence)
         except SnapshotExpiredError:
-            self._fetch_owned(claim)  # another writer has drained the WAL, and a collector came after it
+            self._fetch_owned(claim)  # another writer has drained the WAL, and a collector deleted it
             raise
         for requirement in self.requirements:
             requirement.after_drain(drained, self._files)
         check_tick(self.stores, drained.tick_ms or 0, self._present_ms)
         files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
-        self._raise_above(drained.last_seq, tick_ms)
+        self._move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
         change = self._change(base, drained, files, wal_id=claim.fence)
         self._clear_jobs(claim, base, change, holds=holds)
@@ -395,7 +396,7 @@ class _Commit:
             for requirement in self.requirements:
                 requirement.before_publishing(base)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
-            manifest = self._with_outcome(self._keep_from_now(manifest, base_id + 1, retention_ms), base_id + 1)
+            manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except ManifestCollectedError:
@@ -407,12 +408,12 @@ class _Commit:
                 self._hold_exactly(claim, manifest)
             return self._record(base_id + 1, manifest, change, base)
 
-    def _clear_jobs(self, claim: Claim, base: Manifest, change: Change, *, holds: bool) -> None:
-        """Make the list of compactions fit what the commit is about to leave.
+    def _clear_jobs(self, claim: Claim, base: Manifest, change: CommitChange, *, holds: bool) -> None:
+        """Make the list of compactions fit the runs that the commit is about to leave.
 
         Parameters
         ----------
-        holds : a job is to keep a client's scheduler off all runs
+        holds : whether a hold has to keep a client's scheduler off all runs
         """
         now_ms = self.clock.now_ms()
         planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
@@ -421,14 +422,14 @@ class _Commit:
         clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own)
 
     def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
-        """Hold the runs of what was published, and no others: a client would not make a run with the id of one."""
+        """Hold exactly the published runs: a client does not create a run whose id is held."""
         now_ms, runs = self.clock.now_ms(), manifest.run_ids()
         hold = plan_hold(runs, new_ulid(self.clock, now_ms))
-        with contextlib.suppress(RaceLostError, SlateError):  # it has landed, and the next commit holds all anew
+        with contextlib.suppress(RaceLostError, SlateError):  # the commit has landed, and the next one renews the hold
             clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
 
     def _completed(self, now_ms: int) -> Compaction | None:
-        """Return the entry of a compaction as it is after its commit; None for what is no compaction."""
+        """Return the entry of a compaction after its commit; None for other operations."""
         own = self.job.compaction
         if own is None:
             return None
@@ -437,8 +438,8 @@ class _Commit:
         outputs = tuple(file.handle for file in self.edit.files)
         return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
 
-    def _keep_from_now(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
-        """Return the manifest of a commit as one that keeps itself: who replaces it next may be a client."""
+    def _with_own_checkpoint(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
+        """Return the manifest of a commit with a checkpoint of itself, since a client may replace it next."""
         if retention_ms is None:
             return manifest
         now_ms, new_id = self.clock.now_ms(), partial(new_uuid, self.clock)
@@ -451,13 +452,15 @@ class _Commit:
             raise RaceLostError("another writer claimed higher epochs")
         return base_id, base
 
-    def _change(self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int) -> Change:
-        """Return what the commit changes on top of `base`; without a WAL, `wal_id` is 0."""
+    def _change(
+        self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int
+    ) -> CommitChange:
+        """Return the change of the commit on top of `base`; without a WAL, `wal_id` is 0."""
         used_seqs = [file.properties.max_seq for file in self._files]
         ticks = [self._newest_ms()] if used_seqs else []
         if drained.tick_ms is not None:
             ticks.append(drained.tick_ms)
-        return Change(
+        return CommitChange(
             outputs=self.outputs,
             drained=drained_files,
             last_seq=max([drained.last_seq + 1 if wal_id else 0, *used_seqs]),
@@ -470,7 +473,7 @@ class _Commit:
     def _nonce(self) -> int:
         return self.clock.random_bits(NONCE_BITS)
 
-    def _record(self, manifest_id: int, manifest: Manifest, change: Change, base: Manifest) -> CommitRecord:
+    def _record(self, manifest_id: int, manifest: Manifest, change: CommitChange, base: Manifest) -> CommitRecord:
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,

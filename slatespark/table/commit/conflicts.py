@@ -1,8 +1,8 @@
-"""Whether what a commit depends on is still as it was read. See docs/explanation/how-conflicts-are-found.md.
+"""Conflict detection: the read set of a commit must be unchanged. See docs/explanation/how-conflicts-are-found.md.
 
-Everything committed after a read has sequence numbers above the one that it reached, whoever wrote it. So a key has
-changed if there is, or was, a row of it with a higher number: in a file that came with a later version, or in the WAL.
-Files that were there, or were merely rewritten since, hold none. What was taken away without leaving a row counts too.
+Rows committed after a read have higher sequence numbers than the read reached, whoever wrote them. So a key has changed
+if a row of it with a higher number exists or existed: in a file added by a later version, or in the WAL. Older files,
+and files that were only rewritten, hold no such row. Rows removed without a newer version count as changes too.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
 from slatespark.table.commit.read_set import ReadSet as ReadSet
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.floor import history_floor
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers, cut_to_ranges
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
+from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import recorded_properties
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -53,7 +52,7 @@ def check_unchanged(
     codec: RowCodec,
     options: WriteOptions,
 ) -> None:
-    """Refuse if what a commit depends on has changed by now, as the commit itself will do once more.
+    """Refuse if the read set of a commit has changed; the commit itself checks again.
 
     Parameters
     ----------
@@ -72,13 +71,13 @@ def check_unchanged(
 
 @dataclass(slots=True)
 class ReadCheck:
-    """The check of what a commit depends on. Versions that it found to be harmless are not looked through again.
+    """The check of the read set of a commit. Versions found without conflict are not searched again.
 
     Attributes
     ----------
     codec : of the table, to name keys
     buffer_bytes : memory for stored bytes in flight
-    checked : the newest version found to be harmless; None before the first check
+    checked : the newest version found without conflict; None before the first check
     """
 
     stores: TableStores
@@ -88,12 +87,12 @@ class ReadCheck:
     checked: tuple[int, Manifest] | None = None
 
     def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
-        """Refuse if anything was committed to keys of the read set, up to the newest version and the WAL behind it.
+        """Refuse if another commit changed keys of the read set, up to the newest version and its WAL.
 
         Parameters
         ----------
-        latest_id, latest : the newest version, as far as the caller knows
-        files : of the commit; their keys count, too, if the read set says so
+        latest_id, latest : the newest version known to the caller
+        files : of the commit; their keys count too if the read set covers written keys
 
         Raises
         ------
@@ -102,12 +101,12 @@ class ReadCheck:
         """
         self._check_trees(latest_id, latest, files)
         _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
-        above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._goes_by_numbers else latest.last_l0_seq
+        above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else latest.last_l0_seq
         if wal.last_seq > above_seq:
             self.check_rows(fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS), files)
 
     def check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
-        """Refuse if there are later versions of keys of the read set among rows of the WAL, which are sorted."""
+        """Refuse if rows of the WAL, which are sorted, include later versions of keys of the read set."""
         if rows is not None:
             later = list(dict.fromkeys(self._later_keys(rows, 0, len(rows))))
             read = set(self.reads.keys)
@@ -115,7 +114,7 @@ class ReadCheck:
             self._refuse(itertools.chain(found, self._among_written(later, files)))
 
     @property
-    def _goes_by_numbers(self) -> bool:
+    def _is_judged_by_seq(self) -> bool:
         return self.reads.read_ts_ms is None
 
     def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
@@ -129,9 +128,9 @@ class ReadCheck:
         self.checked = latest_id, latest
 
     def _check_floor(self, latest: Manifest) -> None:
-        """Refuse if what is later than the time that was read may be gone: below the history floor nothing is kept.
+        """Refuse if versions later than the read time may be gone, since none is kept below the history floor.
 
-        A compaction takes the floor from the definition, so that of `latest` is known to whoever reads it after that.
+        A compaction takes the floor from the definition first, so a definition fetched after `latest` has its floor.
         """
         if self.reads.read_ts_ms is None:
             return
@@ -140,15 +139,15 @@ class ReadCheck:
             raise self._unknown()
 
     def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
-        """Return the version up to which nothing needs a look: at first the one that was read."""
+        """Return the version up to which everything was checked; at first the one that was read."""
         if self.checked is not None:
             return self.checked
         number = self.reads.manifest_id
-        if latest_id < number:  # another table stands here by now
+        if latest_id < number:  # another table has replaced this one
             raise self._unknown()
         return number, fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
 
-    # --- what is later ------------------------------------------------------------------------------------------------
+    # --- later rows ---------------------------------------------------------------------------------------------------
 
     def _later_layers(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
         """Return the files that may hold later versions of keys of the read set."""
@@ -157,8 +156,8 @@ class ReadCheck:
             for commit in find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest):
                 self._refuse_removed(commit, files)
                 parts += commit.added
-        if not self._goes_by_numbers:  # versions that were there, but are of a later time
-            parts += (part for layer in plan_table_layers(self.stores, latest) for part in layer.slices)
+        if not self._is_judged_by_seq:  # older files may hold versions of a later time
+            parts += (part for layer in fetch_layers(self.stores, latest) for part in layer.slices)
         wanted = [part for part in parts if self._is_wanted(part, files)]
         handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
         known = recorded_properties(self.stores, handles) if wanted else {}
@@ -186,39 +185,25 @@ class ReadCheck:
         return (rows.key(low + place) for place in np.flatnonzero(later).tolist())
 
     def _scan_later(self, layers: Sequence[Layer]) -> Iterator[bytes]:
-        """Yield the keys of later versions in all that layers show; a key may come several times."""
+        """Yield the keys of all later versions that layers show; a key may occur several times."""
         window_bytes = window_size(self.buffer_bytes, 1)
         for layer in layers:
             for window in layer_windows(self.stores, layer, window_bytes):
                 yield from self._later_keys(window.rows, window.low, window.high)
 
     def _look_up_later(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[bytes]:
-        """Yield those of ascending keys of which layers show later versions."""
-        for rows, low, high in self._look_up(layers, keys):
+        """Yield those of some ascending keys that have later versions in layers."""
+        for rows, low, high in key_rows(self.stores, layers, keys, buffer_bytes=self.buffer_bytes):
             yield from self._later_keys(rows, low, high)
 
-    def _look_up(self, layers: Sequence[Layer], keys: tuple[bytes, ...]) -> Iterator[tuple[RowColumns, int, int]]:
-        """Yield all rows of ascending keys that layers show."""
-        extent = KeyRange(keys[0], key_after(keys[-1]))
-        split = Split(extent, cut_layers(layers, extent), points=keys)
-        window_bytes = window_size(self.buffer_bytes, len(layers))
-        for cursors in point_cursors(
-            self.stores, split, None, buffer_bytes=self.buffer_bytes, window_bytes=window_bytes
-        ):
-            for cursor in cursors:
-                while cursor.load() and cursor.rows is not None:
-                    yield cursor.rows, cursor.low, cursor.high
-                    cursor.low = cursor.high
-
-    # --- what of it is in the read set --------------------------------------------------------------------------------
+    # --- keys of the read set -----------------------------------------------------------------------------------------
 
     def _in_ranges(self, layers: Sequence[Layer]) -> Iterator[bytes]:
         return self._scan_later(cut_to_ranges(layers, self.reads.ranges))
 
     def _among_keys(self, layers: Sequence[Layer]) -> Iterator[bytes]:
-        keys = self.reads.keys if layers else ()
-        for at in range(0, len(keys), _CHUNK_KEYS):
-            yield from self._look_up_later(layers, keys[at : at + _CHUNK_KEYS])
+        if layers:
+            yield from self._look_up_later(layers, self.reads.keys)
 
     def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
         """Yield the keys of files of the commit that have later versions; the smaller side is read."""
@@ -241,7 +226,8 @@ class ReadCheck:
         for file in files:
             inside = tuple(sorted({key for key in keys if file.keys.contains(key)}))
             if inside:
-                for rows, low, high in self._look_up([Layer("new", (file.whole(),))], inside):
+                layer = Layer("new", (file.whole(),))
+                for rows, low, high in key_rows(self.stores, [layer], inside, buffer_bytes=self.buffer_bytes):
                     yield from (rows.key(at) for at in range(low, high))
 
     def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:
@@ -253,10 +239,10 @@ class ReadCheck:
                 for window in layer_windows(self.stores, layer, window_size(self.buffer_bytes, 2)):
                     yield from (window.rows.key(row) for row in range(window.low, window.high))
 
-    # --- what is said of it -------------------------------------------------------------------------------------------
+    # --- errors -------------------------------------------------------------------------------------------------------
 
     def _refuse(self, keys: Iterator[bytes]) -> None:
-        """Raise the conflict, if there is a key, with the first few of them."""
+        """Raise the conflict with the first few keys, if there are any."""
         found: dict[bytes, None] = {}
         for key in keys:
             found[key] = None
@@ -268,7 +254,7 @@ class ReadCheck:
             raise self._conflict(f"{'; '.join(named)}{more} changed {self._since}")
 
     def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
-        """Raise the conflict, if keys of the read set may be gone."""
+        """Raise the conflict if a commit may have removed keys of the read set."""
         fact = f"removed by version {commit.manifest_id}"
         for gone in commit.removed:
             locked = filter(gone.contains, self.reads.keys)
@@ -286,13 +272,13 @@ class ReadCheck:
         return f"since the read timestamp {ms_to_text(read_ms)} ({read_ms})"
 
     def _unknown(self) -> TransactionConflictError:
-        since = f"after version {self.reads.manifest_id}" if self._goes_by_numbers else self._since
-        return self._conflict(f"what was committed {since} cannot be told any more")
+        since = f"after version {self.reads.manifest_id}" if self._is_judged_by_seq else self._since
+        return self._conflict(f"the rows committed {since} are no longer known")
 
     def _conflict(self, fact: str) -> TransactionConflictError:
         return TransactionConflictError(
             f"{self.stores.url}: {fact}.",
-            why="This commit depends on what was read before that.",
+            why="This commit depends on an earlier read.",
             todo="Read and write again.",
         )
 

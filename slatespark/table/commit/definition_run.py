@@ -1,4 +1,4 @@
-"""The definition a commit needs, published before the manifest that needs it: a crash in between harms nobody."""
+"""The definition of a commit, published before the manifest that needs it, so that a crash in between is harmless."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def publish_growth(
     created: bool,
     merge: bool,
 ) -> TableDefinition:
-    """Make sure that the definition of a table that stands admits rows encoded by `planned`, and return it.
+    """Make sure that the definition of an existing table accepts rows encoded by `planned`, and return it.
 
     Parameters
     ----------
     manifest : the newest one
-    created : whether the write was to create the table, which somebody else did meanwhile
+    created : whether the write planned to create the table, and another process was faster
     merge : `mergeSchema`
 
     Raises
     ------
     TableExistsError, SchemaError, ConflictError
-        When the table is another one by now, or has changed in a way that does not go with the rows.
+        When another table has replaced it, or it has changed so that the rows do not fit.
     """
 
     def change(current: TableDefinition) -> TableDefinition:
@@ -44,24 +44,23 @@ def publish_growth(
 
 
 def publish_creation(stores: TableStores, clock: Clock, planned: TableDefinition, *, merge: bool) -> None:
-    """Make `planned` the definition of a table that has no manifest yet, or join who began to create it.
+    """Make `planned` the definition of a table that has no manifest yet, or join another creator.
 
-    Every creator passes here right before manifest 1, so that what it checks still stands then.
+    Every creator calls this right before manifest 1, so that its checks still hold then.
 
     Raises
     ------
     RaceLostError
-        When somebody else has created the table by now.
+        When another process has created the table.
     TableExistsError
-        When somebody else creates another table at the place, or left its definition behind.
+        When another process is creating a different table here, or left its definition behind.
     ConflictError
-        When the lease of this creator is over, so that somebody else may have begun anew.
+        When the lease of this creator has expired, so that another process may have started again.
     """
 
     def attempt(number: int) -> bool:
-        """Tell whether the definition stands; False if another job has created the table."""
+        """Return True once the definition is published; False if another job has created the table."""
         newest, current = fetch_definition(stores)
-        wanted = planned
         wanted = planned
         if newest:
             joined = _join(stores, clock, current, planned, merge=merge)
@@ -79,7 +78,7 @@ def publish_creation(stores: TableStores, clock: Clock, planned: TableDefinition
 
 
 def check_creation(stores: TableStores, clock: Clock, planned: TableDefinition, *, merge: bool) -> None:
-    """Refuse early what `publish_creation` would refuse at the commit; raises as that does."""
+    """Refuse early what `publish_creation` would refuse at the commit; it raises the same errors."""
     number, current = fetch_definition(stores)
     if number and _join(stores, clock, current, planned, merge=merge) is None:
         raise RaceLostError("another job created the table and released its lease")
@@ -88,7 +87,7 @@ def check_creation(stores: TableStores, clock: Clock, planned: TableDefinition, 
 def _join(
     stores: TableStores, clock: Clock, current: TableDefinition, planned: TableDefinition, *, merge: bool
 ) -> TableDefinition | None:
-    """Return the definition that serves two creators; None if the other one has created the table."""
+    """Return the definition that both creators can use; None if the other one has created the table."""
     owner_alive = has_lease(stores.main, current.created_by, clock.now_ms())
     if not owner_alive and _is_created(stores):
         return None
@@ -103,7 +102,7 @@ def _is_created(stores: TableStores) -> bool:
 def _check_lease(stores: TableStores, planned: TableDefinition, now_ms: int) -> None:
     if not has_lease(stores.main, planned.created_by, now_ms):
         raise ConflictError(
-            f"{stores.url}: this job took so long that its lease ended.",
+            f"{stores.url}: the lease of this job expired before its commit.",
             why="Another job may have begun to create the table.",
             todo="Write again.",
         )

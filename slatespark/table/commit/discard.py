@@ -1,6 +1,6 @@
-"""Files that were uploaded in vain are deleted, unless a version shows them.
+"""Deleting the uploaded files of a failed commit, unless a version references them.
 
-An error at a commit says what its sender knows. So what was published is looked up before anything is deleted.
+An error does not prove that the commit failed. So the published versions are read before anything is deleted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from slatespark.table.stores import TableStores
 
 
 def delete_files(stores: TableStores, ids: Iterable[Ulid]) -> None:
-    """Delete files that were never part of a commit; vacuum finds those that stay."""
+    """Delete files that were never part of a commit; vacuum removes those that this misses."""
     for sst_id in list(ids):
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(sst_id))
 
 
 def delete_unshown(stores: TableStores, ids: Iterable[Ulid], version: int) -> None:
-    """Delete those files of a commit that no version after `version` shows.
+    """Delete the files of a commit that no version after `version` references.
 
-    Where one of these cannot be read, all files are left to vacuum.
+    If one of these versions cannot be read, all files are left to vacuum.
     """
     with contextlib.suppress(SlateError):
         latest_id, latest = fetch_latest_manifest(stores)

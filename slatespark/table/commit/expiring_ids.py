@@ -1,6 +1,6 @@
-"""Files that wait long for their commit get new ids, lest a collector takes them before.
+"""New ids for files that wait long for their commit, so that no collector removes them first.
 
-A client's collector goes by the age of ids, ours by the lease of the job.
+A client's collector judges files by the age of their ids, ours by the lease of the job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEASE_MARGIN_MS = 3_600_000  # a collector's clock may be ahead of ours
 
 
 def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int) -> bool:
-    """Renew the lease of a job, and tell whether it held until now; else collectors may be taking its files."""
+    """Renew the lease of a job, and tell whether it was valid until now; if not, its files may be being removed."""
     try:
         lease = fetch_lease(stores.main, lease_path(write_id))
     except CorruptDataError:
@@ -28,9 +28,9 @@ def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int)
 
 
 def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
-    """Return copies of files whose lease did not hold; requires that it was renewed.
+    """Return copies of files whose lease had expired. Requires: the lease was renewed.
 
-    A collector that did not see the new lease has listed the files before, so it does not know the copies.
+    A collector that missed the new lease listed the files earlier, so it does not know the copies.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFil
     except SnapshotExpiredError as exc:
         raise CommitConflictError(
             f"{stores.url}: files of this write were collected before its commit.",
-            why=f"Its lease ran out: it lasts {LEASE_LIFETIME_MS // 3_600_000} hours.",
+            why=f"Its lease of {LEASE_LIFETIME_MS // 3_600_000} hours expired.",
             todo="Write again, and commit within that time.",
         ) from exc
 
@@ -50,7 +50,7 @@ def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFil
 def refresh_expiring_ids(
     stores: TableStores, clock: Clock, files: Iterable[NewFile], gc_min_age_ms: int
 ) -> tuple[NewFile, ...]:
-    """Return files, those past half the age at which collectors remove them as copies under new ids.
+    """Return the files; those past half the collectors' age limit are copied under new ids.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether a SlateDB client was active since a write was planned: what `ifClientActive=fail` refuses."""
+"""Detecting a SlateDB client that was active since a write was planned: `ifClientActive=fail` refuses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slatespark.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """How far the database had come when a write was planned.
+    """The state of the database when a write was planned.
 
     Attributes
     ----------
@@ -35,18 +35,18 @@ class Baseline:
 def refuse_foreign_client(
     stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline, *, now_ms: int
 ) -> None:
-    """Refuse to commit when a SlateDB client was at work since the write was planned.
+    """Refuse to commit when a SlateDB client was active since the write was planned.
 
     Parameters
     ----------
     latest_id, latest : the newest manifest
-    baseline : what the write was planned on
+    baseline : the state that the write was planned on
 
     Raises
     ------
     CommitConflictError
-        When epochs were raised by anyone but a job of ours, when rows were added under the same epochs, in the WAL or
-        in L0, or when a compaction with a fresh heartbeat runs.
+        When another client raised an epoch, when rows were added to WAL or L0 under the same epochs, or when a
+        compaction with a fresh heartbeat is running.
     """
     if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
@@ -68,7 +68,7 @@ def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
     for job in compactions.active_jobs():
         if not has_fresh_heartbeat(job, now_ms) or is_own_job(stores, job):
             continue
-        # What tells that it is ours goes once it has ended, and is off the list by then.
+        # The record that marks a job as ours is deleted after the job has left the list: so look at the list again.
         if job.id in {active.id for active in fetch_compactions(stores)[1].active_jobs()}:
             raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
 
@@ -76,13 +76,13 @@ def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
 def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
     return CommitConflictError(
         f"{stores.url}: {fact}.",
-        why="Committing would shut that client out.",
+        why="Committing would fence that client.",
         todo="Write again when it is closed, or set ifClientActive=fence.",
     )
 
 
 def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> str | None:
-    """Return the first epoch raised since the baseline that no claim of ours explains."""
+    """Return the first epoch raised since the baseline without a claim of ours."""
     known = _epochs(baseline)
     if known == _epochs(latest):
         return None
@@ -90,8 +90,8 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
     for number in range(baseline.manifest_id + 1, latest_id + 1):
         try:
             data = bytes(log.get(number))
-        except SnapshotExpiredError:  # collected, so nobody can tell whose it was
-            if are_epochs_ours(stores, latest_id, latest):  # and if it was a client's, that is shut out by now
+        except SnapshotExpiredError:  # collected, so its author is unknown
+            if are_epochs_ours(stores, latest_id, latest):  # a client that raised it is fenced by now
                 return None
             return f"writer epoch {latest.writer_epoch}, perhaps,"
         epochs = _epochs(decode_manifest(data))
@@ -121,6 +121,6 @@ def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
 
 
 def is_claim(stores: TableStores, manifest_id: int) -> bool:
-    """Tell whether a manifest is the claim of a job of ours: what this job commits is to follow."""
+    """Tell whether a manifest is the claim of a job of ours, whose commit is still to come."""
     data = bytes(manifest_log(stores).get(manifest_id))
     return manifest_digest(data) in fetch_claimed_digests(stores.main, manifest_id)

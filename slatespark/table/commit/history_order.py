@@ -1,7 +1,7 @@
-"""The order that a history table keeps: of a key, later versions have later times, across writes, files and layers.
+"""The order of a history table: later versions of a key have later times, across writes, files and layers.
 
-Most writes keep it without a look at any row: nothing that is stored of the keys of their files is younger than they
-are. Else keys are looked up, those only that may be out of order. See docs/explanation/history-and-the-floor.md.
+For most writes no row needs to be read: the properties of the files show that nothing stored of their keys is newer.
+Otherwise only keys that may be out of order are looked up. See docs/explanation/history-and-the-floor.md.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_keys, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import plan_table_layers
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.plan import FileSlice, Layer, cut_layers
+from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import file_properties
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, ms_to_text
@@ -37,12 +36,12 @@ MAX_NAMED: Final = 5  # keys in a message
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A version that a write may not add.
+    """A version that a write must not add.
 
     Attributes
     ----------
     key : of the version
-    at_ms, stored_ms : its time, and the newest that is stored
+    at_ms, stored_ms : its time, and the newest stored time of the key
     """
 
     key: bytes
@@ -51,13 +50,13 @@ class Violation:
 
 
 def check_above_floor(stores: TableStores, floor_ms: int | None, files: Sequence[NewFile]) -> None:
-    """Refuse a write with versions from before the history floor: a deletion that they came before may be gone.
+    """Refuse a write with versions below the history floor: a later deletion may have been dropped.
 
-    What lies at the floor itself came after all that a compaction has dropped.
+    A version at the floor itself is later than all deletions that a compaction has dropped.
 
     Parameters
     ----------
-    floor_ms : of the table by now; None if it has none
+    floor_ms : the present floor of the table; None if it has none
     files : of the write
 
     Raises
@@ -69,10 +68,10 @@ def check_above_floor(stores: TableStores, floor_ms: int | None, files: Sequence
     if floor_ms is None or oldest_ms >= floor_ms:
         return
     raise CommitConflictError(
-        f"{stores.url}: the oldest version of the write is of {ms_to_text(oldest_ms)} ({oldest_ms}), and the history "
-        f"floor is {ms_to_text(floor_ms)} ({floor_ms}).",
-        why="Compactions drop deletions from before the floor, so the order of versions cannot be checked there.",
-        todo="Leave these rows out, or give them times from the floor on.",
+        f"{stores.url}: the oldest version of the write, {ms_to_text(oldest_ms)} ({oldest_ms}), is below the history "
+        f"floor, {ms_to_text(floor_ms)} ({floor_ms}).",
+        why="Compactions drop deletions below the floor, so the order of versions cannot be checked there.",
+        todo="Omit these rows, or give them times at or above the floor.",
     )
 
 
@@ -82,16 +81,16 @@ def check_order_in_trees(
     files: Sequence[NewFile],
     codec: RowCodec,
     *,
-    settled: Collection[Ulid],
+    checked: Collection[Ulid],
     buffer_bytes: int,
 ) -> None:
-    """Refuse a write that has versions older than what the trees hold of their keys.
+    """Refuse a write with versions older than those that the trees hold of the same keys.
 
     Parameters
     ----------
     files : of the write
     codec : of the table, to name keys
-    settled : ids of SSTs that were found to be in order with the write before
+    checked : ids of SSTs that an earlier check found to be in order with the write
     buffer_bytes : memory for stored bytes in flight
 
     Raises
@@ -100,21 +99,21 @@ def check_order_in_trees(
         Naming keys.
     """
     oldest_ms = min((_oldest_ms(file) for file in files), default=MAX_MS)
-    if manifest.last_l0_clock_tick <= oldest_ms:  # it is the highest of all times
+    if manifest.last_l0_clock_tick <= oldest_ms:  # the tick is the highest time of the table
         return
-    layers = _without(plan_table_layers(stores, manifest), settled)
+    layers = _without(fetch_layers(stores, manifest), checked)
     suspects = [(file, found) for file in files if (found := cut_layers(layers, file.keys))]
     known = file_properties(stores, manifest) if suspects else {}
     for file, found in suspects:
-        younger = _younger(found, known, _oldest_ms(file))
-        if younger:
-            _refuse(stores, codec, _violations_in_layers(stores, file, younger, buffer_bytes))
+        newer = _newer(found, known, _oldest_ms(file))
+        if newer:
+            _refuse(stores, codec, _violations_in_layers(stores, file, newer, buffer_bytes))
 
 
 def check_order_in_rows(
     stores: TableStores, rows: RowColumns | None, files: Sequence[NewFile], codec: RowCodec, *, buffer_bytes: int
 ) -> None:
-    """Refuse a write that has versions older than rows of the WAL, which are sorted; as `check_order_in_trees`."""
+    """Refuse a write with versions older than rows of the WAL, which are sorted; as `check_order_in_trees`."""
     if rows is None or not (rows.flags & HAS_CREATE).any():
         return
     newest_ms = int(rows.create_ts[(rows.flags & HAS_CREATE) != 0].max())
@@ -133,31 +132,31 @@ def _oldest_ms(file: NewFile) -> int:
     return MAX_MS if file.properties.min_create_ts is None else file.properties.min_create_ts
 
 
-def _without(layers: Sequence[Layer], settled: Collection[Ulid]) -> list[Layer]:
-    """Return layers without the files that need no look."""
+def _without(layers: Sequence[Layer], checked: Collection[Ulid]) -> list[Layer]:
+    """Return layers without the files that were checked."""
     cut = (
-        replace(layer, slices=tuple(part for part in layer.slices if part.file.id not in settled)) for layer in layers
+        replace(layer, slices=tuple(part for part in layer.slices if part.file.id not in checked)) for layer in layers
     )
     return [layer for layer in cut if layer.slices]
 
 
-def _younger(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], oldest_ms: int) -> list[Layer]:
-    """Return what of the layers may hold times after `oldest_ms`."""
+def _newer(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], oldest_ms: int) -> list[Layer]:
+    """Return the parts of layers that may hold times after `oldest_ms`."""
 
-    def may_be_younger(part: FileSlice) -> bool:
+    def may_be_newer(part: FileSlice) -> bool:
         properties = known.get(part.file.id)
         return properties is None or (properties.max_create_ts is not None and properties.max_create_ts > oldest_ms)
 
-    cut = (replace(layer, slices=tuple(filter(may_be_younger, layer.slices))) for layer in layers)
+    cut = (replace(layer, slices=tuple(filter(may_be_newer, layer.slices))) for layer in layers)
     return [layer for layer in cut if layer.slices]
 
 
-# --- by keys --------------------------------------------------------------------------------------------------------
+# --- look-up of keys ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wanted:
-    """Keys of a write, ascending and distinct, with the oldest time that it has for each."""
+    """Keys of a write, ascending and distinct, with the oldest time of each."""
 
     keys: tuple[bytes, ...]
     key_bytes: NDArray[np.uint8]
@@ -165,19 +164,19 @@ class _Wanted:
     times: NDArray[np.int64]
 
     def violations(self, rows: RowColumns, low: int, high: int) -> Iterator[Violation]:
-        """Yield the keys of which rows [low, high), sorted by key, hold younger versions."""
+        """Yield the keys with newer versions in rows [low, high), which are sorted by key."""
         found = match_keys(rows, low, high, self.key_bytes, self.key_offsets)
         offsets, data = gather_keys([rows], found)
         at = lower_bounds(self.key_bytes, self.key_offsets, data, offsets.astype(np.int64))
         fields = gather_fields([rows], found)
-        younger = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts > self.times[at])
-        for place in np.flatnonzero(younger).tolist():
+        newer = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts > self.times[at])
+        for place in np.flatnonzero(newer).tolist():
             number = int(at[place])
             yield Violation(self.keys[number], int(self.times[number]), int(fields.create_ts[place]))
 
 
 def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[_Wanted]:
-    """Yield the keys of an uploaded file, a window at a time; those of many versions may come several times."""
+    """Yield the keys of an uploaded file, a window at a time; keys of many versions may occur several times."""
     for window in layer_windows(stores, Layer("new", (file.whole(),)), window_size(buffer_bytes, 2)):
         rows = np.arange(window.low, window.high, dtype=np.int64)
         starts = np.flatnonzero(new_key_mask([window.rows], rows))
@@ -193,19 +192,13 @@ def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Itera
 def _violations_in_layers(
     stores: TableStores, file: NewFile, layers: Sequence[Layer], buffer_bytes: int
 ) -> Iterator[Violation]:
-    window_bytes = window_size(buffer_bytes, len(layers))
     for wanted in _versions_of(stores, file, buffer_bytes):
-        keys = KeyRange(wanted.keys[0], key_after(wanted.keys[-1]))
-        split = Split(keys, cut_layers(layers, keys), points=wanted.keys)
-        for cursors in point_cursors(stores, split, None, buffer_bytes=buffer_bytes, window_bytes=window_bytes):
-            for cursor in cursors:
-                while cursor.load() and cursor.rows is not None:
-                    yield from wanted.violations(cursor.rows, cursor.low, cursor.high)
-                    cursor.low = cursor.high
+        for span in key_rows(stores, layers, wanted.keys, buffer_bytes=buffer_bytes):
+            yield from wanted.violations(*span)
 
 
 def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation]) -> None:
-    """Raise the conflict, if there is a violation, with the newest stored time of the first few keys."""
+    """Raise the conflict with the newest stored time of the first few keys, if there is a violation."""
     newest: dict[bytes, Violation] = {}
     for violation in violations:
         before = newest.get(violation.key)
@@ -221,7 +214,7 @@ def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation
     ]
     more = ", and more" if len(newest) > MAX_NAMED else ""
     raise CommitConflictError(
-        f"{stores.url}: the write has versions older than the newest ones of their keys: {'; '.join(named)}{more}.",
-        why="On a history table the versions of a key are written in the order of their times.",
-        todo="Leave these rows out, or give them later times.",
+        f"{stores.url}: the write has versions older than the newest stored ones: {'; '.join(named)}{more}.",
+        why="On a history table the versions of a key must be written in the order of their times.",
+        todo="Omit these rows, or give them later times.",
     )

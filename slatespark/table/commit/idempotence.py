@@ -1,10 +1,10 @@
-"""Idempotent writes: at most one effect under one pair of `txnAppId` and `txnVersion`, whatever happens to its answer.
+"""Idempotent writes: at most one commit takes effect per pair of `txnAppId` and `txnVersion`, even after a lost answer.
 
-The manifest of the commit itself carries a checkpoint that is named for the pair: so the rows and the name become
-visible at once, or neither does, and the name is the one place of ours in a manifest that other clients preserve. A
-record beside the client's folders follows, and once that is there the next commit drops the checkpoint, which pins
-files. Whoever looks for a pair reads the manifest first and the record then: what is no longer in the one is in the
-other by then. A claim comes right after the manifest in which the pair was looked for; so nothing lies in between.
+The manifest of the commit carries a checkpoint named for the pair, so rows and name become visible together. A
+checkpoint's name is the only field of a manifest that is ours to set and that other clients preserve. A record under
+`slatespark/txn/` follows, and the next commit drops the checkpoint, which pins files. A look-up reads the manifest
+first and the record second: a pair that has left the one is in the other. The claim comes right after the manifest
+that was searched, so no commit lies in between.
 See docs/explanation/how-conflicts-are-found.md, docs/reference/format/checkpoints.md.
 """
 
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(rf"{TXN_NAMES}([0-9a-f]{{16}})/(0|[1-9][0-9]{{0,18}})/
 
 
 def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions) -> TxnRecord | None:
-    """Return what was committed under the pair of a write; None if nothing was, or if it has no pair.
+    """Return the outcome of the pair of a write; None if there is none, or if the write has no pair.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
 
 
 def is_committed(stores: TableStores, options: WriteOptions) -> bool:
-    """Tell whether a write need not even begin."""
+    """Tell whether a write was committed before."""
     if options.txn is None:
         return False
     with contextlib.suppress(TableNotFoundError):
@@ -60,38 +60,38 @@ def is_committed(stores: TableStores, options: WriteOptions) -> bool:
 
 
 def outcome_of(options: WriteOptions, manifest_id: int, write_id: str, now_ms: int) -> TxnRecord | None:
-    """Return what there is to note of a write; None if it has no pair."""
+    """Return the outcome to record for a write; None if it has no pair."""
     return None if options.txn is None else TxnRecord(*options.txn, manifest_id, write_id, now_ms)
 
 
 def with_outcome(
     stores: TableStores, manifest: Manifest, own: TxnRecord | None, new_id: Callable[[], UUID]
 ) -> Manifest:
-    """Return the manifest of a commit with its own outcome, and without earlier ones, which have their records then.
+    """Return the manifest of a commit with its own outcome, and without earlier ones, which have records by then.
 
     Parameters
     ----------
     own : outcome of this commit, if it has a pair
     new_id : makes ids of checkpoints
     """
-    points = tuple(point for point in manifest.checkpoints if not _settle(stores, point))
+    points = tuple(point for point in manifest.checkpoints if not _record(stores, point))
     if own is not None:
         name = f"{TXN_NAMES}{own.write_id}/{own.version}/{own.app}"
         points += (Checkpoint(new_id(), own.manifest_id, 0, min(ms_to_s(own.committed_ms), LAST_S), name),)
     return replace(manifest, checkpoints=points)
 
 
-def note_outcome(stores: TableStores, own: TxnRecord | None) -> None:
-    """Note what was committed; a failure to do so does not matter, since the checkpoint stays until it is noted."""
+def record_outcome(stores: TableStores, own: TxnRecord | None) -> None:
+    """Record an outcome; a failure does not matter, since the checkpoint stays until it is recorded."""
     if own is not None:
         with contextlib.suppress(SlateError):
             publish_txn_record(stores.main, own)
 
 
-def settle_outcomes(stores: TableStores) -> frozenset[UUID]:
-    """Note all outcomes that the newest manifest names, and return the ids of these checkpoints.
+def record_outcomes(stores: TableStores) -> frozenset[UUID]:
+    """Record all outcomes that the newest manifest names, and return the ids of their checkpoints.
 
-    From then on somebody may release them.
+    These can be released from then on.
     """
     noted = set()
     for point in fetch_latest_manifest(stores)[1].checkpoints:
@@ -102,22 +102,22 @@ def settle_outcomes(stores: TableStores) -> frozenset[UUID]:
 
 
 def is_outcome(point: Checkpoint) -> bool:
-    """Tell whether a checkpoint is there only to say what was committed."""
+    """Tell whether a checkpoint only carries the outcome of an idempotent write."""
     return _outcome(point) is not None
 
 
 def refuse_pair(options: WriteOptions, operation: str) -> None:
-    """Refuse `txnAppId` for what is not one write; raises `OptionError`."""
+    """Refuse `txnAppId` for an operation that is not one write; raises `OptionError`."""
     if options.txn is not None:
         raise OptionError(
-            f"txnAppId: {operation} takes none.",
-            why="It is for writes of rows, and for deletes.",
-            todo="Leave txnAppId and txnVersion out.",
+            f"txnAppId: {operation} does not take it.",
+            why="Only writes and deletes of rows do.",
+            todo="Omit txnAppId and txnVersion.",
         )
 
 
-def _settle(stores: TableStores, point: Checkpoint) -> bool:
-    """Tell whether a checkpoint was there for an outcome of which there is a record now."""
+def _record(stores: TableStores, point: Checkpoint) -> bool:
+    """Record the outcome that a checkpoint carries, and tell whether it carried one."""
     outcome = _outcome(point)
     if outcome is None:
         return False
@@ -128,7 +128,7 @@ def _settle(stores: TableStores, point: Checkpoint) -> bool:
 
 
 def _outcome(point: Checkpoint) -> TxnRecord | None:
-    """Return what a checkpoint says was committed; None for one with another purpose."""
+    """Return the outcome that a checkpoint carries; None for any other checkpoint."""
     parts = _NAME.fullmatch(point.name or "")
     if parts is None:
         return None

@@ -1,4 +1,4 @@
-"""WriteJob: what is fixed of a write before any of its tasks starts. See docs/explanation/how-a-commit-works.md."""
+"""WriteJob: the facts of a write that are fixed before any of its tasks starts."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from slatespark.units import MIN_MS
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What the driver fixed before any task started; small, and the same for all tasks.
+    """The facts that the driver fixes before any task starts; small, and the same for all tasks.
 
     Attributes
     ----------
     write_id : names the job
-    operation : what it does, for the commit record
-    planned_ms : the instant of planning, and the time part of file ids
-    baseline : the state planned on
+    operation : for the commit record
+    planned_ms : the time of planning, also the time part of file ids
+    baseline : the state of the database then
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
     definition : of the table, as this write needs it
-    delete_rate : bytes per second at which a reap deletes, for the commit record
-    times : of its rows, as far as the options of the write do not tell
-    compaction : its entry in `.compactions` with all sources; None for what is no compaction
+    delete_rate : bytes per second that a reap deletes, for the commit record
+    times : of its rows, beyond what the options of the write say
+    compaction : its entry in `.compactions` with all sources; None for other operations
     """
 
     write_id: str
@@ -86,24 +86,24 @@ def begin_write(
     definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
 ) -> WriteJob:
-    """Look at the table and fix what the tasks of a write need; leaves a lease.
+    """Read the state of the table, fix what the tasks of a write need, and publish a lease.
 
     Parameters
     ----------
     operation : for the commit record
-    found : id and content of the newest manifest, which the caller looked at; None if there is no table
+    found : the newest manifest, as the caller read it; None if there is no table
     definition : of the table, as this write needs it
-    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick. Of a history
-        table it may lie before the last tick
+    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick if it is
+        later. On a history table it may lie before the last tick
 
     Raises
     ------
     RaceLostError
-        When there is a table by now where `found` is None.
+        When `found` is None and the table was created since.
     UnsupportedFormatError
         When the database cannot be written.
     ClockRegressionError
-        When the last clock tick of the table lies ahead of our clock, or of the timestamp given; or that ahead of ours.
+        When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     """
     now_ms = read_clock(clock)
     if found is None:
@@ -131,7 +131,7 @@ def begin_write(
 
 @contextmanager
 def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
-    """Give a job up if the block raises."""
+    """Abandon a job if the block raises."""
     try:
         yield
     except BaseException:
@@ -140,7 +140,7 @@ def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
 
 
 def abandon_write(stores: TableStores, job: WriteJob) -> None:
-    """Give a job up. Its files stay: a commit whose answer was lost may have published them."""
+    """Delete the lease of a job. Its files stay: a commit whose answer was lost may have published them."""
     delete_lease(stores.main, job.write_id)
 
 
@@ -150,6 +150,6 @@ def _refuse_remains(stores: TableStores) -> None:
             raise RaceLostError("the table was created meanwhile")
         raise InvalidRequestError(
             f"{stores.url} holds WAL files but no manifest.",
-            why="These are the remains of a database, or a wrong path.",
+            why="A database was partly deleted here, or the path is wrong.",
             todo="Choose an empty place, or restore the manifest.",
         )

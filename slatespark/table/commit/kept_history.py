@@ -1,4 +1,4 @@
-"""What commits to history tables do for the past: keep versions from a client's compaction, and note what was lost.
+"""Protecting the past of history tables: versions are kept from a client's compaction, and losses are recorded.
 
 See docs/explanation/how-a-commit-works.md, docs/explanation/history-and-the-floor.md, docs/reference/format/history.md.
 """
@@ -22,12 +22,12 @@ from slatespark.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
-    """What a client's compaction of a history table has to leave.
+    """The versions of a history table that a client's compaction must keep.
 
     Attributes
     ----------
-    floor_ms : below it the newest version of a key is enough; None keeps everything
-    known : what is known of files; of others everything is kept
+    floor_ms : at or below it only the newest version of a key is kept; None keeps everything
+    known : properties of files; of a file without them every version is kept
     """
 
     floor_ms: int | None = None
@@ -40,13 +40,13 @@ class KeptHistory:
     def min_seq(self, shown: Iterable[Ulid], last_seq: int) -> int:
         """Return the sequence number above which compaction keeps every version, and of a key one at or below it.
 
-        Versions of a key have their times in the order of their sequence numbers. So what lies above the floor is kept,
-        and of what does not the newest.
+        The versions of a key have times in the order of their sequence numbers. So every version above the floor is
+        kept, and the newest one below it.
 
         Parameters
         ----------
         shown : the files of the manifest
-        last_seq : the answer where no file reaches above the floor
+        last_seq : the result if no file reaches above the floor
         """
         if self.floor_ms is None:
             return 0
@@ -61,7 +61,7 @@ class KeptHistory:
 
 
 def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | None:
-    """Return what compaction has to leave of the files of a manifest; None if the table is no history table."""
+    """Return what compaction must keep of the files of a manifest; None if the table is not a history table."""
     definition = resolve_definition(stores, manifest)
     if not definition.has_history:
         return None
@@ -72,11 +72,11 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
 
 
 def record_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
-    """Note, before epochs are claimed, what other clients may have dropped of a history table since our last commit.
+    """Record, before the claim, up to when other clients may have dropped versions since our last commit.
 
     Parameters
     ----------
-    manifest : the one that the commit goes on from
+    manifest : the one that the commit is based on
     """
     definition = resolve_definition(stores, manifest)
     if not definition.has_history:

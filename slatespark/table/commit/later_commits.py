@@ -1,11 +1,11 @@
-"""What was committed to a table since a version: the files that came, and the keys of which rows were taken away.
+"""The commits since a version: the files that each added, and the key ranges in which it removed rows.
 
-It is found in the versions in between, not in the newest one alone: a compaction drops deletions, and rows that have
-expired, so of what came in between nothing may be left. A version in which rows came raises the last sequence number;
-one that does not, as those of a client's compactor, only rewrites rows that came before.
+All versions in between are read, not only the newest one: a compaction drops tombstones and expired rows, so a commit
+may have left no row behind. A version that adds rows raises the last sequence number. One that does not, such as a
+client's compaction, only rewrites earlier rows.
 
-Rows go without leaving another row by a replacement, a restore or a trim. Only commits of ours do that, and what they
-note before they claim the epochs announces the keys. A version of ours is known by its nonce (docs/adr/0001).
+Replacements, restores and trims remove rows without a newer version. Only commits of ours do that, and their claims
+name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _Removals: TypeAlias = Mapping[str, tuple[KeyRange, ...]]  # by digest of the ma
 
 @dataclass(frozen=True, slots=True)
 class LaterCommit:
-    """A version in which rows came or went.
+    """A version that added or removed rows.
 
     Attributes
     ----------
     manifest_id : the version
-    added : the files that came with it
-    removed : keys of which rows may be gone; all keys where it is not known what the commit did
+    added : the files that it added
+    removed : key ranges in which it may have removed rows; all keys if that is unknown
     """
 
     manifest_id: int
@@ -50,7 +50,7 @@ class LaterCommit:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What is kept of a version while later ones are looked at."""
+    """The facts of a version that comparing it with later ones needs."""
 
     number: int
     epochs: tuple[int, int]
@@ -63,7 +63,7 @@ class _Version:
 def find_later_commits(
     stores: TableStores, since_id: int, since: Manifest, latest_id: int, latest: Manifest
 ) -> Iterator[LaterCommit]:
-    """Yield what was committed after the version `since`, up to the newest one.
+    """Yield the commits after the version `since`, up to the newest one.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterat
 def _commit(
     stores: TableStores, before: Sequence[_Version], version: _Version, manifest: Manifest, removals: _Removals
 ) -> LaterCommit:
-    """Return what a version changed from the last of those before it."""
+    """Return what a version changed against the one before it."""
     known = before[-1].sst_ids
     fresh = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in known]
     roots = external_roots(stores, manifest)
@@ -118,23 +118,23 @@ def _commit(
         )
         for handle in fresh
     )
-    takes_away = version.has_nonce and version.number > 1  # the first version has nothing to take away
+    takes_away = version.has_nonce and version.number > 1  # the first version has nothing to remove
     return LaterCommit(version.number, added, _removed_by(stores, before, version, removals) if takes_away else ())
 
 
 def _removed_by(
     stores: TableStores, before: Sequence[_Version], version: _Version, removals: _Removals
 ) -> tuple[KeyRange, ...]:
-    """Return the keys that a commit of ours may have taken away; all keys where what it noted is gone."""
+    """Return the key ranges in which a commit of ours may have removed rows; all keys if its claim record is gone."""
     claim = next((known for known in before if known.epochs == version.epochs), version)
-    if claim is before[0]:  # the read came between claim and commit, so the claim is that version, or lies before it
+    if claim is before[0]:  # the read was between claim and commit, so the claim is that version or an earlier one
         claim = _fetch_first(stores, claim)
         removals = fetch_claimed_removals(stores.main, claim.number, claim.number)
     return removals.get(claim.digest, (ALL_KEYS,))
 
 
 def _fetch_first(stores: TableStores, version: _Version) -> _Version:
-    """Return the first version with the same epochs; one of those after it, if it was collected."""
+    """Return the first version with the same epochs that still exists."""
     log, first = manifest_log(stores), version
     with contextlib.suppress(SnapshotExpiredError):
         first = _outlined(stores, version.number, bytes(log.get(version.number)))

@@ -1,4 +1,4 @@
-"""What the manifest of a commit says: pure.
+"""The manifest of a commit, from the one before and the change. Pure.
 
 See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manifest.md, docs/explanation/how-a-commit-
 works.md.
@@ -19,18 +19,18 @@ from slatespark.units import ms_to_s
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a commit adds to, or removes from, the trees.
+class CommitChange:
+    """The files that a commit adds to the trees, and its change of the existing ones.
 
     Attributes
     ----------
     outputs : new files per task, in key order; a later task is newer
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
-    edit : what becomes of the trees that were there
+    edit : the change of the existing trees
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
-    wal_id : our fence: WAL files up to it are not needed any more
-    kept : what a client's compaction of a history table has to leave; None for other tables
+    wal_id : our fence; WAL files up to it are no longer needed
+    kept : rows of a history table that a client's compaction must keep; None for other tables
     """
 
     outputs: tuple[tuple[NewFile, ...], ...]
@@ -47,15 +47,15 @@ class Change:
         return [*self.edit.files, *self.drained, *(file for group in self.outputs for file in group)]
 
 
-def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) -> Manifest:
+def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: int) -> Manifest:
     """Return the manifest that publishes a change on top of `base`.
 
-    L0 views become runs as they are, drained rows a run above them, new files runs above these. So no L0 is left, and
-    the client's writer, which stalls at eight of them, always has room.
+    L0 views become runs without rewriting, drained rows a run above them, new files runs above these. So no L0 is
+    left: the client's writer, which stalls at eight, is never blocked by a commit.
     """
     edited = change.edit.apply(without_l0(base))
     added = [change.drained, *stack_outputs(change.outputs)]
-    taken = (*base.run_ids(), *edited.run_ids())  # a number is not used again, not even after everything was dropped
+    taken = (*base.run_ids(), *edited.run_ids())  # a run id is never reused, not even after everything was dropped
     runs = _number_runs(taken, [identity_views(files) for files in added if files])
     compacted = (*runs, *edited.compacted)
     new_handles = [file.handle for files in added for file in files]
@@ -79,7 +79,7 @@ def next_manifest(base: Manifest, change: Change, *, now_ms: int, nonce: int) ->
     )
 
 
-def _least_kept(kept: KeptHistory, change: Change, shown: Collection[Ulid], last_seq: int) -> int:
+def _least_kept(kept: KeptHistory, change: CommitChange, shown: Collection[Ulid], last_seq: int) -> int:
     return kept.including(change.files).min_seq(shown, last_seq)
 
 
@@ -102,8 +102,8 @@ def _number_runs(taken: Sequence[int], oldest_first: Sequence[list[SstView]]) ->
 def stack_outputs(outputs: Sequence[tuple[NewFile, ...]]) -> list[list[NewFile]]:
     """Arrange the files of tasks in as few runs as their order allows, oldest first.
 
-    A task goes into the lowest run above every earlier task that it overlaps; so a later task hides an earlier one, and
-    the files of one run do not overlap.
+    A task goes into the lowest run above every earlier task that it overlaps. So a later task shadows an earlier one,
+    and the files of one run do not overlap.
     """
     levels: list[list[NewFile]] = []
     extents: list[list[KeyRange]] = []

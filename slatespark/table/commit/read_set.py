@@ -1,4 +1,4 @@
-"""ReadSet: what a commit depends on, as it was when it was read. Pure.
+"""ReadSet: the keys and key ranges that a commit depends on. Pure.
 
 See docs/explanation/how-conflicts-are-found.md.
 """
@@ -17,21 +17,21 @@ from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.snapshot import Snapshot
 
-MAX_KEYS: Final = 1000  # of a condition; of more only the ranges count
+MAX_KEYS: Final = 1000  # of a condition; with more, only the ranges are tracked
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSet:
-    """Keys and ranges of keys that have to be unchanged since a read for a commit to go through.
+    """Keys and key ranges that must be unchanged since a read.
 
     Attributes
     ----------
     manifest_id : the version that was read; 0 if there was no table
-    read_seq : highest sequence number that the read could see, of the WAL too
+    read_seq : highest sequence number that the read could see, WAL included
     keys : ascending, distinct, in none of the ranges
-    ranges : ascending, apart from each other, none empty
-    read_ts_ms : history tables: versions created at or after it count as later, too; None where only numbers count
-    covers_written : whether every key that the commit writes has to be unchanged, too
+    ranges : ascending, disjoint, none empty
+    read_ts_ms : history tables: versions created at or after it also count as changes; None if only seqs count
+    covers_written : whether every key that the commit writes must be unchanged too
     """
 
     manifest_id: int
@@ -51,20 +51,20 @@ class ReadSet:
         read_ts_ms: int | None = None,
         covers_written: bool = True,
     ) -> Self:
-        """Return what depends on keys and ranges, in any order, as a snapshot shows them."""
+        """Return the read set of keys and ranges, in any order, of a snapshot."""
         bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, covers_written=covers_written)
         return bare.adding(keys=keys, ranges=ranges)
 
     @classmethod
     def of_plan(cls, plan: ReadPlan) -> Self:
-        """Return what depends on all that a read looks through, and on nothing else."""
+        """Return the read set of everything that a read scans."""
         keys = (key for split in plan.splits for key in split.points or ())
         ranges = (part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,)))
         return cls(plan.manifest_id, plan.max_seq, covers_written=False).adding(keys=keys, ranges=ranges)
 
     @classmethod
     def of_condition(cls, snapshot: Snapshot, condition: str | None, codec: RowCodec) -> Self:
-        """Return what depends on the keys that a condition can match, in a snapshot; on all keys without one.
+        """Return the read set of the keys that a condition can match in a snapshot; all keys without a condition.
 
         Parameters
         ----------
@@ -81,12 +81,12 @@ class ReadSet:
         return cls.of(snapshot, ranges=plan.ranges, covers_written=False)
 
     def adding(self, *, keys: Iterable[bytes] = (), ranges: Iterable[KeyRange] = ()) -> Self:
-        """Return what depends on more keys and ranges, in any order, of the same read."""
+        """Return the read set with more keys and ranges of the same read, in any order."""
         joined = replace(self, ranges=merge_ranges((*self.ranges, *ranges)))
         return replace(joined, keys=tuple(sorted({key for key in (*self.keys, *keys) if not joined.covers(key)})))
 
     def of_written(self) -> Self:
-        """Return what depends, since the same read, on the keys that the commit writes, and on no others."""
+        """Return the read set of only the keys that the commit writes, since the same read."""
         return replace(self, keys=(), ranges=(), covers_written=True)
 
     def covers(self, key: bytes) -> bool:
@@ -95,7 +95,7 @@ class ReadSet:
         return at >= 0 and self.ranges[at].contains(key)
 
     def to_text(self) -> str:
-        """Return it as text, for an option that Spark carries."""
+        """Return the read set as text, for an option that Spark carries."""
         content = {
             "manifest_id": self.manifest_id,
             "read_seq": self.read_seq,
@@ -108,7 +108,7 @@ class ReadSet:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return what `to_text` made a text of; raises `InternalError` for any other text."""
+        """Return the read set that `to_text` encoded; raises `InternalError` for any other text."""
         try:
             content = json.loads(text)
             keys = tuple(bytes.fromhex(key) for key in content.pop("keys"))
@@ -118,4 +118,4 @@ class ReadSet:
             )
             return cls(keys=keys, ranges=ranges, **content)
         except (ValueError, TypeError, AttributeError, KeyError) as exc:
-            raise InternalError(f"What a write depends on cannot be understood: {exc!r}.") from exc
+            raise InternalError(f"The read set of a write cannot be decoded: {exc!r}.") from exc

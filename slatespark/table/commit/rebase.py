@@ -1,4 +1,4 @@
-"""Move rows of files that no manifest shows yet above what was committed meanwhile.
+"""Rebase: move the rows of unpublished files above the rows of other commits.
 
 See docs/explanation/editing-a-manifest.md, docs/explanation/how-conflicts-are-found.md.
 """
@@ -14,9 +14,8 @@ from slatespark.errors import CommitConflictError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
@@ -40,20 +39,20 @@ def rebase_outputs(
     ----------
     outputs : per task, in key order
     by_seq : added to every seq
-    by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 where rows say instants
+    by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 if rows have fixed times
     planned_ms : time part of the new file ids
-    moves_expiry : False where no expire_ts is relative to the create_ts, so that it stays
+    moves_expiry : False if no expire_ts is relative to its create_ts, so that all of them stay
 
     Raises
     ------
     CommitConflictError
-        When that would rewrite more than `commitRewriteLimit`.
+        When this would rewrite more than `commitRewriteLimit`.
     """
     total_bytes = sum(file.size for files in outputs for file in files)
     if total_bytes > options.rewrite_limit_bytes:
         raise CommitConflictError(
-            f"{stores.url}: another commit came first, and moving the {total_bytes} bytes of this write above it "
-            f"exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
+            f"{stores.url}: another commit came first, and the {total_bytes} bytes of this write, which have to be "
+            f"rewritten above it, exceed commitRewriteLimit ({options.rewrite_limit_bytes}).",
             todo="Write again, or raise commitRewriteLimit.",
         )
     shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
@@ -65,7 +64,7 @@ def rebase_outputs(
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """What is added to every seq, create_ts and expire_ts."""
+    """The offsets added to every seq, create_ts and expire_ts."""
 
     seq: int
     create_ms: int
@@ -94,12 +93,12 @@ def _move(rows: RowColumns, shift: _Shift) -> None:
     rows.seqs[:] += np.uint64(shift.seq)
     rows.create_ts[(rows.flags & HAS_CREATE) != 0] += _wrapped(shift.create_ms)
     expires = (rows.flags & HAS_EXPIRE) != 0
-    # As when a TTL is added in the first place.
+    # Overflow means no expiry, as when a TTL is added to a create_ts.
     never = expires & (rows.expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
     rows.expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
 
 
 def _wrapped(by_ms: int) -> np.int64:
-    """Return what adds `by_ms` in 64 bits: the sum fits them, also where the distance of two times does not."""
+    """Return `by_ms` modulo 2^64: sums of times fit 64 bits even if the distance of two times does not."""
     return np.int64((by_ms + MAX_MS + 1) % (2 * MAX_MS + 2) - MAX_MS - 1)

@@ -1,7 +1,7 @@
-"""Requirements: what must hold for a commit to be published. Each is checked at its own stages, and refuses by raising.
+"""Requirements: conditions for a commit to be published. Each is checked at its own stages, and refuses by raising.
 
 The stages, in order: before files are rewritten above other commits, before the epochs are claimed, after the WAL was
-drained under the fence, and right before the manifest is published. What needs no claim is refused before it, since a
+drained under the fence, and right before the manifest is published. Checks that need no claim come before it, since a
 claim fences other clients.
 """
 
@@ -44,7 +44,7 @@ class Requirement:
         """Check the newest version, right before epochs are claimed on top of it."""
 
     def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
-        """Check what only the WAL had; no other writer can add to it any more."""
+        """Check the rows that were only in the WAL; no other writer can add to it any more."""
 
     def before_publishing(self, base: Manifest) -> None:
         """Check right before the next manifest is created on top of `base`."""
@@ -81,14 +81,14 @@ class LastSeq(Requirement):
         if reached_seq > self.limit:
             raise CommitConflictError(
                 f"{self.stores.url}: rows up to sequence number {reached_seq} were committed, above {self.limit}.",
-                why="This write depends on what it read before them.",
+                why="This write depends on an earlier read.",
                 todo="Read and write again.",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class UnchangedReads(Requirement):
-    """What the commit has read is as it was."""
+    """The read set of the commit is unchanged."""
 
     check: ReadCheck
 
@@ -116,7 +116,7 @@ class NoForeignClient(Requirement):
 
 @dataclass(slots=True)
 class OrderOfHistory(Requirement):
-    """No key of a history table has a version younger than those that are written; for rows whose times are fixed.
+    """No key of a history table has a version newer than the written ones; for rows with fixed times.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class OrderOfHistory(Requirement):
             return
         check_above_floor(self.stores, resolve_definition(self.stores, latest).full_history_ts_low_ms, files)
         check_order_in_trees(
-            self.stores, latest, files, self.codec, settled=self.checked, buffer_bytes=self.buffer_bytes
+            self.stores, latest, files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
         )
         self.checked |= set(latest.ssts)
         _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
@@ -150,7 +150,7 @@ class OrderOfHistory(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class NoNewOperands(Requirement):
-    """No merge operand came in: it may keep a row alive that the commit removes."""
+    """No merge operand was added: it may keep a row alive that the commit removes."""
 
     url: str
 
@@ -166,7 +166,7 @@ class NoNewOperands(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class FilesExist(Requirement):
-    """The outputs of a compaction exist: its entry may have been taken off the list for a moment."""
+    """The outputs of a compaction exist, even if its entry was missing from the list for a moment."""
 
     stores: TableStores
     files: tuple[NewFile, ...]
@@ -186,7 +186,7 @@ class FilesExist(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class SameRetention(Requirement):
-    """The table keeps its rows as long as when the commit chose which of them to remove."""
+    """The retention of the table is the same as when the commit chose the rows to remove."""
 
     stores: TableStores
     planned: TableDefinition
@@ -203,7 +203,7 @@ class SameRetention(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class SameMergeOperator(Requirement):
-    """The table folds operands as when the commit folded some."""
+    """The table folds operands in the same way as when the commit folded them."""
 
     stores: TableStores
     planned: TableDefinition

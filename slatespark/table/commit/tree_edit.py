@@ -1,7 +1,7 @@
-"""TreeEdit: what a commit does to the trees that it finds, before it puts files of its own above them. Pure.
+"""TreeEdit: the change that a commit makes to the existing trees, before it adds its own files above them. Pure.
 
-A commit moves L0 views into runs first, so an edit only ever sees sorted runs. It is applied anew whenever
-another commit comes in between, and refuses if what it was planned on is no longer there.
+A commit first moves L0 views into runs, so an edit only sees sorted runs. It is applied again after each lost race, and
+refuses if the trees that it was planned on have changed.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _RANDOM_BYTES: Final = 10  # of a ULID
 
 
 class TreeEdit(Protocol):
-    """A change of the trees that stand."""
+    """A change of the existing trees."""
 
     @property
     def keeps_wal(self) -> bool:
-        """Whether rows that only the WAL has stay, in a run above the trees."""
+        """Whether rows that are only in the WAL stay, in a run above the trees."""
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """Files that it puts into the trees; their rows keep the sequence numbers they have."""
+        """Files that the edit adds to the trees; their rows keep their sequence numbers."""
 
     def with_files(self, files: tuple[NewFile, ...]) -> TreeEdit:
-        """Return the same change with `files`, in the same order, but under other ids."""
+        """Return the same edit with `files`: the same ones in the same order, under other ids."""
 
     def apply(self, base: Manifest) -> Manifest:
         """Return a manifest without L0 with its runs changed, and every new file among its SSTs.
 
-        SSTs and external files that no view shows any more may stay listed; the caller takes them out.
+        SSTs and external files that no view shows any more may stay listed; the caller removes them.
 
         Raises
         ------
         CommitConflictError
-            When the trees are not what the change was planned on.
+            When the trees that the edit was planned on have changed.
         """
 
 
@@ -59,13 +59,13 @@ class KeepTrees:
         return self
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return what was given."""
+        """Return `base`."""
         return base
 
 
 @dataclass(frozen=True, slots=True)
 class DropTrees:
-    """Everything goes, rows of the WAL too."""
+    """Everything is removed, rows of the WAL included."""
 
     keeps_wal: bool = False
     files: tuple[NewFile, ...] = ()
@@ -81,11 +81,11 @@ class DropTrees:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceViews:
-    """Views give way to new files in the same places, or to nothing.
+    """New files replace views in the same places; a view without files is dropped.
 
     Attributes
     ----------
-    replacements : for each view the files, in key order, that hold what is left of its rows; none drops it
+    replacements : for each view the files, in key order, that hold its remaining rows
     """
 
     replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class ReplaceViews:
         return tuple(file for files in self.replacements.values() for file in files)
 
     def with_files(self, files: tuple[NewFile, ...]) -> ReplaceViews:
-        """Return the same change with other ids of its files."""
+        """Return the same edit with other ids of its files."""
         fresh = iter(files)
         renamed = {view: tuple(next(fresh) for _ in old) for view, old in self.replacements.items()}
         return replace(self, replacements=renamed)
@@ -126,12 +126,12 @@ class ReplaceViews:
 
 @dataclass(frozen=True, slots=True)
 class CutViews:
-    """What stands shows only keys outside of some intervals, without a file being rewritten.
+    """Existing views show only keys outside some intervals; no file is rewritten.
 
     See docs/explanation/editing-a-manifest.md.
 
-    A view with an interval inside it becomes two views of one file; one that lies in an interval goes. Rows that only
-    the WAL has stay as far as their keys lie outside.
+    A view with an interval inside it becomes two views of one file; a view within an interval is dropped. Rows that are
+    only in the WAL stay if their keys are outside.
 
     Attributes
     ----------
@@ -160,21 +160,21 @@ class CutViews:
 
 @dataclass(frozen=True, slots=True)
 class MergeRuns:
-    """The versions of some keys in neighbouring layers give way to the files that they were merged into.
+    """Merged files replace the versions of some keys in neighbouring layers.
 
-    The files stand in the lowest run that had any of these versions, and the runs above lose them. What the views show
-    of other keys stays; so several intervals of one run can be merged at the same time, one commit after the other.
+    The files join the lowest run that had any of these versions, and the runs above lose them. Versions of other keys
+    stay; so several intervals of one run can be merged concurrently, one commit after the other.
 
     Attributes
     ----------
-    sources : of each layer that was merged the views that show any of the keys, newest layer first
-    keys : what was merged: intervals, ascending, not overlapping, none empty
-    outputs : the files in key order; their rows keep the sequence numbers they have
-    seed : random number that makes the ids of views that are cut
-    is_lowest : nothing below the sources held any of the keys, and it has to be so still
-    known_above : files that may hold some of the keys above the sources; with them given, no operand for the keys may
-        come out of the WAL either. None for any
-    drops_visible_rows : rows that reads showed may be missing from the files, since filters took them
+    sources : for each merged layer the views that show any of the keys, newest layer first
+    keys : the merged intervals, ascending, not overlapping, none empty
+    outputs : the files in key order; their rows keep their sequence numbers
+    seed : random number that makes the ids of cut views
+    is_lowest : no layer below the sources held any of the keys, which must still be so
+    known_above : the only files above the sources that may hold some of the keys; the WAL may then hold no operand for
+        them either. None for no such condition
+    drops_visible_rows : the files may lack rows that reads showed, since filters dropped them
     """
 
     sources: tuple[tuple[SstView, ...], ...]
@@ -188,11 +188,11 @@ class MergeRuns:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """What the sources were merged into."""
+        """The merged files."""
         return self.outputs
 
     def with_files(self, files: tuple[NewFile, ...]) -> MergeRuns:
-        """Return the same change with other ids of its files."""
+        """Return the same edit with other ids of its files."""
         return replace(self, outputs=files)
 
     def apply(self, base: Manifest) -> Manifest:
@@ -201,7 +201,7 @@ class MergeRuns:
         Raises
         ------
         CommitConflictError
-            When a source is gone or was cut, or when other versions of the keys came where none may be.
+            When a source is gone or was cut, or when other versions of the keys appeared where none may be.
         """
         newest, oldest = self._find_place(base)
         outside = complement_ranges(self.keys)
@@ -217,27 +217,27 @@ class MergeRuns:
         return replace(base, compacted=tuple(run for run in runs if run.views), ssts=ssts)
 
     def _find_place(self, base: Manifest) -> tuple[int, int]:
-        """Return the positions of the newest and the oldest run with sources, having checked all others."""
+        """Return the positions of the newest and the oldest run with sources, and check all others."""
         found = {
             part: at for at, run in enumerate(base.compacted) for view in run.views for part in self._parts(view, base)
         }
         wanted = {part for views in self.sources for view in views for part in self._parts(view, base)}
         known = {view.sst_id for views in self.sources for view in views}
         if not wanted or not wanted <= found.keys() or not known <= base.ssts.keys():
-            raise _sources_changed("A file that was merged is gone, or shows other keys by now.")
+            raise _sources_changed("A merged file is gone, or shows other keys now.")
         places = [found[part] for part in wanted]
         newest, oldest = min(places), max(places)
         for part in found.keys() - wanted:
             if newest <= found[part] <= oldest:
-                raise _sources_changed(f"{part[0]} came between the files that were merged.")
+                raise _sources_changed(f"{part[0]} was added between the merged files.")
             if found[part] > oldest and self.is_lowest:
-                raise _sources_changed(f"{part[0]} came below the files that were merged.")
+                raise _sources_changed(f"{part[0]} was added below the merged files.")
             if found[part] < newest and self.known_above is not None and part[0] not in self.known_above:
-                raise _sources_changed(f"{part[0]} came above the files that were merged.")
+                raise _sources_changed(f"{part[0]} was added above the merged files.")
         return newest, oldest
 
     def _parts(self, view: SstView, base: Manifest) -> Iterator[tuple[Ulid, KeyRange]]:
-        """Yield which of the keys a view shows, and of which file; nothing of a file that is gone."""
+        """Yield the keys that a view shows, each with its file; nothing for a file that is gone."""
         handle = base.ssts.get(view.sst_id)
         if handle is not None:
             shown = view.key_range(handle)
@@ -250,11 +250,11 @@ def _sources_changed(what: str) -> CommitConflictError:
 
 
 def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int) -> Iterator[SstView]:
-    """Yield what is left of a view outside of some intervals, in key order; one that they do not touch stays the same.
+    """Yield the parts of a view outside some intervals, in key order; a view that they do not touch stays the same.
 
     Parameters
     ----------
-    outside : the keys that lie in none of the intervals, ascending
+    outside : the ranges between the intervals, ascending
     seed : random number that makes the ids
     """
     handle = base.ssts[view.sst_id]
@@ -269,13 +269,13 @@ def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int
 
 
 def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
-    """Return an id with the time of the SST, which the client's watermarks go by."""
+    """Return an id with the time of the SST, which the client's watermarks use."""
     drawn = hashlib.sha256(f"{seed} {view.id} {number}".encode()).digest()
     return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
 
 
 def _overlapping(ranges: tuple[KeyRange, ...], keys: KeyRange) -> Iterator[KeyRange]:
-    """Yield those of ascending ranges that overlap `keys`."""
+    """Yield those of some ascending ranges that overlap `keys`."""
     first = max(0, bisect_right(ranges, keys.start, key=lambda item: item.start) - 1)
     for item in ranges[first:]:
         if keys.end is not None and item.start >= keys.end:
@@ -285,16 +285,16 @@ def _overlapping(ranges: tuple[KeyRange, ...], keys: KeyRange) -> Iterator[KeyRa
 
 
 def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the keys of which an edit leaves nothing as it was, ascending."""
+    """Return the ranges of keys that an edit replaces entirely, ascending."""
     if isinstance(edit, CutViews):
         return edit.keys
     return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
 
 
 def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the keys of which an edit may take rows away that reads show, without a newer version of them; ascending.
+    """Return the ranges of keys in which an edit may remove visible rows without a newer version, ascending.
 
-    Files that are merged or rewritten hold what reads show of the ones before.
+    Merged and rewritten files hold all visible rows of the previous ones.
     """
     if isinstance(edit, MergeRuns):
         return edit.keys if edit.drops_visible_rows else ()
@@ -302,12 +302,12 @@ def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
 
 
 def forbids_new_operands(edit: TreeEdit) -> bool:
-    """Tell whether a merge operand that came meanwhile would have kept rows alive that an edit takes away."""
+    """Tell whether a merge operand added meanwhile could keep rows alive that an edit removes."""
     return isinstance(edit, MergeRuns) and edit.known_above is not None
 
 
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:
-    """Return views that show files whole, in key order."""
+    """Return views that show whole files, in key order."""
     handles = sorted((file.handle for file in files), key=lambda handle: handle.info.first_entry or b"")
     return [SstView(handle.id, handle.id) for handle in handles]
 

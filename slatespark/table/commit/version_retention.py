@@ -1,8 +1,8 @@
-"""What a commit does so that the version it replaces stays readable for a while: an expiring checkpoint.
+"""Keeping the version that a commit replaces readable for a while, by an expiring checkpoint.
 
-A version of ours keeps itself from its commit on, since a client that replaces it does not keep it; the commit that
-replaces it lets it last anew. That comes with the claim, not with the rows: from then on the version is no longer the
-newest one, and a collector may take whatever nothing pins.
+A version of ours carries a checkpoint on itself, since a client that replaces it adds none. The commit that replaces it
+renews that checkpoint in its claim, not with its rows: from the claim on the version is no longer the newest, and a
+collector may remove whatever is not pinned.
 See docs/explanation/how-a-commit-works.md, docs/reference/format/checkpoints.md.
 """
 
@@ -21,7 +21,7 @@ from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s
 
-RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned where there are many
+RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned when there are many
 UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
@@ -31,7 +31,7 @@ _MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back
 
 
 def is_retained(name: str | None) -> bool:
-    """Tell whether a checkpoint of this name is one that a commit left on the version it replaced."""
+    """Tell whether this is the name of a checkpoint that a commit made on the version it replaced."""
     return name is not None and name.startswith(RETAINED_NAMES)
 
 
@@ -41,9 +41,9 @@ class Replaced:
 
     Attributes
     ----------
-    version : its id, as users know it
-    lifetime_ms : how long it stays; None if it does not
-    undoes : the commit is one that can be undone: the claim stays too, by checkpoints that are not thinned
+    version : its id
+    lifetime_ms : how long it is kept; None if it is not
+    undoes : the commit can be undone: the claim is kept too, by checkpoints that are never thinned
     """
 
     version: int
@@ -53,13 +53,13 @@ class Replaced:
     def keep(
         self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
     ) -> Manifest:
-        """Return the claim of a commit with checkpoints on what it replaces.
+        """Return the claim of a commit with checkpoints on the version that it replaces.
 
         Parameters
         ----------
         claim, claim_id : the manifest that will claim the epochs
         wal_end : first WAL id that does not exist
-        too : keep the claim as well, as the version that shows all that the WAL has by then; so where it undoes
+        too : keep the claim as well, as the version that shows all rows of the WAL; implied by `undoes`
         new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
@@ -79,7 +79,7 @@ class Replaced:
 def undo_points(
     versions: Sequence[int], lifetime_ms: int, now_ms: int, new_id: Callable[[], UUID]
 ) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints by which a commit can be undone for so long, however many commits follow."""
+    """Return the checkpoints by which a commit can be undone for `lifetime_ms`, however many commits follow."""
     created_s, expires_s = min(ms_to_s(now_ms), LAST_S), _expiry_s(now_ms, lifetime_ms)
     return tuple(Checkpoint(new_id(), each, expires_s, created_s, f"{UNDO_NAMES}{each}") for each in versions)
 
@@ -89,10 +89,10 @@ def _expiry_s(now_ms: int, lifetime_ms: int) -> int:
 
 
 def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
-    """Return the version that brought what the newest one shows: not those that only changed checkpoints or epochs.
+    """Return the version that added the rows of the newest one, skipping those that only changed checkpoints or epochs.
 
-    It is the newest one itself where nothing keeps that one: a collector may take it at any moment, and a checkpoint
-    that points at nothing would stop all collection (docs/reference/format/checkpoints.md).
+    It is the newest one itself if that version is not pinned: a collector may remove it at any moment, and a dangling
+    checkpoint would stop all collection (docs/reference/format/checkpoints.md).
     """
     pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
     if not pinned:
@@ -107,7 +107,11 @@ def _first_with_content(stores: TableStores, number: int, latest: Manifest) -> i
             if number <= 1 or fetch_commit_record(stores.main, number) is not None:
                 return number
             before = fetch_manifest(stores, number - 1)
-        except (SnapshotExpiredError, CorruptDataError, UnsupportedFormatError):  # of what is past, nothing is needed
+        except (
+            SnapshotExpiredError,
+            CorruptDataError,
+            UnsupportedFormatError,
+        ):  # nothing of an older version is needed
             return number
         if _content(before) != _content(latest):
             return number
@@ -129,12 +133,12 @@ def retained(
     *,
     limit: int = MAX_RETAINED,
 ) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of a table with `versions` kept, and without those of ours, pins too, that have expired.
+    """Return the checkpoints of a table with `versions` kept, and without expired ones of ours, pins included.
 
     Parameters
     ----------
     lifetime_ms : of `versions`, from now
-    limit : of versions kept so; the more of them there are, the farther apart the old ones become
+    limit : of versions kept this way; beyond it, older ones are thinned out
     """
     now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
     lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
@@ -155,12 +159,12 @@ def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
 
 
 def _goes_by_itself(point: Checkpoint) -> bool:
-    """Tell whether a checkpoint is one that we made to expire; somebody may have refreshed it to stay for ever."""
+    """Tell whether a checkpoint of ours expires; a user may have refreshed it to last for ever."""
     return point.name is not None and point.name.startswith(OWN_NAMES) and point.expire_time_s > 0
 
 
 def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoint]:
-    """Return at most `limit` checkpoints, oldest first: of old ones fewer than of new ones, and always both ends."""
+    """Return at most `limit` checkpoints, oldest first, denser towards the present, and always both ends."""
     while len(points) > max(limit, 2):
         gaps = ((_relative_gap(points, at, now_s), at) for at in range(1, len(points) - 1))
         dropped = min(gaps)[1]
@@ -169,6 +173,6 @@ def _thinned(points: list[Checkpoint], now_s: int, limit: int) -> list[Checkpoin
 
 
 def _relative_gap(points: Sequence[Checkpoint], at: int, now_s: int) -> float:
-    """Return how wide the gap would be without a checkpoint, as a part of its age."""
+    """Return how wide the gap would be without a checkpoint, relative to its age."""
     gap_s = points[at + 1].create_time_s - points[at - 1].create_time_s
     return max(0, gap_s) / max(1, now_s - points[at].create_time_s)

@@ -1,4 +1,4 @@
-"""Which times a commit may have, by the last clock tick of its table and by our clock.
+"""The times that a commit may have, given the last clock tick of its table and our clock.
 
 See docs/explanation/how-a-commit-works.md, docs/reference/format/pitfalls.md.
 """
@@ -12,19 +12,19 @@ from slatespark.units import ms_to_text
 
 
 def check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
-    """Refuse to go on where the last tick is of the future; `now_ms` is None for a table with a clock of its own."""
+    """Refuse a table whose last tick is in the future; `now_ms` is None for a table with its own clock."""
     if now_ms is not None and tick_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
             f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
             f"{ms_to_text(now_ms)} ({now_ms}).",
             why="Rows may not be older than the last tick, and a tick in the future would block SlateDB clients.",
-            todo=f"Reads go on. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock on, or set it "
-            "right.",
+            todo=f"Reads still work. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock, or correct "
+            "the clock.",
         )
 
 
 def check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int | None) -> None:
-    """Refuse a commit time that is not between the last tick and our clock; `now_ms` as for `check_tick`."""
+    """Refuse a commit time before the last tick or ahead of our clock; `now_ms` as for `check_tick`."""
     given = f"{stores.url}: the timestamp of the write is {ms_to_text(timestamp_ms)} ({timestamp_ms})"
     if timestamp_ms < tick_ms:
         raise ClockRegressionError(
@@ -36,7 +36,7 @@ def check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms
 
 
 def check_not_ahead(given: str, timestamp_ms: int, now_ms: int | None) -> None:
-    """Refuse a time of the future; `now_ms` as for `check_tick`."""
+    """Refuse a time in the future; `now_ms` as for `check_tick`."""
     if now_ms is not None and timestamp_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
             f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",

@@ -27,7 +27,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.layers import plan_table_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
@@ -68,7 +68,7 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
     definition = resolve_definition(stores, manifest)
     if definition == NO_DEFINITION or not definition.auto_compacts:
         return
-    trees = trees_of(record.manifest_id, manifest, plan_table_layers(stores, manifest))
+    trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
     plan = plan_after_write(trees)
     if plan is None:
         return

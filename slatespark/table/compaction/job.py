@@ -31,7 +31,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
@@ -110,8 +110,8 @@ class ListedJob:
         others = tuple(job for job in listed.jobs if job.id != alive.id)
         if found is not None and not found.status.is_active():  # its commit is under way
             return replace(listed, jobs=(*others, replace(found, worker=self._worker(now_ms))))
-        number, stands = _find_runs(self.stores, alive.spec)
-        if not stands:
+        number, exist = _find_runs(self.stores, alive.spec)
+        if not exist:
             return None if found is None else replace(listed, jobs=others)
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
             return None  # the commit that follows the claim may remove its runs

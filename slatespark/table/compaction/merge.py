@@ -21,11 +21,11 @@ from slatespark.options.values import MergeOperator
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Layer, cut_layers
-from slatespark.table.read.scan import check_descending, nearest_bound, window_size
 from slatespark.table.retention.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
@@ -165,42 +165,32 @@ class LayerMerge:
     def pieces(self) -> Iterator[SortedRows]:
         """Yield the kept versions, in key order, newest first within a key."""
         cursors = [self._cursor(layer) for layer in self.layers]
-        while live := [cursor for cursor in cursors if cursor.load()]:
-            cut = nearest_bound(live)
-            lows = np.array([cursor.low for cursor in live], np.int64)
-            highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
-            if cut is not None and (lows == highs).all():
-                yield from self._long_key(live, cut[0])
-                continue
-            sources = [cursor.rows for cursor in live if cursor.rows is not None]
-            yield self.keeper.of_window(sources, merge_all(sources, lows, highs))
-            for cursor, high in zip(live, highs.tolist(), strict=True):
-                cursor.low = high
+        for window in whole_key_windows(cursors):
+            if isinstance(window, LongKey):
+                yield from self._long_key(window)
+            else:
+                sources = window.sources
+                yield self.keeper.of_window(sources, merge_all(sources, window.lows, window.highs))
 
     def _cursor(self, layer: Layer) -> LayerCursor:
         return LayerCursor(layer_windows(self.stores, layer, self.window_bytes))
 
     # --- a key whose versions exceed a window ---------------------------------------------------------------------
 
-    def _long_key(self, live: Sequence[LayerCursor], key: bytes) -> Iterator[SortedRows]:
-        fields = self._key_fields(live, key)
+    def _long_key(self, found: LongKey) -> Iterator[SortedRows]:
+        fields = self._key_fields(found)
         first = np.zeros(len(fields.seqs), np.bool_)
         first[0] = True
         self.keeper.rows_in += len(first)
-        yield from self._key_pieces(key, self.keeper.decide(fields, first))
+        yield from self._key_pieces(found.key, self.keeper.decide(fields, first))
 
-    def _key_fields(self, live: Sequence[LayerCursor], key: bytes) -> Fields:
-        """Consume the key layer by layer, newer versions first; return the fields that decide about it."""
+    def _key_fields(self, found: LongKey) -> Fields:
+        """Consume the key, and return the fields that decide about its versions."""
         parts: list[Fields] = []
-        last_seq: int | None = None
-        for cursor in live:
-            while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
-                low, high = cursor.low, cursor.position_of((key, 1))
-                last_seq = check_descending(cursor.rows.seqs[low:high], last_seq, key)
-                span = np.arange(low, high, dtype=np.int64)
-                parts.append(gather_fields([cursor.rows], span))
-                self.keeper.refuse_operands(parts[-1], [cursor.rows], span)
-                cursor.low = high
+        for rows, low, high in found.parts:
+            span = np.arange(low, high, dtype=np.int64)
+            parts.append(gather_fields([rows], span))
+            self.keeper.refuse_operands(parts[-1], [rows], span)
         return Fields(
             seqs=np.concatenate([part.seqs for part in parts]),
             flags=np.concatenate([part.flags for part in parts]),

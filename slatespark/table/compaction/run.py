@@ -62,7 +62,7 @@ from slatespark.table.compaction.state import CompactionState, count_operands, f
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows, sample_index
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import plan_splits
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms

@@ -19,7 +19,7 @@ from slatespark.table.compaction.plan import Trees, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
@@ -78,7 +78,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     number, definition = fetch_definition(stores, manifest)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
-    trees = trees_of(snapshot.manifest_id, manifest, plan_table_layers(stores, manifest))
+    trees = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
     trees = trees.beside(job.spec for job in jobs if _is_at_work(stores, job, clock))
     return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
 

@@ -1,4 +1,4 @@
-"""Columns of a write by their names: distinct, and those that options name, such as `opColumn`."""
+"""Column names of a write: distinctness, and columns that options name, such as `opColumn`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from slatespark.options import WriteOptions
 
 
 def check_distinct(schema: pa.Schema) -> None:
-    """Refuse columns that are the same but for case; raises `SchemaError`."""
+    """Refuse columns whose names differ only in case; raises `SchemaError`."""
     if len({name.lower() for name in schema.names}) < len(schema.names):
         raise SchemaError(
-            f"The columns are {', '.join(schema.names)}: one is there twice.",
-            why="Names are compared without regard to case.",
+            f"The columns are {', '.join(schema.names)}: one occurs twice.",
+            why="Names are compared case-insensitively.",
             todo="Select and rename the columns before writing.",
         )
 
 
 def resolve_op_column(schema: pa.Schema, options: WriteOptions) -> str | None:
-    """Return `opColumn` as the rows spell it; raises `SchemaError` when it is missing or no text."""
+    """Return `opColumn` as the rows spell it; raises `SchemaError` when it is missing or not text."""
     return resolve_option_column(schema, "opColumn", options.op_column, _check_op_type)
 
 
@@ -36,18 +36,18 @@ def _check_op_type(field: pa.Field) -> None:
 def resolve_option_column(
     schema: pa.Schema, option: str, wanted: str | None, check: Callable[[pa.Field], None]
 ) -> str | None:
-    """Return a column that says something of its row, as the rows spell it."""
+    """Return the column that an option names, as the rows spell it."""
     if wanted is None:
         return None
     name = find_name(schema, wanted)
     if name is None:
-        raise SchemaError(f"{option}: there is no column {wanted}{nearest_name(wanted, schema.names)}.")
+        raise SchemaError(f"{option}: column {wanted} does not exist{nearest_name(wanted, schema.names)}.")
     check(schema.field(name))
     return name
 
 
 def nearest_name(name: str, names: Sequence[str]) -> str:
-    """Return a hint at the nearest of some names."""
+    """Return a hint at the most similar of some names."""
     lowered = {known.lower(): known for known in names}
     near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     return f" (did you mean {lowered[near[0]]}?)" if near else ""

@@ -1,4 +1,4 @@
-"""A definition as JSON: what stands in `slatespark/table/<id>.json`. Pure.
+"""A definition as JSON: the content of `slatespark/table/<id>.json`. Pure.
 
 Layout (do not change; other clients read it, docs/reference/table-metadata.md)::
 
@@ -37,7 +37,7 @@ _INSTANTS: Final = {
 
 
 def encode_definition(definition: TableDefinition) -> bytes:
-    """Return a definition as JSON, for people to read too."""
+    """Return a definition as JSON, indented for human readers."""
     content = {
         "formatVersion": FORMAT_VERSION,
         "createdBy": definition.created_by,
@@ -61,14 +61,14 @@ def decode_definition(data: bytes) -> TableDefinition:
     UnsupportedFormatError
         When a later release wrote them.
     CorruptDataError
-        When anything in them is not as this release writes it.
+        When this release would not write them.
     """
     try:
         content = json.loads(data)
-        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair would only be noticed when written
+        json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which could not be written again
     except (ValueError, RecursionError) as exc:
-        raise _corrupt(f"it is no JSON: {exc}") from exc
-    _check(isinstance(content, dict), "it is no JSON object")
+        raise _corrupt(f"it is not JSON: {exc}") from exc
+    _check(isinstance(content, dict), "it is not a JSON object")
     _check_version(content.get("formatVersion"))
     try:
         arguments = _arguments(content)
@@ -82,14 +82,14 @@ def _check_version(version: object) -> None:
     _check(isinstance(version, int) and not isinstance(version, bool) and version > 0, "it has no formatVersion")
     if version != FORMAT_VERSION:
         raise UnsupportedFormatError(
-            f"The table's definition has format version {version}, this release knows {FORMAT_VERSION}.",
+            f"The table's definition has format version {version}; this release reads version {FORMAT_VERSION}.",
             todo="Upgrade slatespark.",
         )
 
 
 def _arguments(content: Mapping[str, Any]) -> dict[str, Any]:
     created_by, key_format, value_format = content["createdBy"], content["keyFormat"], content["valueFormat"]
-    _check(isinstance(created_by, str), "createdBy is no text")
+    _check(isinstance(created_by, str), "createdBy is not text")
     _check(key_format in KEY_FORMATS, f"keyFormat is {key_format!r}")
     _check(value_format in VALUE_FORMATS, f"valueFormat is {value_format!r}")
     return {
@@ -107,8 +107,11 @@ def _arguments(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _names(content: Mapping[str, Any], key: str) -> tuple[str, ...]:
     names = content[key]
-    _check(isinstance(names, list) and all(isinstance(name, str) and name for name in names), f"{key} is no name list")
-    _check(len({name.lower() for name in names}) == len(names), f"{key} names something twice")
+    _check(
+        isinstance(names, list) and all(isinstance(name, str) and name for name in names),
+        f"{key} is not a list of names",
+    )
+    _check(len({name.lower() for name in names}) == len(names), f"{key} has a name twice")
     return tuple(names)
 
 
@@ -120,11 +123,11 @@ def _schema(content: Any) -> Any:
 
 
 def _writer_schemas(content: Any) -> dict[int, dict[str, Any]]:
-    _check(isinstance(content, dict), "writerSchemas is no object")
+    _check(isinstance(content, dict), "writerSchemas is not an object")
     schemas = {}
     for text, schema in content.items():
         number = _fingerprint_number(text)
-        _check(isinstance(schema, dict) and schema.get("type") == "record", f"writer schema {text} is no record")
+        _check(isinstance(schema, dict) and schema.get("type") == "record", f"writer schema {text} is not a record")
         _check(_fingerprint_of(schema) == number, f"writer schema {text} has another fingerprint")
         schemas[number] = schema
     return schemas
@@ -135,25 +138,25 @@ def _fingerprint_number(text: str) -> int:
         number = int(text, 16)
     except ValueError:
         number = -1
-    _check(f"{number:0{_FINGERPRINT_DIGITS}x}" == text, f"{text!r} is no fingerprint")
+    _check(f"{number:0{_FINGERPRINT_DIGITS}x}" == text, f"{text!r} is not a fingerprint")
     return number
 
 
 def _fingerprint_of(schema: dict[str, Any]) -> int | None:
-    """Return the fingerprint of a schema that anybody may have written; None if it is no Avro schema."""
+    """Return the fingerprint of an untrusted schema; None if it is not an Avro schema."""
     from slatespark.encoding.avro_schema import fingerprint
 
     try:
         return fingerprint(schema)
-    except Exception:  # the Avro library raises what it likes
+    except Exception:  # the Avro library raises many types
         return None
 
 
 def _properties(content: Any) -> dict[str, str]:
-    """Return the properties; ones that this release does not know are kept, since a later one may have set them."""
-    _check(isinstance(content, dict), "properties is no object")
+    """Return the properties, including unknown ones, which a later release may have set."""
+    _check(isinstance(content, dict), "properties is not an object")
     for name, text in content.items():
-        _check(isinstance(text, str), f"property {name} is no text")
+        _check(isinstance(text, str), f"property {name} is not text")
         try:
             parse_property(name, text)
         except OptionError as exc:
@@ -175,9 +178,9 @@ def _check_keys(arguments: Mapping[str, Any]) -> None:
         _check((arguments["key_format"], arguments["value_format"]) == ("raw", "raw"), "a raw table has raw rows")
         return
     missing = [name for name in keys if name not in schema.names]
-    _check(not missing, f"key column {missing[:1]} is no column")
+    _check(not missing, f"key column {missing[:1]} is not a column")
     dropped = {name.lower() for name in arguments["dropped_columns"]}
-    _check(not dropped & {name.lower() for name in schema.names}, "a dropped column is still there")
+    _check(not dropped & {name.lower() for name in schema.names}, "a dropped column is still in the schema")
 
 
 def _check(holds: bool, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What a write, or a change of the table itself, makes of a table's definition: pure.
+"""Plans of a table's definition: for a new table, for the rows of a write, and after a race. Pure.
 
 See docs/reference/table-metadata.md.
 """
@@ -45,7 +45,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     SchemaError
         When a key column is missing, or a type cannot be stored.
     OptionError, UnsupportedFormatError
-        When options do not go together, or ask for what this release cannot do.
+        When options contradict each other, or need a feature that this release lacks.
     """
     require_consistent_properties(properties)
     if options.key_columns is None:
@@ -57,7 +57,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     columns = canonical_schema(schema)
     keys = tuple(_resolve_key_column(columns, name) for name in options.key_columns)
     if len(set(keys)) < len(keys):
-        raise OptionError(f"keyColumns: {','.join(options.key_columns)} names a column twice.", todo="Name it once.")
+        raise OptionError(f"keyColumns: {','.join(options.key_columns)} has a column twice.", todo="Give it once.")
     definition = TableDefinition(
         key_format=options.key_format or "tuple",
         key_columns=keys,
@@ -90,13 +90,13 @@ def _check_formats(definition: TableDefinition) -> None:
 
 
 def _check_single(fields: Sequence[pa.Field], part: str, option: str, chosen: str) -> None:
-    """Refuse columns that cannot be stored as they are, as bytes."""
+    """Refuse columns that cannot be stored directly as bytes."""
     kind = _SINGLE[chosen]
     if len(fields) != 1 or fields[0].type != kind:
         found = ", ".join(f"{field.name} {sql_type(field)}" for field in fields) or "none"
         raise SchemaError(
-            f"{option}={chosen} takes one {part} column of type {sql_type(pa.field('', kind))}, got {found}.",
-            todo=f"Change the columns, or leave {option} out.",
+            f"{option}={chosen} needs one {part} column of type {sql_type(pa.field('', kind))}, got {found}.",
+            todo=f"Change the columns, or omit {option}.",
         )
 
 
@@ -137,7 +137,7 @@ def _is_new(field: pa.Field, current: TableDefinition) -> bool:
 
 
 def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
-    """Refuse options of creation that say something else than the table."""
+    """Refuse creation options that contradict the table."""
     keys = ",".join(current.key_columns)
     if options.key_columns is not None and [name.lower() for name in options.key_columns] != keys.lower().split(","):
         what = f"the key columns {keys}" if keys else "no key columns: it is a raw table of key and value"
@@ -155,23 +155,23 @@ def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
             raise OptionError(f"{name} is {text}, but the table has {known_text or 'none'}.", todo=todo)
 
 
-_DROP = "Leave it out, or write to another path."
+_DROP = "Omit it, or write to another path."
 
 
 def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefinition:
-    """Return a typed table's definition with columns added and types widened, as far as rows with others need it.
+    """Return a typed table's definition with columns added and types widened as incoming rows need.
 
     Raises
     ------
     SchemaError
-        When a type cannot become the other one, or a column comes back that was dropped.
+        When a type cannot be widened, or a dropped column is used again.
     """
     dropped = {name.lower() for name in current.dropped_columns}
     if back := [name for name in incoming.names if name.lower() in dropped]:
         raise SchemaError(
-            f"Column {back[0]} was dropped from the table and cannot come back.",
-            why="Rows written before may still hold its old values.",
-            todo="Give it another name.",
+            f"Column {back[0]} was dropped from the table and cannot be added again.",
+            why="Old rows may still hold its values.",
+            todo="Choose another name.",
         )
     merged = merge_schemas(current.schema, all_nullable(incoming), key_columns=current.key_columns)
     if merged.equals(current.schema):
@@ -185,18 +185,18 @@ def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefin
 
 
 def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefinition:
-    """Return what a table's definition has to be for rows that were encoded by `planned`.
+    """Return the definition that a table needs for rows encoded by `planned`.
 
     Parameters
     ----------
-    current : the newest one, which others may have changed since the write was planned
+    current : the newest definition, which others may have changed since the write was planned
 
     Raises
     ------
     ConflictError
-        When the table is another one by now, or spells columns otherwise.
+        When another table has replaced it, or it spells columns differently.
     SchemaError
-        When others changed it so that the rows do not fit any more.
+        When it has changed so that the rows no longer fit.
     """
     if not _same_times(current, planned):
         raise _replaced()
@@ -208,7 +208,7 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
         raise _replaced()
     if current.schema is None or planned.schema is None:
         return current
-    dropped = {name.lower() for name in current.dropped_columns}  # what others dropped stays dropped
+    dropped = {name.lower() for name in current.dropped_columns}  # columns that others dropped stay dropped
     wanted = pa.schema([field for field in planned.schema if field.name.lower() not in dropped])
     grown = grow_definition(current, wanted)
     _check_spelling(grown.schema, wanted)
@@ -216,21 +216,21 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
 
 
 def _same_times(one: TableDefinition, other: TableDefinition) -> bool:
-    """Tell whether two definitions agree on what the times of rows mean, which never changes."""
+    """Tell whether two definitions agree on the meaning of row times, which never changes."""
     return (one.has_own_time, one.has_history) == (other.has_own_time, other.has_history)
 
 
 def _check_spelling(schema: pa.Schema, wanted: pa.Schema) -> None:
-    """Refuse rows whose columns are spelled otherwise than the table's by now: values are read by their exact names."""
+    """Refuse rows whose columns are spelled differently from the table's: values are read by their exact names."""
     known = set(_paths(schema))
     if other := [".".join(path) for path in _paths(wanted) if path not in known]:
         raise ConflictError(
-            f"Another job added column {other[0]} meanwhile, and spelled it with other capitals.", todo="Write again."
+            f"Another job added column {other[0]} in different upper and lower case.", todo="Write again."
         )
 
 
 def _paths(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the names of columns, and of the parts of those that have any."""
+    """Yield the paths of columns and of their nested fields."""
     for field in fields:
         path = (*above, field.name)
         yield path
@@ -246,25 +246,25 @@ def _parts(kind: pa.DataType) -> Sequence[pa.Field]:
 
 
 def _replaced() -> ConflictError:
-    return ConflictError("The table was removed and created anew during the write.", todo="Write again.")
+    return ConflictError("The table was removed and created again during the write.", todo="Write again.")
 
 
 def join_creation(
     current: TableDefinition, planned: TableDefinition, *, owner_alive: bool, merge_schema: bool
 ) -> TableDefinition:
-    """Return the definition of a table for which a creator found one, but no manifest yet.
+    """Return the definition for a table of which a creator found a definition, but no manifest yet.
 
     Parameters
     ----------
-    current : what somebody else began to create
-    planned : what this creator wants
-    owner_alive : whether the other one may still be at it
-    merge_schema : whether columns may be joined
+    current : the definition of the other creator
+    planned : the definition of this creator
+    owner_alive : whether the other creator may still be running
+    merge_schema : whether columns may be merged
 
     Raises
     ------
     TableExistsError
-        When the two do not agree.
+        When the two definitions do not agree.
     """
     if not current.same_keys(planned):
         keys = f"key columns {', '.join(current.key_columns)}" if current.is_typed else "no key columns"
@@ -272,29 +272,29 @@ def join_creation(
         if owner_alive:
             raise TableExistsError("Another job is creating this table.", why=why, todo="Write again when it is done.")
         raise TableExistsError(
-            "A job that began to create a table here left its definition behind.",
+            "An unfinished creation of another table left its definition here.",
             why=why,
             todo="Create the same table, choose another path, or remove it with vacuum.",
         )
-    if not owner_alive:  # its schema does not bind, but should it come back from the dead, its rows can be read
+    if not owner_alive:  # its schema does not count, but its rows stay readable if it resumes
         return replace(planned, writer_schemas={**current.writer_schemas, **planned.writer_schemas})
     return join_created(current, planned, merge_schema=merge_schema)
 
 
 def join_created(current: TableDefinition, planned: TableDefinition, *, merge_schema: bool) -> TableDefinition:
-    """Return the definition of a table that two creators made; the second one joins the first, who goes on as before.
+    """Return the definition of a table with two creators; the second joins the first, which is not affected.
 
     Raises
     ------
     TableExistsError
-        When keys differ, or columns or properties do and `mergeSchema` does not say that they may be joined.
+        When keys differ, or columns or properties differ and `mergeSchema` does not allow merging.
     """
     same = current.schema == planned.schema and (current == NO_DEFINITION or current.properties == planned.properties)
     same = same or (planned.created_by != "" and current.created_by == planned.created_by)
     alike = current.same_keys(planned) and _same_times(current, planned)
     if not alike or not (same or (merge_schema and current.is_typed)):
         raise TableExistsError(
-            "Another job created this table meanwhile, with other columns or properties.",
+            "Another job created this table first, with other columns or properties.",
             todo="Write to it again, with mergeSchema=true if only columns differ.",
         )
     return join_growth(current, planned)

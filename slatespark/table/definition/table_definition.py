@@ -1,4 +1,4 @@
-"""TableDefinition: key columns, formats, schema and properties of a table. One without a chain of versions is raw."""
+"""TableDefinition: key columns, formats, schema and properties of a table. A table without a stored one is raw."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ TYPED_VERSION_RETENTION: Final = "7d"
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a table is, beside its rows.
+    """The definition of a table: everything but its rows.
 
     Attributes
     ----------
     key_format, value_format : as in docs/reference/key-encoding.md; `raw` both for a raw table
-    key_columns : in the order of the key; none for a raw table
-    schema : canonical, in the order of the table; None for a raw table
-    writer_schemas : Avro record schemas that values may have been written with, by fingerprint
+    key_columns : in key order; empty for a raw table
+    schema : canonical, in table order; None for a raw table
+    writer_schemas : Avro record schemas of stored values, by fingerprint
     properties : name -> text, as in the reference of options
     dropped_columns : old rows may still hold them, so they must not come back
-    created_by : write id of the job that created the table; its lease says whether it is still at it
-    full_history_ts_low_ms, lost_through_ms, reaped_through_ms : below which the past is not whole
+    created_by : write id of the job that created the table; its lease tells whether the job is still running
+    full_history_ts_low_ms, lost_through_ms, reaped_through_ms : bounds below which the past is incomplete
     """
 
     key_format: str = "raw"
@@ -55,33 +55,33 @@ class TableDefinition:
 
     @property
     def lifetimes(self) -> tuple[int | None, int | None]:
-        """What says how long rows are kept."""
+        """The properties that determine how long rows are kept."""
         return self.retention_ms, self.full_history_ts_low_ms
 
     @property
     def version_retention_ms(self) -> int | None:
-        """How long a version stays readable after a commit replaced it; None if nothing is done for it."""
+        """How long a version stays readable after a commit replaced it; None for no guarantee."""
         text = self.properties.get("versionRetention", TYPED_VERSION_RETENTION if self.is_typed else None)
         return parse_duration_or_none(text, "versionRetention") or None
 
     @property
     def has_own_time(self) -> bool:
-        """Whether times are those of a clock of the table's own: no clock of a machine says anything about them."""
+        """Whether the table has its own clock, unrelated to that of any machine."""
         return bool(parse_property("clock", self.properties.get("clock", "system")) == "custom")
 
     @property
     def has_history(self) -> bool:
-        """Whether times are the user's, row by row, and as-of reads go by them."""
+        """Whether each row may have its own time, by which as-of reads judge it."""
         return bool(parse_property("history", self.properties.get("history", "false")))
 
     @property
     def holds_history(self) -> bool:
-        """Whether commits keep the schedulers of other clients off the table's runs."""
+        """Whether commits keep other clients' compaction schedulers off the table's runs."""
         return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
 
     @property
     def periodic_compaction_ms(self) -> int | None:
-        """How old a file that may hold expired rows gets before it is due for a compaction; None if it never is."""
+        """The age at which a file that may hold expired rows is due for compaction; None for never."""
         return parse_duration_or_none(self.properties.get("periodicCompactionInterval"), "periodicCompactionInterval")
 
     @property
@@ -91,7 +91,7 @@ class TableDefinition:
 
     @property
     def merge_operator(self) -> str | None:
-        """How operands fold where no option says so: one of the built-in ways; None if the table does not say."""
+        """The built-in operator that folds operands unless an option gives one; None if the table sets none."""
         given = self.properties.get("mergeOperator")
         return None if given is None else str(parse_property("mergeOperator", given))
 
@@ -102,7 +102,7 @@ class TableDefinition:
         return RowCodec(self.schema, self.key_columns, self.key_format, self.value_format, self.writer_schemas)
 
     def with_schema(self, schema: pa.Schema) -> TableDefinition:
-        """Return the definition with another schema, and with what values are written with from now on."""
+        """Return the definition with another schema, and with the writer schema of its new values."""
         grown = replace(self, schema=schema)
         if self.value_format != "avro":
             return grown
@@ -112,7 +112,7 @@ class TableDefinition:
         return replace(grown, writer_schemas={**self.writer_schemas, fingerprint(writer): writer})
 
     def same_keys(self, other: TableDefinition) -> bool:
-        """Tell whether keys and values have the same formats and the key the same columns, which never changes."""
+        """Tell whether formats and key columns are the same; they never change."""
         return self._fixed() == other._fixed()
 
     def _fixed(self) -> tuple[object, ...]:

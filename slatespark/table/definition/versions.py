@@ -34,12 +34,12 @@ def definition_path(number: int) -> str:
 
 
 def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> Version[TableDefinition]:
-    """Return the newest definition; number 0 where the table stores none itself.
+    """Return the newest definition; number 0 if the table stores none itself.
 
     Parameters
     ----------
-    manifest : of the table; with it, the definition of a clone made by the client is found at its parent. Without
-        either it is `NO_DEFINITION`
+    manifest : of the table; needed to find, at its parent, the definition of a clone that the client created. If
+        there is no definition, the result is `NO_DEFINITION`
 
     Raises
     ------
@@ -60,7 +60,7 @@ def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefi
     try:
         url = resolve_external(stores, database.path)
     except TableNotFoundError:
-        if database.sst_ids:  # rows of it are needed
+        if database.sst_ids:  # its rows are needed
             raise
         return None
     return _find_newest(stores.at(url))
@@ -98,8 +98,8 @@ def resolve_definition(stores: TableStores, manifest: Manifest | None = None) ->
 def publish_definition(stores: TableStores, version: Version[TableDefinition]) -> None:
     """Create a version of the definition; raises `RaceLostError` when its number is taken."""
     data = encode_definition(version.value)
-    if decode_definition(data) != version.value:  # nobody could read the table any more
-        raise InternalError("A definition does not come back from its JSON as it went in.")
+    if decode_definition(data) != version.value:  # else the table would be unreadable
+        raise InternalError("A definition changes when it is encoded as JSON and decoded.")
     try:
         definition_log(stores.main).create(version.number, data)
     except FileExistsError as exc:
@@ -112,19 +112,19 @@ def evolve_definition(
     manifest: Manifest,
     change: Callable[[TableDefinition], TableDefinition],
 ) -> TableDefinition:
-    """Publish what `change` returns for the newest definition, and return the definition that holds now.
+    """Publish the result of `change` for the newest definition, and return the definition now in force.
 
-    A clone that has none of its own gets a copy of its parent's.
+    A clone without its own definition gets a copy of its parent's.
 
     Parameters
     ----------
     manifest : of the table, so that a clone finds its parent's definition
-    change : pure; returns its argument where there is nothing to do
+    change : pure; returns its argument if there is nothing to do
 
     Raises
     ------
     CommitConflictError
-        When others were faster again and again.
+        When too many races were lost.
     """
 
     def changed(newest: Version[TableDefinition]) -> TableDefinition | None:

@@ -42,7 +42,7 @@ from slatespark.table.checkpoints.store import (
 )
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.foreign_clients import are_epochs_ours
-from slatespark.table.commit.idempotence import is_outcome, settle_outcomes
+from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
@@ -189,7 +189,7 @@ class _Collection:
         stores = self.stores
         unfinished = list_unfinished(stores)
         ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
-        workers = list_workers(stores)  # who leaves one has a lease by then
+        workers = list_workers(stores)  # a job that leaves one has put its lease before
         leases = survey_leases(stores, self.now_ms)
         jobs = self._drop_dead_jobs()
         released = self._release_checkpoints()
@@ -253,7 +253,7 @@ class _Collection:
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
             return over
-        noted = settle_outcomes(self.stores)
+        noted = record_outcomes(self.stores)
         return release_checkpoints(
             self.stores,
             self.clock,

@@ -19,7 +19,7 @@ from slatespark.format.compactions import Compaction, CompactionStatus, encode_c
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
-from slatespark.table.commit.history_hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 from slatespark.table.gc.plan import LiveLease, Needs, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR

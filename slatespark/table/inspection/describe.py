@@ -24,7 +24,7 @@ from slatespark.table.inspection.files import LayerFacts, layer_facts
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import list_manifests, manifest_log
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.layers import distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot
@@ -181,7 +181,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     snapshot = resolve_snapshot(stores, options, clock)
     manifest = snapshot.manifest
     # Only reading files requires their owners; without them the facts of a clone need no parent.
-    layers = plan_table_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
+    layers = fetch_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
     return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
 
 

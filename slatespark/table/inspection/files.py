@@ -15,7 +15,7 @@ from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_stats, plan_table_layers
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
@@ -88,7 +88,7 @@ def list_files(
 ) -> tuple[FileFacts, ...]:
     """Return the files of the version that a read with these options resolves to, layer by layer, newest first."""
     manifest = resolve_snapshot(stores, options, clock).manifest
-    layers = plan_table_layers(stores, manifest)
+    layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
     return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
@@ -97,7 +97,7 @@ def list_files(
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
     """Return the layers of the version that a read with these options resolves to, newest first, from the manifest."""
     manifest = resolve_snapshot(stores, options, clock).manifest
-    return layer_facts(plan_table_layers(stores, manifest))
+    return layer_facts(fetch_layers(stores, manifest))
 
 
 def layer_facts(layers: Sequence[Layer]) -> tuple[LayerFacts, ...]:

@@ -28,7 +28,7 @@ from slatespark.table.inspection.timeline_intervals import (
     without_slivers,
 )
 from slatespark.table.log.manifests import manifest_log
-from slatespark.table.read.layers import MAX_COMMIT_RECORDS, plan_table_layers
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, fetch_layers
 from slatespark.table.read.plan import Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
@@ -71,7 +71,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     TableNotFoundError, HistoryTrimmedError, OptionError, CorruptDataError
     """
     snapshot = resolve_snapshot(stores, options, clock)
-    layers = plan_table_layers(stores, snapshot.manifest)
+    layers = fetch_layers(stores, snapshot.manifest)
     records = _records_until(stores, snapshot.manifest_id)
     replacing = _in_force(records)[:MAX_REPLACEMENTS]
     before = {record.manifest_id: _layers_before(stores, record.manifest_id) for record in replacing}
@@ -120,7 +120,7 @@ def _layers_before(stores: TableStores, version: int) -> tuple[Layer, ...] | Non
     """Return the layers of the previous version; None if it is gone or cannot be read."""
     try:
         manifest = decode_manifest(bytes(manifest_log(stores).get(version - 1)))
-        return plan_table_layers(stores, manifest)
+        return fetch_layers(stores, manifest)
     except (SnapshotExpiredError, FileNotFoundError, SlateError):
         return None
 

@@ -1,4 +1,4 @@
-"""The chain of compactions files: the jobs that the coordinator and its workers know."""
+"""The chain of compactions files: the jobs of the coordinator and its workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compactions_log(stores: TableStores) -> NumberedLog:
 
 
 def fetch_compactions(stores: TableStores) -> Version[Compactions]:
-    """Return id and content of the newest compactions file; (0, none) if there is no such file."""
+    """Return id and content of the newest compactions file; number 0 and no jobs if there is none."""
     log = compactions_log(stores)
     found = log.latest()
     if found is None:

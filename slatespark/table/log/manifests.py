@@ -1,4 +1,4 @@
-"""The chain of manifests: the newest one, one by its id, and creating the next one under the invariants."""
+"""The chain of manifests: fetch the newest one or one by id, and create the next one under the invariants."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
     found = log.latest()
     if found is None:
         raise TableNotFoundError(
-            f"{stores.url} is no SlateDB database.",
+            f"{stores.url} is not a SlateDB database.",
             why="It has no manifest/ folder with a manifest in it.",
             todo="Check the path, or write to it to create a table.",
         )
@@ -44,9 +44,9 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
 
 
 def list_manifests(stores: TableStores) -> list[int]:
-    """Return the ids of the versions that exist, ascending; none where there is no table.
+    """Return the ids of the existing versions, ascending; empty if there is no table.
 
-    The collector's boundary passes versions that a checkpoint keeps: they count too.
+    Versions below the collector's boundary count too if a checkpoint keeps them.
     """
     passed, alive = manifest_log(stores).split_numbers()
     if not passed:
@@ -75,9 +75,9 @@ def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
 
 
 class ManifestCollectedError(RaceLostError):
-    """A version was created, but a garbage collector passed its number before that was confirmed.
+    """A version was created, but a garbage collector passed its number before the creation was confirmed.
 
-    Other writers may have built on it, so publishing its rows again could count merge operands twice.
+    Other writers may have built on it, so publishing its rows again could apply merge operands twice.
     """
 
 
@@ -94,7 +94,7 @@ def publish_manifest(
 
     Parameters
     ----------
-    own_time : the table has a clock of its own, which ours says nothing about
+    own_time : the table has its own clock, unrelated to ours
 
     Raises
     ------
@@ -103,7 +103,7 @@ def publish_manifest(
     InternalError
         When an invariant does not hold; nothing was published.
     ManifestCollectedError
-        When a collector passed the version before it could be known whether it was published.
+        When a collector passed the version before its publication was confirmed.
     """
     now_ms = clock.now_ms() + MAX_AHEAD_MS
     check_manifest(manifest, current, new_id=manifest_id, now_ms=now_ms, own_time=own_time)
@@ -122,7 +122,7 @@ def manifest_object(
 
     Parameters
     ----------
-    fetch : returns the newest version, by default as it is stored
+    fetch : returns the newest version; by default the stored one
     """
 
     def create(version: Version[Manifest], before: Manifest) -> None:

@@ -1,6 +1,6 @@
-"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol under manifests and their likes.
+"""Objects 1, 2, 3, ... of one folder, each created if absent: the protocol of manifests, compactions and definitions.
 
-Knows numbers, not contents. See docs/reference/format/versioned-objects.md; definitions of tables follow it too.
+It knows numbers, not contents. See docs/reference/format/versioned-objects.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 
-_NO_BOUNDARY = b"?"  # what no boundary object holds
-_LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading; a later one exists then
+_NO_BOUNDARY = b"?"  # never the content of a boundary object
+_LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading, once a later one exists
 
 
 class OutrunError(FileExistsError):
-    """A version was created, but a collector has passed its number: it was used before, or others have gone on."""
+    """A version was created, but a collector has passed its number: it was used before, or later ones exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class NumberedLog:
 
     Attributes
     ----------
-    store : where the folder lies
+    store : of the folder
     folder : with a trailing `/`
     extension : of its members, without the dot
     path : number -> path of that version
-    boundary : name of its boundary object: ids at or below its content are dead; None where nobody collects versions
+    boundary : name of its boundary object: ids at or below its content are dead; None if versions are not collected
     """
 
     store: ObjectStore
@@ -45,13 +45,13 @@ class NumberedLog:
     boundary: Literal["manifest", "compactions"] | None
 
     def numbers(self) -> list[int]:
-        """Return the ids present and alive, ascending."""
+        """Return the ids that exist and are alive, ascending."""
         return self.split_numbers()[1]
 
     def split_numbers(self) -> tuple[list[int], list[int]]:
-        """Return the ids present, ascending: those that the boundary has passed, and those that are alive.
+        """Return the existing ids, ascending: those that the boundary has passed, and those that are alive.
 
-        Of the former, a collector left what something pins; the others are of writers that lost a race long ago.
+        The former are pinned versions that a collector left, or objects of writers that lost a race long ago.
         """
         for _ in range(_LIST_ATTEMPTS):
             listed = self.store.list(self.folder)
@@ -71,7 +71,7 @@ class NumberedLog:
                 return numbers[-1], self.store.get(self.path(numbers[-1]))
             except FileNotFoundError:
                 continue
-        raise UnavailableError(f"{self.store.url}/{self.folder}: newest version keeps vanishing.", todo="Retry.")
+        raise UnavailableError(f"{self.store.url}/{self.folder}: the newest version keeps disappearing.", todo="Retry.")
 
     def get(self, number: int) -> Buffer:
         """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""
@@ -80,7 +80,7 @@ class NumberedLog:
         except FileNotFoundError as exc:
             raise SnapshotExpiredError(
                 f"{self.store.url}/{self.path(number)} does not exist.",
-                why="Version " + str(number) + " was collected, or was never written.",
+                why=f"Version {number} was collected, or never existed.",
                 todo="Choose a version that `slatespark describe` lists, or load again.",
             ) from exc
 
@@ -95,19 +95,19 @@ class NumberedLog:
     def create(self, number: int, data: Buffer) -> None:
         """Create version `number`; raises `FileExistsError` when the race for it is lost.
 
-        It is an `OutrunError` if the collector has moved the boundary past it meanwhile. Mostly the id was used and
-        collected before, which counts as a lost race; but it may have been the newest one for a while.
+        It is an `OutrunError` if a collector has moved the boundary past the id. Mostly the id was used and collected
+        before, which counts as a lost race; but the version may also have been the newest one for a while.
 
         Raises
         ------
         UnavailableError
-            When nobody knows whether the version was created and counts: a look that follows may be refused, too.
+            When it is unknown whether the version was created and counts, as the store refuses the check as well.
         """
         try:
             self.store.create(self.path(number), data)
         except UnavailableError:
             raise
-        except SlateError as exc:  # perhaps of a look that confirms, or of a request that was repeated
+        except SlateError as exc:  # possibly of the confirming read, or of a repeated request
             if self._is_missing(number):
                 raise
             raise self._unknown(number) from exc
@@ -126,22 +126,22 @@ class NumberedLog:
 
     def _unknown(self, number: int) -> UnavailableError:
         return UnavailableError(
-            f"{self.store.url}/{self.path(number)}: whether it was created, and counts, is not known.",
-            why="The store refused to tell.",
-            todo="Look whether the change is there, and make it again if it is not.",
+            f"{self.store.url}/{self.path(number)}: it is unknown whether this version was created.",
+            why="The store refused the check.",
+            todo="Check whether the change is there, and repeat it if it is not.",
         )
 
     def raise_boundary(self, number: int, clock: Clock) -> None:
-        """Declare every id up to `number` dead, before any of them is deleted; a boundary that is higher stays.
+        """Declare every id up to `number` dead, before any of them is deleted; a higher boundary stays.
 
         Raises
         ------
         InvalidRequestError
-            When the store cannot change an object on a condition.
+            When the store does not support conditional updates.
         CommitConflictError
-            When others keep moving the boundary.
+            When other processes keep moving the boundary.
         """
-        assert self.boundary is not None  # only logs that somebody collects are asked
+        assert self.boundary is not None  # called only for collected logs
         path, data = boundary_path(self.boundary), encode_boundary(number)
 
         def attempt(_: int) -> None:
@@ -159,8 +159,8 @@ class NumberedLog:
         retry_lost_races(clock, attempt, f"{self.store.url}/{path}")
 
     def check_boundary_moves(self, number: int) -> None:
-        """Raise the `InvalidRequestError` of `raise_boundary` where the store cannot do it; nothing is changed."""
-        assert self.boundary is not None  # as there
+        """Raise the `InvalidRequestError` that `raise_boundary` would raise, if any; nothing is changed."""
+        assert self.boundary is not None  # as above
         if 0 < self.dead_up_to() < number:
             with suppress(FileExistsError, FileNotFoundError):
                 self.store.replace(boundary_path(self.boundary), encode_boundary(number), _NO_BOUNDARY)

@@ -1,6 +1,6 @@
-"""The one loop of changing an object by versions: read the newest, change it, create the next if absent, or start over.
+"""The update loop of versioned objects: read the newest, change it, create the next if absent, else start over.
 
-Manifests, definitions and compactions files change this way, and so do commits as a whole.
+Manifests, definitions and compactions files change this way, and so do whole commits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RaceLostError(Exception):
 
 
 class Version(NamedTuple, Generic[T]):
-    """A version of an object: its number in the chain, 0 if it is not stored there, and its content."""
+    """A version of an object: its number in the chain (0 if it is not stored there), and its content."""
 
     number: int
     value: T
@@ -30,13 +30,13 @@ class Version(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class VersionedObject(Generic[T]):
-    """An object whose newest version is the one that counts.
+    """An object of which only the newest version counts.
 
     Attributes
     ----------
     name : of the object and its table, for messages
     fetch : returns the newest version
-    create : of (the new version, the content before): creates it; raises `RaceLostError` when its number is taken
+    create : called with (the new version, the previous content); raises `RaceLostError` when its number is taken
     """
 
     name: str
@@ -50,18 +50,18 @@ class VersionedObject(Generic[T]):
         *,
         is_done: Callable[[T], bool] | None = None,
     ) -> Version[T]:
-        """Publish what `change` returns for the newest version, and return the version that holds now.
+        """Publish the result of `change` for the newest version, and return the version now in force.
 
         Parameters
         ----------
         change : returns the new content; None if there is nothing to change. It is called again after a lost race
-        is_done : tells whether a content already has the change. A version also counts as lost if a collector has
-            passed its number by the time of the look, although the next version was built on it
+        is_done : tells whether a content already has the change. A lost race may hide a success: a version counts as
+            lost if a collector has passed its number, even if the next version was built on it
 
         Raises
         ------
         CommitConflictError
-            When others were faster too often.
+            When too many races were lost.
         """
 
         def attempt(number: int) -> Version[T]:
@@ -79,17 +79,17 @@ class VersionedObject(Generic[T]):
 
 
 def retry_lost_races(clock: Clock, attempt: Callable[[int], T], name: str) -> T:
-    """Return what `attempt` returns for 0, 1, ..., as soon as it loses no race; waits longer after each loss.
+    """Call `attempt` with 0, 1, ... until it loses no race, and return its result; wait longer after each loss.
 
     Parameters
     ----------
-    attempt : of the number of the attempt; raises `RaceLostError` when another process was faster
-    name : of what others change, for the message
+    attempt : called with the number of the attempt; raises `RaceLostError` when another process was faster
+    name : of the contested object, for the message
 
     Raises
     ------
     CommitConflictError
-        When it lost too often.
+        When too many races were lost.
     """
     for number in range(MAX_ATTEMPTS):
         try:

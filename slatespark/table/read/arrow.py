@@ -31,7 +31,7 @@ METADATA_TYPES: Final[Mapping[str, pa.DataType]] = {
     "_create_ts": pa.timestamp("us", tz="UTC"),
     "_expire_ts": pa.timestamp("us", tz="UTC"),
 }
-# What a read of intervals adds: from when until when a version was valid, and whether it still is.
+# Columns of a read of intervals: when a version became valid, when it ended, and whether it is still valid.
 VALID_FROM: Final = "_valid_from"
 VALID_TO: Final = "_valid_to"
 IS_CURRENT: Final = "_is_current"
@@ -44,7 +44,7 @@ _ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_T
 _OPS: Final = ("put", "delete", "merge")
 
 
-@dataclass(frozen=True)  # no slots: it caches what it derives
+@dataclass(frozen=True)  # no slots: it caches derived properties
 class Projection:
     """The columns of a read, in order: those of the table, then metadata columns, or those asked for.
 
@@ -53,7 +53,7 @@ class Projection:
     names : of the columns, as the table spells them
     shows_deletes : whether rows may be tombstones, whose value columns are null
     codec : of the table
-    labels : what the columns are called in the batches, if otherwise
+    labels : names of the columns in the batches, if different
     """
 
     names: tuple[str, ...]
@@ -148,7 +148,7 @@ def cut_batches(
 ) -> Iterator[tuple[int, int]]:
     """Yield where batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB start and end.
 
-    What a row counts is its columns of fixed width, and the stored key or value that holds any other column.
+    The size of a row is that of its fixed-width columns, and of the stored key or value that holds other columns.
 
     Requires: no row comes twice.
     """
@@ -230,7 +230,7 @@ def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
 
 
 def instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
-    """Return ms as timestamps, null where absent; what microseconds cannot hold is set to the nearest they can."""
+    """Return ms as timestamps, null where absent; instants beyond microseconds become the nearest that fit."""
     limit = MAX_MS // 1000
     return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))
 
@@ -238,7 +238,7 @@ def instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
 def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
     """Return the first row of a batch as Python values.
 
-    What no date or datetime can hold stays a number, of days or microseconds; of ms in metadata columns.
+    A value beyond date or datetime stays a number, of days or microseconds; of ms in metadata columns.
     """
     row: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

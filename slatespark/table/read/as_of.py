@@ -1,4 +1,4 @@
-"""Reads as of a time or of a sequence number: the snapshot that they see. Source: design sections 3 and 7.
+"""Reads as of a time or of a sequence number: the snapshot that they see.
 
 On plain tables a time means a version. Tables with `history=true` keep every version of a row with the user's
 timestamp, so there the newest state is read, without the row versions that were created later.
@@ -31,7 +31,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     HistoryTrimmedError
         When it can no longer be answered exactly, or lies before the table's beginning.
     """
-    present_ms = clock.now_ms()  # first: what is committed after the look is of the future
+    present_ms = clock.now_ms()  # first: later commits count as future
     kept = KeptVersions(stores)
     definition = resolve_definition(stores, kept.manifest(kept.latest))
     if options.seq_as_of is not None:
@@ -67,7 +67,7 @@ def _as_of_seq(
 
 
 def _as_of_row_time(stores: TableStores, kept: KeptVersions, time_ms: int, now_ms: int) -> Snapshot:
-    """Return the snapshot of a history table's row versions that were created by then."""
+    """Return the snapshot of a history table's row versions created up to that time."""
     newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms)
     # After the snapshot: a floor is published before versions go.
     _refuse_lost(stores, newest, resolve_definition(stores, newest.manifest), time_ms)

@@ -1,8 +1,8 @@
-"""Which version shows a table as it was when a sequence number was its last one. Source: design section 7.
+"""Which version shows a table as it was when a sequence number was its last one.
 
-A version whose last sequence number it is does, as it stands. Otherwise a later version does without the rows above the
-number, if nothing up to it was dropped or merged away since; or an earlier one with rows of the WAL, which keeps
-everything, if all numbers in between are there. What is not known to be exact is refused.
+A version with that last sequence number serves unchanged. Otherwise a later version serves without the rows above the
+number, if nothing up to it was dropped or merged away since. Or an earlier one serves with rows of the WAL, if that
+holds all numbers in between. A read that is not known to be exact is refused.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _number(record: CommitRecord) -> int:
 
 
 def _stands_unchanged(record: CommitRecord, manifest: Manifest) -> bool:
-    """Tell whether a later version shows what a commit left: no number was used since, and its files are all there.
+    """Tell whether a later version shows the result of a commit: no number was used since, and its files all exist.
 
     Others may have merged older files in between. They merged no row of the commit, so they dropped nothing that one
     of those up to the number before it did not hide already.
@@ -152,7 +152,7 @@ def _unknown(stores: TableStores, kept: KeptVersions, before: int | None, after:
     ]
     return HistoryTrimmedError(
         f"{stores.url}: the rows as of sequence number {seq} are not all there any more.",
-        why="The version that had them was collected, and what came later merged or dropped rows, or may have."
+        why="The version that had them was garbage-collected, and later ones may have merged or dropped rows."
         if before is None or before < after - 1
         else f"Version {after} dropped rows, or merged older versions of rows with newer ones.",
         todo=f"The nearest that can be answered: {', '.join(near)}. The earliest time is "

@@ -1,8 +1,7 @@
 """LayerCursor: the rows of one layer in key order, a bounded window of decoded blocks at a time.
 
-Where versions of a window's last key may go on beyond it, that key has a window of its own, marked as not whole. So a
-merge of several cursors may treat every other window as whole up to its bound, and only such keys need state across
-windows.
+If a window's last key may have more versions, that key gets a window of its own, marked as not whole. Every other
+window is complete up to its bound. So a merge of several cursors needs state across windows only for such keys.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ from slatespark.table.stores import TableStores, object_context
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
 # they compare as positions in key order.
 Bound: TypeAlias = tuple[bytes, int]
+RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
 
+MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
+MIN_WINDOW_BYTES: Final = 64 << 10
 MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
 
 
@@ -59,8 +61,14 @@ class LayerCursor:
             self.rows, self.low, self.high, self.bound = window.rows, window.low, window.high, window.bound
         return True
 
+    def spans(self) -> Iterator[RowSpan]:
+        """Consume all rows that are left, window by window."""
+        while self.load() and self.rows is not None:
+            yield self.rows, self.low, self.high
+            self.low = self.high
+
     def position_of(self, cut: Bound | None) -> int:
-        """Return the row of the window up to which keys lie within `cut`."""
+        """Return the row where the keys within `cut` end."""
         if self.rows is None or cut is None:
             return self.high
         key, inclusive = cut
@@ -77,6 +85,11 @@ class Window:
     low: int
     high: int
     bound: Bound | None
+
+
+def window_size(buffer_bytes: int, layers: int) -> int:
+    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
+    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
 
 
 def memory_windows(rows: RowColumns) -> Iterator[Window]:
@@ -125,7 +138,7 @@ def open_cursors(
 
 
 def _check_order(last: Window, window: Window, part: FileSlice) -> None:
-    """Refuse keys that go back: the index, or the views of a run, would hide rows."""
+    """Refuse descending keys: the index, or the views of a run, would hide rows."""
     before, after = last.rows.key(last.high - 1), window.rows.key(window.low)
     whole = last.bound is not None and last.bound[1] == 1
     if after < before or (whole and after == before):
@@ -136,9 +149,9 @@ def _check_order(last: Window, window: Window, part: FileSlice) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """What is read for one slice: groups of blocks, and their bytes, which come in that order.
+    """The reads of one slice: groups of blocks, and their bytes in that order.
 
-    Slices of one file share `buffers`, so the next slice is on its way while this one is merged.
+    Slices of one file share `buffers`, so the next slice is fetched while this one is merged.
     """
 
     stores: TableStores
@@ -152,7 +165,7 @@ class _Reads:
 def _planned_reads(
     stores: TableStores, layer: Layer, window_bytes: int
 ) -> Iterator[tuple[FileSlice, FileSlice | None, _Reads]]:
-    """Yield each slice with the one after it and its reads."""
+    """Yield each slice with the following slice and its reads."""
     followers = iter([*layer.slices[1:], None])
     for file, parts in groupby(layer.slices, key=lambda part: part.file):
         index, slices = fetch_index(stores, file), list(parts)

@@ -1,4 +1,4 @@
-"""Byte ranges -> decoded parts of SSTs and WAL files: the order of reads, no knowledge of bytes."""
+"""Fetching parts of SSTs and WAL files: which bytes to read; decoding is left to `slatespark.format`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class SectionCache(Generic[T]):
-    """Decoded sections of SSTs, the least recently used dropped first; SSTs never change, so entries stay valid.
+    """An LRU cache of decoded sections of SSTs. SSTs never change, so entries stay valid.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class SectionCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, store: ObjectStore, path: str, fetch: Callable[[], T]) -> T:
-        """Return what is held for an object, or what `fetch` gives, which is held from then on."""
+        """Return the cached section of an object; fetch and cache it if there is none."""
         key = (store.url, path)
         with self._lock:
             if key in self._entries:
@@ -62,7 +62,7 @@ class SectionCache(Generic[T]):
         return fetched
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Drop all entries."""
         with self._lock:
             self._entries.clear()
             self._held_bytes = 0
@@ -119,13 +119,13 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     Parameters
     ----------
     tail : which files
-    above_seq : rows with seq <= it are in the trees already (spec 4.1, `replay_after_wal_id`)
+    above_seq : rows with seq <= it are already in the trees (docs/reference/format/manifest.md)
     keys : only rows with these keys
 
     Raises
     ------
     CorruptDataError
-        When a file is damaged or sequence numbers do not grow from file to file (spec 2.13).
+        When a file is damaged or sequence numbers do not grow from file to file (docs/reference/format/wal.md).
     """
     files: list[RowColumns] = []
     reached = -1

@@ -1,7 +1,7 @@
-"""The history floor: since when as-of reads of a history table are exact. Source: design sections 6.4 and 7, spec 12.7.
+"""The history floor: since when as-of reads of a history table are exact.
 
 Two bounds make it. `fullHistoryTsLow` is the user's: below it compaction need not keep more than the newest version of
-a key. `lostThrough` is what other clients cost: their compactors and memtable flushes drop older versions without a
+a key. `lostThrough` is the loss by other clients: their compactors and memtable flushes drop older versions without a
 trace, at most those that are as old as the clock tick found with the loss.
 """
 
@@ -45,7 +45,7 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
 
     Parameters
     ----------
-    manifest : the version that is read, or that a commit goes on from
+    manifest : the version that is read, or the base of a commit
     definition : of the table; by default the newest one
     """
     known = resolve_definition(stores, manifest) if definition is None else definition
@@ -76,7 +76,7 @@ def first_proof(stores: TableStores, manifest: Manifest) -> int | None:
 def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) -> int | None:
     """Return the smallest create_ts that is stored, if all are later than an instant.
 
-    None also where a row has no create_ts, which counts at every instant, and where nobody noted the times of a file.
+    None also where a row has no create_ts, which counts at every instant, and where the times of a file are unknown.
     """
     known = file_properties(stores, snapshot.manifest)
     found = [known.get(view.sst_id) for view in snapshot.manifest.views()]

@@ -1,7 +1,7 @@
 """Groups of merge operands in decoded rows -> the rows that they fold to, many groups at a time.
 
-What one group folds to is said by `slatespark.table.read.fold.fold_rows`. The built-in operators work on whole arrays;
-others are called once for each group.
+`slatespark.table.read.merge_function.fold_rows` defines the result of one group. The built-in operators work on whole
+arrays; others are called once for each group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from slatespark.kernels.columns import (
     RowColumns,
     Selection,
 )
-from slatespark.table.read.fold import INT_BYTES, Fold, fold_concat, fold_max, fold_min, fold_sum, no_operator
+from slatespark.table.read.merge_function import (
+    INT_BYTES,
+    MergeFunction,
+    fold_concat,
+    fold_max,
+    fold_min,
+    fold_sum,
+    no_operator,
+)
 from slatespark.units import MAX_MS, MIN_MS
 
 # Bytes of all values one behind the other, and (groups + 1,) where each starts.
@@ -34,13 +42,13 @@ Values: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def fold_selection(
-    sources: list[RowColumns], selection: Selection, fold: Fold | None, *, keeps_operands: bool = False
+    sources: list[RowColumns], selection: Selection, fold: MergeFunction | None, *, keeps_operands: bool = False
 ) -> tuple[list[RowColumns], Selection]:
     """Replace each group of operands in a selection by the row it folds to.
 
     Parameters
     ----------
-    keeps_operands : a group without a base folds to an operand, for what lies below it; else to a put
+    keeps_operands : a group without a base folds to an operand, for rows below it; else to a put
 
     Returns
     -------
@@ -61,7 +69,7 @@ def fold_groups(
     sources: list[RowColumns],
     rows: NDArray[np.int64],
     first: NDArray[np.bool_],
-    fold: Fold | None,
+    fold: MergeFunction | None,
     *,
     keeps_operands: bool = False,
 ) -> RowColumns:
@@ -70,7 +78,7 @@ def fold_groups(
     Parameters
     ----------
     rows : packed; the groups one behind the other, each from its newest operand to its oldest, then its base: a put, or
-        a tombstone, which is as good as none below
+        a tombstone, which counts as no base
     first : (m,) true where a group begins
     fold : the operator
     keeps_operands : a group without a base folds to an operand; else to a put
@@ -105,7 +113,9 @@ def fold_groups(
     )
 
 
-def _folded_values(taken: RowColumns, starts: NDArray[np.int64], live: NDArray[np.bool_], fold: Fold) -> Values:
+def _folded_values(
+    taken: RowColumns, starts: NDArray[np.int64], live: NDArray[np.bool_], fold: MergeFunction
+) -> Values:
     if not live.all():  # a tombstone is the last of its group, so no group is left without a row
         starts = starts - (np.cumsum(~live) - ~live)[starts]
         taken = take_rows([taken], np.flatnonzero(live))
@@ -115,7 +125,7 @@ def _folded_values(taken: RowColumns, starts: NDArray[np.int64], live: NDArray[n
     return _fold_one_by_one(taken, starts, fold)
 
 
-def _fold_one_by_one(taken: RowColumns, starts: NDArray[np.int64], fold: Fold) -> Values:
+def _fold_one_by_one(taken: RowColumns, starts: NDArray[np.int64], fold: MergeFunction) -> Values:
     data, ends = taken.value_bytes.tobytes(), (taken.value_starts + taken.value_lengths).tolist()
     values = [data[start:end] for start, end in zip(taken.value_starts.tolist(), ends, strict=True)]
     has_base = ((taken.flags & MERGE) == 0).tolist()
@@ -148,7 +158,7 @@ def _of_integers(operator: np.ufunc, dtype: str) -> Callable[[RowColumns, NDArra
     return fold_all
 
 
-_WHOLE_ARRAYS: Final[tuple[tuple[Fold, Callable[[RowColumns, NDArray[np.int64]], Values | None]], ...]] = (
+_WHOLE_ARRAYS: Final[tuple[tuple[MergeFunction, Callable[[RowColumns, NDArray[np.int64]], Values | None]], ...]] = (
     (fold_concat, _concat_all),
     (fold_sum, _of_integers(np.add, "<u8")),
     (fold_max, _of_integers(np.maximum, "<i8")),

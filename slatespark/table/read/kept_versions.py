@@ -19,7 +19,7 @@ from slatespark.table.stores import TableStores
 
 
 class KeptVersions:
-    """What one look at a table found of its versions; manifests and records are read when they are first needed.
+    """The versions of a table at one moment; manifests and records are read when first needed.
 
     Parameters
     ----------

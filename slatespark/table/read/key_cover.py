@@ -1,4 +1,4 @@
-"""KeyCover: the union of key ranges, for plans that ask what lies above or below a file. Pure."""
+"""KeyCover: the union of key ranges, for plans that need the keys above or below a file. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KeyCover:
         return keys.end is None or self._starts[first] < keys.end
 
     def within(self, keys: KeyRange) -> tuple[KeyRange, ...]:
-        """Return what of a range was added, ascending and apart from each other."""
+        """Return the added parts of a range, ascending and apart from each other."""
         first = self._first_beyond(keys.start)
         last = len(self._starts) if keys.end is None else bisect_left(self._starts, keys.end)
         spans = zip(self._starts[first:last], self._ends[first:last], strict=True)

@@ -18,7 +18,7 @@ AFTER: Final = b"\xff"  # behind a prefix: above all keys that begin with it
 def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[list[bytes], dict[str, pa.Array]]]:
     """Yield keys together with the columns that they hold, those with most columns first.
 
-    What is no encoding of leading key columns is left out.
+    Keys that do not encode leading key columns are left out.
 
     Parameters
     ----------

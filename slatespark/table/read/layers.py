@@ -15,7 +15,7 @@ from slatespark.table.stores import TableStores, external_roots, object_context
 MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 
 
-def plan_table_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
+def fetch_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
     """Return the layers of a manifest, newest first, with the databases that own files of it."""
     return plan_layers(manifest, external_roots(stores, manifest))
 

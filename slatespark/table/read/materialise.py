@@ -1,7 +1,7 @@
 """Visible rows -> record batches: the filter's columns first, then the other columns of the rows that are kept.
 
-Values are decoded where they lie, so a row that the filter drops costs its filter columns and nothing else, and a
-column that nobody asked for is never decoded.
+Values are decoded where they lie. So a row that the filter drops costs only its filter columns, and a column that is
+not asked for is never decoded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slatespark.table.read.arrow import Projection, cut_batches, decode_columns,
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
 
-# Smaller batches are joined: each costs its reader a fixed amount, most of all where it crosses into the JVM.
+# Smaller batches are joined: each has a fixed cost for its reader, most of all where it crosses into the JVM.
 SMALL_BATCH_ROWS: Final = 8192
 SMALL_BATCH_BYTES: Final = 1 << 20
 
@@ -31,21 +31,21 @@ _MOST: Final = 0.5  # above this share of rows kept, one pass over all columns i
 
 
 class UndecodableRowsWarning(UserWarning):
-    """Rows were left out of a read, since their bytes do not decode."""
+    """A read left out rows whose bytes do not decode."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """Rows that a read left out since they do not decode."""
+class UndecodableRows:
+    """How many rows a read left out because they do not decode."""
 
-    undecodable_rows: int = 0
+    count: int = 0
 
     def warn(self, table: str) -> None:
-        """Say how many they were, if any."""
-        if self.undecodable_rows:
-            rows = "row does" if self.undecodable_rows == 1 else "rows do"
-            message = f"{table}: {self.undecodable_rows} {rows} not decode and were left out (ignoreUndecodable=true)."
-            # Explicit, so that each read is heard: Python shows equal warnings of one place only once a process.
+        """Warn of them, if there are any."""
+        if self.count:
+            rows = "row does" if self.count == 1 else "rows do"
+            message = f"{table}: {self.count} {rows} not decode and were left out (ignoreUndecodable=true)."
+            # Explicit, for every read: Python shows equal warnings from one place only once per process.
             warnings.warn_explicit(message, UndecodableRowsWarning, __file__, 1, module=__name__)
 
 
@@ -57,10 +57,12 @@ class Materialiser:
     projection : the columns
     residual : rows for which it is not true are dropped; None keeps all
     table : for messages
-    tally : where rows that do not decode are counted and left out; without one they are an error
+    tally : counts rows that do not decode, which are left out; without one they are an error
     """
 
-    def __init__(self, projection: Projection, residual: Filter | None, table: str, tally: Tally | None) -> None:
+    def __init__(
+        self, projection: Projection, residual: Filter | None, table: str, tally: UndecodableRows | None
+    ) -> None:
         self._projection, self._table, self._tally = projection, table, tally
         self._residual = residual
         self._first = projection.names if residual is None else tuple(residual.columns)
@@ -97,7 +99,7 @@ class Materialiser:
         return make_batch(found.arrays, self._projection)
 
     def _add_columns(self, found: _Rows, names: Iterable[str]) -> None:
-        """Decode the columns that are not there yet; rows that do not decode go, or are an error."""
+        """Decode the missing columns; rows that do not decode are dropped, or are an error."""
         missing = [name for name in dict.fromkeys(names) if name not in found.arrays]
         if not missing:
             return
@@ -111,7 +113,7 @@ class Materialiser:
             fine = projection.codec.decodable_mask(
                 found.sources, found.rows, stored, with_deletes=projection.shows_deletes
             )
-            self._tally.undecodable_rows += len(fine) - int(np.count_nonzero(fine))
+            self._tally.count += len(fine) - int(np.count_nonzero(fine))
             found.keep(fine, tuple(found.arrays))
             found.arrays |= decode_columns(found.sources, found.rows, missing, projection, self._table)
 

@@ -20,7 +20,7 @@ _BOUNDS: Final[dict[str, Callable[[SstProperties], tuple[int | None, int | None,
     "_expire_ts": lambda known: _instants(known.min_expire_ts, known.max_expire_ts, known.all_flags & HAS_EXPIRE),
 }
 _MAX_SHOWN_MS: Final = MAX_MS // 1000
-_MAX_SEQ: Final = (1 << 63) - 1  # what the column shows as it is
+_MAX_SEQ: Final = (1 << 63) - 1  # the largest number that the column can show
 
 
 def file_test(condition: Filter | None, columns: list[str]) -> Callable[[SstProperties], bool] | None:
@@ -56,5 +56,5 @@ def _instants(first_ms: int | None, last_ms: int | None, all_have: int) -> tuple
 
 
 def _shown_us(time_ms: int) -> int:
-    """Return an instant as the column shows it: what microseconds cannot hold is the nearest that they can."""
+    """Return an instant as the column shows it; one beyond microseconds becomes the nearest that fits."""
     return max(-_MAX_SHOWN_MS, min(time_ms, _MAX_SHOWN_MS)) * 1000

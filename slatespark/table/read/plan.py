@@ -1,6 +1,6 @@
 """Snapshot -> layers -> splits: which files, cut to which keys, each read partition merges. Pure.
 
-A *layer* is what one search step of the client looks at: one L0 view, or the views of one sorted run. Layers are listed
+A *layer* is one search step of the client: one L0 view, or the views of one sorted run. Layers are listed
 newest first; for any key, every version in a newer layer has a higher sequence number than those in an older one.
 """
 
@@ -21,8 +21,8 @@ from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
-POINT_BYTES = 4096  # the client's block size: what the look-up of one key reads
-OWN_WRITES: Final = "own writes"  # layers of what a transaction has written, which are the newest
+POINT_BYTES = 4096  # the client's block size, which the look-up of one key reads
+OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SstFile:
     Attributes
     ----------
     root : `OWN_ROOT`, or the URL of another database (clones)
-    id, info, format_version : as in the manifest, which is authoritative (spec 2.1)
+    id, info, format_version : as in the manifest, which is authoritative (docs/reference/format/sst.md)
     """
 
     root: str
@@ -110,7 +110,7 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
     Parameters
     ----------
     manifest : any version
-    roots : for SSTs of other databases, the URL of the owner (spec 4.6)
+    roots : for SSTs of other databases, the URL of the owner (docs/reference/format/clones.md)
     """
     files = {
         handle.id: SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
@@ -128,7 +128,9 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
             yield FileSlice(files[view.sst_id], view.key_range(manifest.ssts[view.sst_id]))
 
     layers = list(tree(manifest.l0, manifest.compacted))
-    for segment in manifest.segments:  # no two trees share a key (spec 4.7), so their order does not matter
+    for segment in (
+        manifest.segments
+    ):  # no two trees share a key, so their order does not matter (docs/reference/format/segments.md)
         layers.extend(tree(segment.l0, segment.compacted))
     return tuple(layers)
 
@@ -233,7 +235,7 @@ def _joined_split(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
 
 
 def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Callable[[FileSlice], int]) -> list[int]:
-    """Return about how many stored bytes each range has; what is not measured counts as the average of what is."""
+    """Return about how many stored bytes each range has; slices that are not measured count as the average."""
     starts = [keys.start for keys in ranges]
     slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
     parts = [(bisect_right(starts, part.keys.start) - 1, part) for part in slices]
@@ -276,7 +278,7 @@ def plan_splits(
     Parameters
     ----------
     layers : all layers of the snapshot, newest first
-    keys : what is to be read
+    keys : the range to read
     target_bytes : stored bytes per split; small inputs become one split
     sample : (file, spacing in bytes) -> cut points of the file; called for the largest files only
 

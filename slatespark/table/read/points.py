@@ -1,7 +1,7 @@
 """Look-ups of many keys at once: bloom filters, then indexes, then the blocks that are left, one request a file.
 
-Of the blocks that are read only rows with wanted keys go into the merge. So what a look-up costs grows with the keys
-asked for, and other keys of those blocks need not be decodable, foldable or even complete.
+Only rows with sought keys go into the merge. So the cost of a look-up grows with its keys, and other keys of the same
+blocks need not be decodable, foldable or complete.
 """
 
 from __future__ import annotations
@@ -22,50 +22,66 @@ from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
-from slatespark.table.read.cursor import LayerCursor, memory_windows, open_cursors
+from slatespark.table.read.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_filter, fetch_index
-from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile, cut_layers
+from slatespark.table.read.plan import FileSlice, Layer, SstFile, cut_layers
 from slatespark.table.stores import TableStores, object_context
 
-CHUNK_KEYS: Final = 1 << 14  # looked up together, if what they need fits the buffer
+CHUNK_KEYS: Final = 1 << 14  # looked up together, if their blocks fit the buffer
 
 
-def point_cursors(
-    stores: TableStores, split: Split, wal_rows: RowColumns | None, *, buffer_bytes: int, window_bytes: int
+def key_cursors(
+    stores: TableStores,
+    layers: Sequence[Layer],
+    keys: Sequence[bytes],
+    wal_rows: RowColumns | None,
+    *,
+    buffer_bytes: int,
+    window_bytes: int | None = None,
 ) -> Iterator[list[LayerCursor]]:
-    """Yield cursors over the layers of a split, newest first, that have rows of its points alone; a chunk at a time.
+    """Yield cursors over layers, newest first, that have rows of some keys alone; a chunk of the keys at a time.
 
     Parameters
     ----------
-    split : has points
+    layers : newest first
+    keys : ascending and distinct
     wal_rows : the newest layer, rows in memory
     buffer_bytes : bound of the stored bytes that a chunk reads; a key whose versions exceed it is read in windows
-    window_bytes : bytes that are decoded at a time
+    window_bytes : bytes that are decoded at a time; by default the share of each layer in the buffer
 
     Raises
     ------
     CorruptDataError, SnapshotExpiredError, UnavailableError
     """
-    wanted = _Wanted.of(split.points or ())
+    sought = _SoughtKeys.of(keys)
+    window_bytes = window_size(buffer_bytes, len(layers)) if window_bytes is None else window_bytes
     start = 0
-    while start < len(wanted):
-        end = min(start + CHUNK_KEYS, len(wanted))
-        layers = _find_blocks(stores, split.layers, wanted, start, end)
-        end, needed_bytes = _fitting(layers, start, end, buffer_bytes)
-        chunk = wal_rows, wanted.between(start, end)
-        tail = _matching(*chunk)
+    while start < len(sought):
+        end = min(start + CHUNK_KEYS, len(sought))
+        blocks = _find_blocks(stores, layers, sought, start, end)
+        end, needed_bytes = _fitting(blocks, start, end, buffer_bytes)
+        tail = _matching(wal_rows, sought.between(start, end))
         if needed_bytes > buffer_bytes:  # a single key
-            cut = cut_layers(split.layers, point_range(wanted.keys[start]))
+            cut = cut_layers(layers, point_range(sought.keys[start]))
             cursors = open_cursors(stores, cut, tail, window_bytes)
         else:
-            found = _fetch_layers(stores, layers, wanted, end, window_bytes)
+            found = _fetch_layers(stores, blocks, sought, end, window_bytes)
             cursors = [LayerCursor(memory_windows(rows)) for rows in (*tail, *found)]
         yield cursors
         start = end
 
 
+def key_rows(
+    stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes], *, buffer_bytes: int
+) -> Iterator[RowSpan]:
+    """Yield all versions of some keys that layers show, in no order; parameters and errors as for `key_cursors`."""
+    for cursors in key_cursors(stores, layers, keys, None, buffer_bytes=buffer_bytes):
+        for cursor in cursors:
+            yield from cursor.spans()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Wanted:
+class _SoughtKeys:
     """The keys asked for, ascending: as they are, packed, and hashed."""
 
     keys: Sequence[bytes]
@@ -73,7 +89,7 @@ class _Wanted:
     hashes: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, keys: Sequence[bytes]) -> _Wanted:
+    def of(cls, keys: Sequence[bytes]) -> _SoughtKeys:
         count = len(keys)
         nothing = np.zeros(count, np.int64)
         packed = RowColumns(
@@ -104,7 +120,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FileBlocks:
-    """Which wanted keys a file may hold, and in which of its blocks.
+    """Which sought keys a file may hold, and in which of its blocks.
 
     Attributes
     ----------
@@ -137,14 +153,14 @@ class _FileBlocks:
 
 
 def _find_blocks(
-    stores: TableStores, layers: Sequence[Layer], wanted: _Wanted, start: int, end: int
+    stores: TableStores, layers: Sequence[Layer], sought: _SoughtKeys, start: int, end: int
 ) -> list[list[_FileBlocks]]:
     """Return for each layer, file by file, where keys number start to end - 1 may be."""
     tasks = [
-        (number, partial(_find_file_blocks, stores, part, wanted, *span))
+        (number, partial(_find_file_blocks, stores, part, sought, *span))
         for number, layer in enumerate(layers)
         for part in layer.slices
-        if (span := _keys_within(part, wanted.keys, start, end))[0] < span[1]
+        if (span := _keys_within(part, sought.keys, start, end))[0] < span[1]
     ]
     answers = run_concurrently([task for _, task in tasks], is_remote=stores.main.is_remote)
     found: list[list[_FileBlocks]] = [[] for _ in layers]
@@ -159,21 +175,21 @@ def _keys_within(part: FileSlice, keys: Sequence[bytes], start: int, end: int) -
     return low, end if part.keys.end is None else bisect_left(keys, part.keys.end, low, end)
 
 
-def _find_file_blocks(stores: TableStores, part: FileSlice, wanted: _Wanted, start: int, end: int) -> _FileBlocks:
+def _find_file_blocks(stores: TableStores, part: FileSlice, sought: _SoughtKeys, start: int, end: int) -> _FileBlocks:
     numbers = np.arange(start, end, dtype=np.int64)
     filters = fetch_filter(stores, part.file)
     if filters is not None:
-        numbers = numbers[filters.probe(wanted.hashes[start:end])]
+        numbers = numbers[filters.probe(sought.hashes[start:end])]
     if not len(numbers):
         return _FileBlocks(part.file, numbers, numbers, numbers, numbers)
     index = fetch_index(stores, part.file)
-    first, stop = index.blocks_for_keys(*wanted.some(numbers))
+    first, stop = index.blocks_for_keys(*sought.some(numbers))
     held = first < stop
     return _FileBlocks(part.file, numbers[held], first[held], stop[held], index.block_edges(part.file.info))
 
 
 def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int) -> tuple[int, int]:
-    """Return how far the keys reach whose blocks fit the buffer, at least one key; and what they need."""
+    """Return the end of the keys whose blocks fit the buffer, at least one key, and the bytes of these blocks."""
     needed = np.zeros(end - start, np.int64)
     for blocks in (blocks for files in layers for blocks in files):
         np.add.at(needed, blocks.numbers - start, blocks.edges[blocks.end] - blocks.edges[blocks.first])
@@ -186,11 +202,11 @@ def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buff
 
 
 def _fetch_layers(
-    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], wanted: _Wanted, end: int, window_bytes: int
+    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], sought: _SoughtKeys, end: int, window_bytes: int
 ) -> list[RowColumns]:
-    """Return the wanted rows of each layer that has any."""
+    """Return the sought rows of each layer that has any."""
     tasks = [
-        (number, cut.file, partial(_fetch_rows, stores, cut, wanted, window_bytes))
+        (number, cut.file, partial(_fetch_rows, stores, cut, sought, window_bytes))
         for number, files in enumerate(layers)
         for blocks in files
         if len((cut := blocks.up_to(end)).numbers)
@@ -202,13 +218,13 @@ def _fetch_layers(
     return [_joined(pieces[number]) for number in sorted(pieces) if pieces[number]]
 
 
-def _fetch_rows(stores: TableStores, blocks: _FileBlocks, wanted: _Wanted, window_bytes: int) -> list[RowColumns]:
-    """Return the wanted rows of a file."""
+def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: _SoughtKeys, window_bytes: int) -> list[RowColumns]:
+    """Return the sought rows of a file."""
     file, store = blocks.file, stores.at(blocks.file.root)
     numbers = blocks.blocks()
     starts, ends = blocks.edges[numbers], blocks.edges[numbers + 1]
     edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
-    keys = wanted.some(blocks.numbers)
+    keys = sought.some(blocks.numbers)
     found: list[RowColumns] = []
     with object_context(store, file.path):
         data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))

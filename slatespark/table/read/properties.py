@@ -1,4 +1,4 @@
-"""Properties of the files of a version, from our commit records: what planning knows of files without a request each.
+"""Properties of the files of a version, from our commit records, so that planning needs no request per file.
 
 Best effort: a file of another client has none here, nor one whose record is missing, damaged, of a newer release, or
 from before records had checksums.
@@ -23,17 +23,17 @@ from slatespark.table.records.commit_batches import fetch_commit_object, list_co
 from slatespark.table.stores import TableStores
 
 CACHE_BYTES: Final = 32 << 20
-STORED_BYTES: Final = "stored_bytes"  # of the file, but for its footer: what a record says besides the properties
+STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a record beside the properties
 
-_FILE_BYTES: Final = 800  # of what is held of a file
-_REQUESTS_PER_FILE: Final = 2  # what asking the file itself would cost
+_FILE_BYTES: Final = 800  # memory of one entry
+_REQUESTS_PER_FILE: Final = 2  # cost of asking the file itself
 _MIN_REQUESTS: Final = 8
 _TOGETHER: Final = 32  # requests
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """What a commit record says of a file.
+    """The entry of a file in a commit record.
 
     Attributes
     ----------
@@ -53,14 +53,14 @@ recorded_files: Final = SectionCache[Mapping[str, RecordedFile]](CACHE_BYTES, la
 
 
 def record_file(handle: SstHandle, properties: SstProperties) -> dict[str, Any]:
-    """Return what a commit record notes of a file."""
+    """Return the entry of a file for a commit record."""
     return {**properties.to_json(), STORED_BYTES: handle.info.sections_end}
 
 
 def file_properties(
     stores: TableStores, manifest: Manifest, *, limit: int | None = None
 ) -> Mapping[Ulid, SstProperties]:
-    """Return what our commit records say of the files of a version, as far as they do.
+    """Return the properties of files of a version, as far as our commit records have them.
 
     Costs two listings and, once in a process, a request per hundred commits and up to a hundred more.
 
@@ -76,7 +76,7 @@ def file_properties(
 def recorded_properties(
     stores: TableStores, files: Iterable[SstHandle], *, limit: int | None = None
 ) -> Mapping[Ulid, SstProperties]:
-    """Return what our commit records say of some files of this table, of any version; `limit` as there."""
+    """Return the same for some files of this table, of any version; `limit` as there."""
     handles = {str(handle.id): handle for handle in files}
     if limit is None:
         limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
@@ -87,14 +87,14 @@ def recorded_properties(
 
 
 def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[str, RecordedFile]:
-    """Return what our commit records say of files, by id; of several that do the newest counts.
+    """Return the entries of files in our commit records, by id; the newest entry counts.
 
     Parameters
     ----------
     limit : of the objects that are looked through, newest first: single records, and batches of a hundred
     """
     found: dict[str, RecordedFile] = {}
-    with contextlib.suppress(SlateError):  # what cannot be asked, or not now, says nothing
+    with contextlib.suppress(SlateError):  # an unreachable object counts as no information
         objects = list_commit_objects(stores.main)[:limit] if wanted else []
         for at in range(0, len(objects), _TOGETHER):
             fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
@@ -122,7 +122,7 @@ def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile
 
 
 def _recorded_file(header: object) -> RecordedFile | None:
-    """Return what an entry of a record says; None if it is damaged, contradicts itself, or is of another release."""
+    """Return an entry of a record; None if it is damaged, contradicts itself, or is of another release."""
     if not isinstance(header, dict) or header.get("version") != VERSION:
         return None
     stored_bytes = header.get(STORED_BYTES)

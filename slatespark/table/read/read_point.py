@@ -1,4 +1,4 @@
-"""ReadPoint: what a transaction reads from its begin to its end, with what it has written laid over it."""
+"""ReadPoint: the snapshot of a transaction, from its begin to its end, under the rows it has written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slatespark.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ReadPoint:
-    """A snapshot, and rows of our own that nobody else sees.
+    """A snapshot, and rows of our own that others do not see.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ReadPoint:
     own_seq: int = 0
 
     def resolve(self, options: ReadOptions) -> tuple[Snapshot, TableDefinition]:
-        """Return what a read with these options sees of the table."""
+        """Return the snapshot and definition that a read with these options sees."""
         snapshot = replace(self.snapshot, max_seq=max(self.snapshot.max_seq, self.own_seq))
         if options.now_ms is not None:
             snapshot = replace(snapshot, now_ms=options.now_ms)

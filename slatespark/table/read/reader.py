@@ -1,4 +1,4 @@
-"""A read from options to batches: snapshot, plan, scan. What Spark distributes and `SlateStore` runs in place."""
+"""A read from options to batches: snapshot, plan, scan. Spark distributes the plan, `SlateStore` runs it in place."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import measure_slice, sample_index
 from slatespark.table.read.floor import history_floor
-from slatespark.table.read.fold import resolve_operator
-from slatespark.table.read.materialise import Tally
+from slatespark.table.read.materialise import UndecodableRows
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.metadata_filter import file_test
 from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.properties import file_properties
@@ -44,7 +44,7 @@ DESCENDING_SPLIT_BYTES: Final = 8 << 20  # a descending read holds one split at 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What a read will do.
+    """The plan of a read.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class ReadPlan:
         return self.settings.projection.schema
 
 
-def plan_read(
+def fetch_read_plan(
     stores: TableStores,
     options: ReadOptions,
     clock: Clock,
@@ -80,10 +80,10 @@ def plan_read(
 
     Parameters
     ----------
-    stores, options, clock : what to read, and how
+    stores, options, clock : of the read
     projection : the columns that were promised, if not those of the options
     pushed : comparisons that hold besides the option `filter`
-    point : what a transaction reads; None for what the options say
+    point : of a transaction; None for the snapshot of the options
 
     Raises
     ------
@@ -102,9 +102,9 @@ def plan_read(
 
 
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
-    """Return the snapshot that a read with these options sees, and the definition; raises as `plan_read`.
+    """Return the snapshot that a read with these options sees, and the definition; raises as `fetch_read_plan`.
 
-    On a table with a clock of its own, `now` is the last tick unless it is given: no other clock goes by its times.
+    On a table with a clock of its own, `now` is the last tick unless it is given: no other clock matches its times.
     """
     snapshot = resolve_snapshot(stores, options, clock)
     # After the snapshot: a definition is published before the rows that need it.
@@ -115,7 +115,7 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
 
 
 def resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
-    """Do as `resolve_table`, and keep what it found from collectors if the options say so."""
+    """Do as `resolve_table`, and pin the result against garbage collection if the options say so."""
     if options.pin_ms is None:
         return resolve_table(stores, options, clock)
     from slatespark.table.checkpoints.pins import resolve_pinned  # which most reads do without
@@ -136,7 +136,7 @@ def _layers(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) ->
 
 
 def _renewed(projection: Projection, codec: RowCodec) -> Projection:
-    """Return a projection made earlier with the table's present codec; its columns must be what they were."""
+    """Return a projection made earlier with the table's present codec; its columns must be unchanged."""
     renewed = replace(projection, codec=codec)
     lost = [name for name in projection.names if name not in readable_schema(codec, intervals=True).names]
     if lost or renewed.schema != projection.schema:
@@ -147,12 +147,12 @@ def _renewed(projection: Projection, codec: RowCodec) -> Projection:
 
 
 def check_filter(options: ReadOptions, codec: RowCodec) -> None:
-    """Raise the `OptionError` or `SchemaError` of a wrong option `filter` before anything is read."""
+    """Raise `OptionError` or `SchemaError` for an invalid option `filter`, before anything is read."""
     _bind(options, codec, ())
 
 
 def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -> Filter | None:
-    """Return what rows must fulfil; None if there is no condition."""
+    """Return the condition on rows; None if there is none."""
     if options.filter is None and not pushed:
         return None
     from slatespark.encoding.predicates import bind_filter, parse_filter  # most reads have no filter
@@ -164,7 +164,7 @@ def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -
 def _skip_files(
     stores: TableStores, snapshot: Snapshot, settings: ScanSettings, layers: Sequence[Layer]
 ) -> tuple[Layer, ...]:
-    """Return the layers without what a scan does not need; `settings` hold the whole condition."""
+    """Return the layers without the files that a scan does not need; `settings` hold the whole condition."""
     rule = SkipRule(
         settings.visibility,
         settings.retired_ms,
@@ -186,7 +186,7 @@ def _plan_keys(
 
     Parameters
     ----------
-    skip : leaves out what a scan does not need; a look-up of keys asks their filters instead
+    skip : leaves out files that a scan does not need; a look-up of keys asks their filters instead
     """
     ranges: Sequence[KeyRange] = (_key_range(options, codec),)
     residual = condition
@@ -276,7 +276,7 @@ def _validity(
 
 def run_read(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a plan in key order."""
-    tally = Tally()
+    tally = UndecodableRows()
     try:
         for split in plan.splits:
             yield from scan_split(stores, split, plan.settings, tally)
@@ -302,7 +302,7 @@ def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.Reco
 
     Requires: splits small enough to hold, so a plan made with a small `splitSize`.
     """
-    tally = Tally()
+    tally = UndecodableRows()
     try:
         for split in reversed(plan.splits):
             for batch in reversed(list(scan_split(stores, split, plan.settings, tally))):
@@ -321,7 +321,7 @@ def look_up(
     Parameters
     ----------
     key : a value for each key column
-    point : what a transaction reads; None for what the options say
+    point : of a transaction; None for the snapshot of the options
 
     Raises
     ------
@@ -329,20 +329,20 @@ def look_up(
     """
     snapshot, definition = _resolve_point(stores, options, clock, point)
     wanted = [definition.codec().encode_key(key)]
-    plan = _plan_look_up(stores, snapshot, definition, wanted, options, point)
+    plan = _fetch_look_up_plan(stores, snapshot, definition, wanted, options, point)
     batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
     return batches[0].slice(0, 1) if batches else None
 
 
-def plan_look_up(
+def fetch_look_up_plan(
     stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
 ) -> ReadPlan:
     """Return the plan of a read of some keys alone, given as they are encoded; other parameters as for `look_up`."""
     snapshot, definition = _resolve_point(stores, options, clock, point)
-    return _plan_look_up(stores, snapshot, definition, sorted(set(keys)), options, point)
+    return _fetch_look_up_plan(stores, snapshot, definition, sorted(set(keys)), options, point)
 
 
-def _plan_look_up(
+def _fetch_look_up_plan(
     stores: TableStores,
     snapshot: Snapshot,
     definition: TableDefinition,

@@ -7,7 +7,7 @@ from slatespark.errors import (
 )
 from slatespark.format.manifest import Manifest
 from slatespark.options import ReadOptions
-from slatespark.table.checkpoints.find import find_checkpoint
+from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
@@ -39,7 +39,7 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
 def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:
     """Return the manifest id that the options ask for; None for the newest state, WAL included."""
     if options.checkpoint is not None:
-        return find_checkpoint(stores.url, latest, options.checkpoint).manifest_id
+        return resolve_checkpoint(stores.url, latest, options.checkpoint).manifest_id
     version = options.version_as_of
     if version is not None and version > latest_id:
         raise InvalidRequestError(

@@ -1,7 +1,7 @@
-"""Retention: rows whose last upsert lies too far back are not shown. Source: design section 8.
+"""Retention: rows whose last upsert lies too far back are not shown.
 
-It is judged per visible row, after the merge: a retired row still hides the older versions of its key, and what
-operands fold to is as young as the youngest of them.
+Retention is applied to visible rows, after the merge. A retired row still hides the older versions of its key. Folded
+operands are as young as the youngest of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def hide_retired(sources: Sequence[RowColumns], selection: Selection, retired_ms
 
     Parameters
     ----------
-    sources, selection : what a merge shows
+    sources, selection : the result of a merge
     retired_ms : rows created at or before it are retired; tombstones, and rows without create_ts, never are
     """
     fields = gather_fields(sources, selection.rows)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.errors import CorruptDataError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import lower_bound, merge_visible, take_rows
 from slatespark.kernels.columns import (
@@ -25,13 +24,14 @@ from slatespark.kernels.columns import (
 from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.cursor import Bound, LayerCursor, open_cursors
+from slatespark.table.read.cursor import LayerCursor, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.fold import Fold, row_at
 from slatespark.table.read.fold_groups import fold_selection
-from slatespark.table.read.materialise import Materialiser, Tally, join_small
+from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
+from slatespark.table.read.merge_function import MergeFunction, row_at
+from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
 from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.snapshot import WalTail
@@ -40,13 +40,10 @@ from slatespark.table.stores import TableStores
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
 
-MAX_WINDOW_BYTES = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
-MIN_WINDOW_BYTES = 64 << 10
-
 
 @dataclass(frozen=True, slots=True)
 class ScanSettings:
-    """What a scan shows, and what it may use.
+    """The rows that a scan shows, and the memory it may use.
 
     Attributes
     ----------
@@ -65,7 +62,7 @@ class ScanSettings:
 
     visibility: Visibility
     projection: Projection
-    fold: Fold | None
+    fold: MergeFunction | None
     wal: WalTail
     wal_above_seq: int
     buffer_bytes: int
@@ -77,19 +74,19 @@ class ScanSettings:
 
 
 def scan_split(
-    stores: TableStores, split: Split, settings: ScanSettings, tally: Tally | None = None
+    stores: TableStores, split: Split, settings: ScanSettings, tally: UndecodableRows | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the visible rows of a split in key order.
 
     Parameters
     ----------
-    tally : where undecodable rows are counted, if they are to be ignored; without one this warns of them at the end
+    tally : counts undecodable rows, if they are ignored; without one this warns of them at the end
 
     Raises
     ------
     CorruptDataError, SnapshotExpiredError, OptionError (operands without an operator), UnavailableError
     """
-    counted = Tally() if tally is None else tally
+    counted = UndecodableRows() if tally is None else tally
     made = Materialiser(
         settings.projection, settings.residual, settings.table, counted if settings.ignore_undecodable else None
     )
@@ -128,12 +125,12 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
     rows = None
     if settings.wal.last_seq:  # also where the trees have all of its last file: only then is its order checked
         rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
-    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     if split.points is not None:
-        yield from point_cursors(stores, split, rows, buffer_bytes=settings.buffer_bytes, window_bytes=window_bytes)
+        yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
         return
     if rows is not None and split.ranges:
         rows = _cut_rows(rows, split.ranges)
+    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
 
 
@@ -148,13 +145,8 @@ def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None
     return take_rows([rows], positions) if len(positions) else None
 
 
-def window_size(buffer_bytes: int, layers: int) -> int:
-    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
-    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
-
-
 def visible_windows(
-    cursors: Sequence[LayerCursor], visibility: Visibility, fold: Fold | None, *, retired_ms: int | None = None
+    cursors: Sequence[LayerCursor], visibility: Visibility, fold: MergeFunction | None, *, retired_ms: int | None = None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
     """Merge cursors window by window; yields sources and the selection of plain rows from them, keys ascending.
 
@@ -163,45 +155,29 @@ def visible_windows(
     cursors : newest layer first
     visibility, fold, retired_ms : as in `ScanSettings`
     """
-    while live := [cursor for cursor in cursors if cursor.load()]:
-        cut = nearest_bound(live)
-        lows = np.array([cursor.low for cursor in live], np.int64)
-        highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
-        if cut is not None and (lows == highs).all():
-            yield from _drain_key(live, cut[0], visibility, fold, retired_ms=retired_ms)
+    for window in whole_key_windows(cursors):
+        if isinstance(window, LongKey):
+            yield from _visible_versions(window, visibility, fold, retired_ms=retired_ms)
             continue
-        sources = [cursor.rows for cursor in live if cursor.rows is not None]
+        sources, lows, highs = window.sources, window.lows, window.highs
         selection = merge_visible(sources, lows, highs, visibility)
         if retired_ms is not None and may_be_due(sources, lows, highs, retired_ms):
             selection = hide_retired(sources, selection, retired_ms)
-        for cursor, high in zip(live, highs.tolist(), strict=True):
-            cursor.low = high
         if len(selection.rows):
             yield fold_selection(sources, selection, fold)
 
 
-def nearest_bound(live: Sequence[LayerCursor]) -> Bound | None:
-    """Return up to where the windows of all cursors reach; None for the end of all layers."""
-    return min((cursor.bound for cursor in live if cursor.bound is not None), default=None)
-
-
-def _drain_key(
-    live: Sequence[LayerCursor], key: bytes, visibility: Visibility, fold: Fold | None, *, retired_ms: int | None
+def _visible_versions(
+    found: LongKey, visibility: Visibility, fold: MergeFunction | None, *, retired_ms: int | None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
-    """Consume one key whose versions do not fit a window, layer by layer: newer layers hold its newer versions."""
+    """Yield the visible rows of a key whose versions do not fit a window."""
     group: list[Row] = []
     settled = False
-    last_seq: int | None = None
-    for cursor in live:
-        while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
-            high = cursor.position_of((key, 1))
-            last_seq = check_descending(cursor.rows.seqs[cursor.low : high], last_seq, key)
-            span = (np.array([cursor.low], np.int64), np.array([high], np.int64))
-            rows, cursor.low = cursor.rows, high
-            if visibility.all_versions:
-                yield [rows], merge_visible([rows], *span, visibility)
-            elif not settled:
-                settled = _take_versions(group, rows, int(span[0][0]), high, visibility)
+    for rows, low, high in found.parts:
+        if visibility.all_versions:
+            yield [rows], merge_visible([rows], np.array([low], np.int64), np.array([high], np.int64), visibility)
+        elif not settled:
+            settled = _take_versions(group, rows, low, high, visibility)
     if not group:
         return
     sources, marks = [rows_to_columns(group)], np.full(len(group), GROUP_REST, np.uint8)
@@ -214,7 +190,7 @@ def _drain_key(
 
 
 def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visibility: Visibility) -> bool:
-    """Add the versions that decide what the key shows; True once nothing older counts."""
+    """Add the versions that decide what the key shows; True once older ones do not matter."""
     for at in range(low, high):
         row = row_at([rows], at)
         if row.seq > visibility.max_seq or _is_later(row, visibility.max_create_ts_ms):
@@ -235,10 +211,3 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
 
 def _is_later(row: Row, max_create_ts_ms: int | None) -> bool:
     return max_create_ts_ms is not None and row.create_ts_ms is not None and row.create_ts_ms > max_create_ts_ms
-
-
-def check_descending(seqs: NDArray[np.uint64], last_seq: int | None, key: bytes) -> int:
-    """Refuse layers whose order contradicts the sequence numbers (spec 4.1): reads would disagree with each other."""
-    if last_seq is not None and int(seqs[0]) >= last_seq:
-        raise CorruptDataError(f"key {key.hex()}: seq {int(seqs[0])} lies below seq {last_seq} in the layer order.")
-    return int(seqs[-1])

@@ -1,19 +1,19 @@
-"""Which files a read can do without, from what their properties say of all their rows. Pure.
+"""Which files a read can skip, judged by their properties. Pure.
 
 A version that a read does not show may still decide what it shows: an expired put hides the older versions of its key,
-and a put that no filter passes is what newer operands fold onto. So a file is left out only where it decides nothing.
-By what its rows do in this read, it is one of four kinds:
+and newer operands fold onto a put that fails the filter. So a file is skipped only if it decides nothing. The effect of
+its rows in this read is one of four:
 
 - *absent*: the rows count for nothing, as if they did not exist: committed or created after the point of the read, or
-  operands that have all expired. It is left out.
-- *silent*: no row is ever shown, but rows may hide older ones: all have expired, or all are tombstones.
-- *silent alone*: the same, but newer operands may fold onto its rows and show them: all are past retention, or none can
-  pass the filter on metadata columns. It counts as silent where no newer file that may hold operands shares keys.
-- *loud*: anything else, and every file whose properties are not known.
+  operands that have all expired. The file is skipped.
+- *masking*: no row is ever shown, but rows may hide older ones: all have expired, or all are tombstones.
+- *masking alone*: the same, but newer operands may fold onto its rows and show them: all are past retention, or none
+  can pass the filter on metadata columns. It counts as masking where no newer file that may hold operands shares keys.
+- *visible*: anything else, and every file whose properties are not known.
 
-A silent file is left out where no older loud one shares keys with it; else only of its keys from the first to the last
-that they share are read. Neither older nor newer silent files matter: whatever the rows of a key do among silent files,
-nothing of it is shown, with or without some of them. See docs/explanation/what-a-scan-skips.md.
+A masking file is skipped where no older visible one shares keys with it. Otherwise it is read from the first to the
+last shared key. Other masking files do not matter: a key whose versions are all in masking files shows nothing,
+whichever of these files are read. See docs/explanation/what-a-scan-skips.md.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from slatespark.table.read.plan import FileSlice, Layer
 
 
 class Effect(Enum):
-    """What the rows of a file do in a read; see the head of this module."""
+    """The effect of the rows of a file in a read; see the head of this module."""
 
     ABSENT = "absent"
-    SILENT = "silent"
-    SILENT_ALONE = "silent alone"
-    LOUD = "loud"
+    MASKING = "masking"
+    MASKING_ALONE = "masking alone"
+    VISIBLE = "visible"
 
 
 @dataclass(frozen=True, slots=True)
 class SkipRule:
-    """What a read shows, as far as it decides on whole files.
+    """The part of a read's conditions that decides about whole files.
 
     Attributes
     ----------
@@ -67,12 +67,12 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
     rule : of the read
     """
     effects = {sst_id: judge_file(properties, rule) for sst_id, properties in known.items()}
-    if all(effect is Effect.LOUD for effect in effects.values()):
+    if all(effect is Effect.VISIBLE for effect in effects.values()):
         return tuple(layers)
-    if Effect.SILENT_ALONE in effects.values():
-        silent = _silent_slices(layers, known, effects, rule)
+    if Effect.MASKING_ALONE in effects.values():
+        masking = _masking_slices(layers, known, effects, rule)
     else:
-        silent = {part for layer in layers for part in layer.slices if effects.get(part.file.id) is Effect.SILENT}
+        masking = {part for layer in layers for part in layer.slices if effects.get(part.file.id) is Effect.MASKING}
     kept: list[Layer] = []
     below = KeyCover()
     for layer in reversed(layers):
@@ -80,7 +80,7 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
         for part in reversed(layer.slices):  # a later slice is the older one where both hold the same key
             if effects.get(part.file.id) is Effect.ABSENT:
                 continue
-            if part in silent:
+            if part in masking:
                 shared = below.shared(part.keys)
                 parts += [] if shared is None else [FileSlice(part.file, shared)]
             else:
@@ -91,43 +91,43 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
     return tuple(reversed(kept))
 
 
-def _silent_slices(
+def _masking_slices(
     layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], effects: Mapping[Ulid, Effect], rule: SkipRule
 ) -> set[FileSlice]:
-    """Return the slices that are silent, where some are so only if nothing newer folds onto them."""
-    silent: set[FileSlice] = set()
+    """Return the slices that are masking, where some are so only if nothing newer folds onto them."""
+    masking: set[FileSlice] = set()
     operands = KeyCover()
     if rule.newest_may_fold:
         operands.add(ALL_KEYS)
     for layer in layers:
         for part in layer.slices:
-            effect = effects.get(part.file.id, Effect.LOUD)
-            if effect is Effect.SILENT or (effect is Effect.SILENT_ALONE and operands.shared(part.keys) is None):
-                silent.add(part)
+            effect = effects.get(part.file.id, Effect.VISIBLE)
+            if effect is Effect.MASKING or (effect is Effect.MASKING_ALONE and operands.shared(part.keys) is None):
+                masking.add(part)
             properties = known.get(part.file.id)
-            if effect in (Effect.LOUD, Effect.SILENT_ALONE) and (properties is None or properties.merges):
+            if effect in (Effect.VISIBLE, Effect.MASKING_ALONE) and (properties is None or properties.merges):
                 operands.add(part.keys)
-    return silent
+    return masking
 
 
 def judge_file(properties: SstProperties, rule: SkipRule) -> Effect:
-    """Return what the rows of a file do in a read."""
+    """Return the effect of the rows of a file in a read."""
     shown = rule.visibility
     if _is_later(properties, shown):
         return Effect.ABSENT
     fails = rule.may_pass is not None and not rule.may_pass(properties)
     if shown.all_versions:  # each is shown by itself; nothing hides another one
-        return Effect.ABSENT if fails else Effect.LOUD
+        return Effect.ABSENT if fails else Effect.VISIBLE
     flags = properties.all_flags
     if not shown.include_expired and reached(flags, HAS_EXPIRE, properties.max_expire_ts, shown.now_ms):
-        return Effect.ABSENT if properties.merges == properties.num_rows else Effect.SILENT
+        return Effect.ABSENT if properties.merges == properties.num_rows else Effect.MASKING
     if not shown.include_deleted and properties.deletes == properties.num_rows:
-        return Effect.SILENT
+        return Effect.MASKING
     retired_ms = None if shown.include_deleted and properties.deletes else rule.retired_ms
     if retired_ms is not None and reached(flags, HAS_CREATE, properties.max_create_ts, retired_ms):
-        return Effect.SILENT_ALONE
-    # What operands of the file fold to has the metadata of several rows, so not those of any.
-    return Effect.SILENT_ALONE if fails and not properties.merges else Effect.LOUD
+        return Effect.MASKING_ALONE
+    # Folded operands of the file have the metadata of several rows, so the test of single rows says nothing.
+    return Effect.MASKING_ALONE if fails and not properties.merges else Effect.VISIBLE
 
 
 def _is_later(properties: SstProperties, shown: Visibility) -> bool:

@@ -1,7 +1,7 @@
-"""Which version of a table shows it as it was at an instant. Source: design section 7.
+"""Which version of a table shows it as it was at an instant.
 
-A version shows the table from its commit to the next one's. Where versions between two that exist were collected, what
-was committed in between is known from our commit records, if at all; where it is not, the instant is refused.
+A version shows the table from its commit to the next one's. If versions between two existing ones were
+garbage-collected, only our commit records tell what was committed in between. Without them, the instant is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
     OptionError
         When the instant lies in the future.
     """
-    now_ms = None if clock is None else clock.now_ms()  # first: what is committed after the look is of the future
+    now_ms = None if clock is None else clock.now_ms()  # first: later commits count as future
     kept = KeptVersions(stores)
     own_time = resolve_definition(stores, kept.manifest(kept.latest)).has_own_time
     timeline = Timeline(stores, kept, own_time)
@@ -54,7 +54,7 @@ class Timeline:
 
     Attributes
     ----------
-    stores, kept : of the table, and what was found in it
+    stores, kept : of the table, and its existing versions
     own_time : whether the table has a clock of its own; a version's time is its clock tick then
     """
 
@@ -71,8 +71,8 @@ class Timeline:
 
         Parameters
         ----------
-        now_ms : what our clock says, which counts only on tables that go by it
-        tick_ms : last clock tick of what the read can see; by default that of the newest version, without its WAL
+        now_ms : the time of our clock; ignored on tables with a clock of their own
+        tick_ms : last clock tick visible to the read; by default that of the newest version, without its WAL
         """
         if tick_ms is None:
             tick_ms = self.kept.manifest(self.kept.latest).last_l0_clock_tick
@@ -104,7 +104,7 @@ class Timeline:
     def _has_state_of(self, after: int, time_ms: int) -> bool:
         """Tell whether a version, though later, shows the table as a collected one left it that an instant belongs to.
 
-        It does if no sequence number was used in between: every change of what is visible uses one.
+        It does if no sequence number was used in between: every visible change uses one.
         """
         record = self._record_below(after)
         if record is None or self._record_ms(record) > time_ms or record.last_seq is None:
@@ -115,7 +115,7 @@ class Timeline:
         return fetch_wal_tail(self.stores, manifest, manifest.wal_id_last_seen + 1).last_seq <= record.last_seq
 
     def _stands_until(self, before: int, after: int, time_ms: int) -> bool:
-        """Tell whether a version is known to be what an instant between it and the next one that exists shows."""
+        """Tell whether a version is known to serve an instant between it and the next existing one."""
         earlier, later = self.kept.manifest(before), self.kept.manifest(after)
         reached_seq = earlier.last_l0_seq
         if (later.last_l0_seq, later.wal_id_last_seen) == (reached_seq, earlier.wal_id_last_seen):

@@ -1,9 +1,8 @@
 """From when until when each version of a history table was valid: rows with both ends, as of an SCD-2 table.
 
 A version is valid from its create_ts until the next version of its key, or until it expires or retires, whichever comes
-first: at any instant in between, a read as of then shows it. So an end needs the newer versions of a key, which come
-first; what is kept of them across windows is one number, and of merge operands the rows that wait for what lies below.
-Source: design section 7.
+first. A read as of any instant in between shows it. The end of a version depends on the newer versions of its key,
+which come first. One number is kept of them across windows, and merge operands are kept until their base comes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.table.read.arrow import IS_CURRENT, VALID_FROM, VALID_TO, instants
-from slatespark.table.read.fold import Fold, fold_rows, row_at
+from slatespark.table.read.merge_function import MergeFunction, fold_rows, row_at
 from slatespark.units import MAX_MS, MIN_MS
 
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
@@ -39,14 +38,14 @@ Intervals: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class ValiditySettings:
-    """What decides how long a version is valid, and which ones are shown.
+    """The settings that decide how long a version is valid, and which ones are shown.
 
     Attributes
     ----------
     now_ms : the instant at which a version is current or not
     ends_by_expiry : whether expiry and retention end a version
     retention_ms : of the table
-    floor_ms : versions that were over by then are left out, since others that were valid then may be gone
+    floor_ms : versions that ended at or before it are left out, since others that were valid then may be gone
     """
 
     now_ms: int
@@ -56,15 +55,17 @@ class ValiditySettings:
 
 
 def valid_intervals(
-    windows: Iterable[tuple[Sequence[RowColumns], NDArray[np.int64]]], settings: ValiditySettings, fold: Fold | None
+    windows: Iterable[tuple[Sequence[RowColumns], NDArray[np.int64]]],
+    settings: ValiditySettings,
+    fold: MergeFunction | None,
 ) -> Iterator[Intervals]:
     """Yield the versions that were ever valid, with their intervals.
 
     Parameters
     ----------
-    windows : all versions, keys ascending, of a key the newest first; a key may go on in the next window
-    settings : see there
-    fold : what merge operands need
+    windows : all versions, keys ascending, of a key the newest first; a key may continue in the next window
+    settings : of the read
+    fold : the merge function, None if not given
 
     Raises
     ------
@@ -92,7 +93,7 @@ def interval_columns(found: Intervals, now_ms: int) -> dict[str, pa.Array]:
 class _Tracker:
     """The state between windows: the last key, since when it has newer versions, and operands that wait."""
 
-    def __init__(self, settings: ValiditySettings, fold: Fold | None) -> None:
+    def __init__(self, settings: ValiditySettings, fold: MergeFunction | None) -> None:
         self._settings, self._fold = settings, fold
         self._key: bytes | None = None
         self._closing = _OPEN
@@ -168,11 +169,11 @@ class _Tracker:
         yield from self._as_intervals(made)
 
     def flush(self) -> Iterator[Intervals]:
-        """Yield what the last key's operands make of nothing."""
+        """Yield the rows of the last key's operands, which have no base."""
         yield from self._as_intervals(self._settled(None))
 
     def _settled(self, base: Row | None) -> list[tuple[Row, int, int]]:
-        """Return what the waiting operands make of the version below them, newest first."""
+        """Return the rows that the waiting operands and their base make, newest first."""
         _check_order([*(row for row, _ in self._operands), *([] if base is None else [base])])
         below = [base] if base is not None and base.kind is RowKind.PUT else []
         states: list[list[tuple[Row, int, int]]] = []
@@ -225,13 +226,13 @@ def _start_of(row: Row) -> int:
 
 
 def _check_order(rows: Sequence[Row]) -> None:
-    """Refuse operands of which one would count before what it folds onto: their row has no single beginning."""
+    """Refuse operands that are older than their base: their row has no single beginning."""
     for newer, older in pairwise(rows):
         if _start_of(newer) < _start_of(older):
             raise UnsupportedFormatError(
                 f"Key {newer.key.hex()} holds a merge operand, seq {newer.seq}, that is older by its time than the "
                 f"version below it, seq {older.seq}.",
-                why="Nobody can say from when until when such rows were valid.",
+                why="Such rows have no definite interval.",
                 todo="Use readVersions=all, or read as of the instants that you need.",
             )
 

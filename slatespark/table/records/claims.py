@@ -1,6 +1,6 @@
-"""Claims: the digest of the manifest by which we are about to claim epochs, noted before it is created.
+"""Claims: the digest of a manifest that claims epochs, recorded before the manifest is created.
 
-They tell our own epochs from those of other clients.
+They distinguish our epochs from those of other clients.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLAIMS_DIR: Final = f"{ROOT}claims/"
 
 
 def manifest_digest(data: bytes) -> str:
-    """Return the SHA-256 by which a claim names the manifest it announces."""
+    """Return the SHA-256 that identifies a manifest in its claim."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -41,12 +41,12 @@ def publish_claim(
     *,
     removes: Sequence[KeyRange] = (),
 ) -> None:
-    """Announce, before it is created, the manifest by which we are about to claim epochs.
+    """Record a claim before its manifest is created.
 
     Parameters
     ----------
     data : of the manifest
-    removes : keys of which the commit is about to take rows away without a newer version of them
+    removes : key ranges in which the commit removes rows without a newer version
     """
     path = f"{CLAIMS_DIR}{manifest_id:020d}-{write_id}-{attempt}.json"
     bounds = [hex_bounds(keys) for keys in removes]
@@ -54,7 +54,7 @@ def publish_claim(
 
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:
-    """Return the digests announced for one manifest id."""
+    """Return the digests recorded for one manifest id."""
     digests = []
     for path in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(FileNotFoundError):
@@ -63,15 +63,15 @@ def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str
 
 
 def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> dict[str, tuple[KeyRange, ...]]:
-    """Return what commits said, when they announced manifests, of the keys that they were about to take rows away of.
+    """Return the key ranges in which commits removed rows, according to their claims.
 
     Parameters
     ----------
-    first_id, last_id : of the manifests, both included
+    first_id, last_id : of the manifests, inclusive
 
     Returns
     -------
-    By digest of the manifest; without claims that are damaged, or say nothing of it.
+    The ranges by digest of the manifest, without damaged claims and those that record none.
     """
     paths = _list_claims(store, first_id, last_id)
     found: dict[str, tuple[KeyRange, ...]] = {}
@@ -89,6 +89,6 @@ def _fetch_removals(store: ObjectStore, path: str) -> tuple[str, tuple[KeyRange,
 
 
 def _list_claims(store: ObjectStore, first_id: int, last_id: int) -> list[str]:
-    """Return the paths of the claims to manifests [first_id, last_id]."""
+    """Return the paths of the claims of manifests [first_id, last_id]."""
     listed = (meta.path for meta in store.list(CLAIMS_DIR, f"{CLAIMS_DIR}{first_id:020d}"))
     return list(itertools.takewhile(lambda path: path < f"{CLAIMS_DIR}{last_id + 1:020d}", listed))

@@ -1,4 +1,4 @@
-"""Batches: every hundred commit records are also stored in one object, so that many commits take few requests."""
+"""Batches: every hundred commit records are also stored in one object, so that reading many takes few requests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ BATCH_BYTES: Final = 16 << 20  # a batch ends with the record that reaches it; e
 
 
 def batch_commit_records(store: ObjectStore) -> None:
-    """Put commit records together, a hundred at a time, so that thousands of commits are read in a few requests.
+    """Copy commit records to batches of a hundred, so that thousands of commits are read in a few requests.
 
-    The single ones stay; so nothing is lost with a batch. Two writers may do this at the same time: the first one to
-    name a batch wins, and a record that is in two of them is the same in both.
+    The single records stay, so losing a batch loses nothing. Two writers may batch concurrently: the first to create a
+    batch wins, and a record in two batches is the same in both.
     """
     newest = max(list_numbered(store, BATCHES_DIR), default=0)
     waiting = sorted(list_numbered(store, COMMITS_DIR, commit_path(newest)).items())
@@ -44,7 +44,7 @@ def batch_commit_records(store: ObjectStore) -> None:
 
 
 def _full_batch(waiting: Sequence[tuple[int, ObjectMeta]]) -> Sequence[tuple[int, ObjectMeta]] | None:
-    """Return the first of the records as far as they fill a batch; None if they do not."""
+    """Return the first records that fill a batch; None if there are too few."""
     for count, size in enumerate(itertools.accumulate(meta.size for _, meta in waiting), 1):
         if count == BATCH_RECORDS or size >= BATCH_BYTES:
             return waiting[:count]
@@ -52,7 +52,7 @@ def _full_batch(waiting: Sequence[tuple[int, ObjectMeta]]) -> Sequence[tuple[int
 
 
 def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
-    """Return the content of a record; None if it is damaged, or gone."""
+    """Return the content of a record; None if it is damaged or gone."""
     try:
         content = decode_json(path, bytes(store.get(path)))
         commit_of(path, content)
@@ -64,7 +64,7 @@ def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
 def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
     """Return the objects that hold our commit records, newest first: single ones above the newest batch, then batches.
 
-    They never change. A record that was noted after the batch of its time was made is in none of them.
+    They never change. A record published after its batch was created is in none of them.
     """
     batches = list_numbered(store, BATCHES_DIR)
     singles = list_numbered(store, COMMITS_DIR, commit_path(max(batches, default=0)))
@@ -72,11 +72,11 @@ def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
 
 
 def fetch_commit_object(store: ObjectStore, meta: ObjectMeta, *, checked_only: bool = False) -> list[CommitRecord]:
-    """Return the sound records of one of `list_commit_objects`, oldest first; of a damaged object none.
+    """Return the sound records of one of `list_commit_objects`, oldest first; none for a damaged object.
 
     Parameters
     ----------
-    checked_only : leave out those of old releases, which have no checksum
+    checked_only : skip records of old releases, which have no checksum
     """
     with contextlib.suppress(FileNotFoundError, CorruptDataError):
         content = decode_json(meta.path, bytes(store.get(meta.path)))

@@ -1,6 +1,6 @@
-"""CommitRecord: what one commit of ours did, as JSON with a checksum.
+"""CommitRecord: the facts of one commit of ours, as JSON with a checksum.
 
-Scans skip files, and reaps drop them, by what a record says; hence the checksum.
+Scans skip files, and reaps drop them, on the basis of these records; hence the checksum.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have n
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """What one commit of ours did.
+    """The facts of one commit of ours.
 
     Attributes
     ----------
-    manifest_id : the version it published
+    manifest_id : the published version
     operation : `write`, `overwrite`, `create`, ...
     write_id : of the job
-    engine : who committed
-    committed_ms, write_time_ms : wall clock at publication; create_ts of the rows, the latest if they have several
-    first_seq, last_seq : sequence numbers it used, [first_seq, last_seq]; None if none
+    engine : the kind of writer
+    committed_ms, write_time_ms : wall clock at publication; latest create_ts of the rows
+    first_seq, last_seq : used sequence numbers, inclusive; None if none
     rows : number of rows by kind
-    files : properties of the files it added, by SST id
-    removed : ids of the SSTs that the version before showed and this one does not
-    compactor_epoch : the value the commit left
+    files : properties of the added files, by SST id
+    removed : ids of the SSTs that only the previous version showed
+    compactor_epoch : the value after the commit
     delete_rate : bytes per second at which a reap deleted; None for other operations
-    replaced : key intervals of which it left nothing as it was, `[start, end)` in hexadecimal; end None is open
+    replaced : key intervals that it replaced entirely, `[start, end)` in hexadecimal; None as end is open
     """
 
     manifest_id: int
@@ -80,7 +80,7 @@ def decode_commit(path: str, data: bytes) -> CommitRecord:
 
 
 def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a commit record with the CRC-32 of all else, as it is encoded."""
+    """Return the content of a commit record with the CRC-32 of its encoded other fields."""
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
     return {**rest, CHECKSUM: zlib.crc32(encode_json(rest))}
 
@@ -89,7 +89,7 @@ def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
     """Return the commit record in decoded JSON; raises `CorruptDataError` when it is damaged."""
     try:
         is_sound = CHECKSUM not in content or content == with_checksum(content)
-    except RecursionError:  # one that could just be decoded
+    except RecursionError:  # it was barely shallow enough to decode
         is_sound = False
     if not is_sound:
         raise CorruptDataError(f"commit record does not match its checksum {content[CHECKSUM]!r}.", path=path)
@@ -101,7 +101,7 @@ def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
         ("files", dict),
     ):
         if not isinstance(content.get(name), kind):
-            raise CorruptDataError(f"commit record lacks {name!r}, or it is no {kind.__name__}.", path=path)
+            raise CorruptDataError(f"commit record lacks {name!r}, or it is not of type {kind.__name__}.", path=path)
     for name, one_of in _CHECKED_IF_THERE.items():
         if name in content and not isinstance(content[name], one_of):
             raise CorruptDataError(f"commit record has {name} = {content[name]!r}.", path=path)
@@ -109,7 +109,7 @@ def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
         known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
         replaced = tuple(tuple(bounds) for bounds in content.get("replaced", ()))
         return CommitRecord(**{**known, "removed": tuple(content.get("removed", ())), "replaced": replaced})
-    except TypeError as exc:  # one that has no default
+    except TypeError as exc:  # a field without a default
         raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
 
 

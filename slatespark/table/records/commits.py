@@ -1,6 +1,6 @@
 """Commit records: published after each commit, read newest first.
 
-They are best effort: `history` is richer and planning skips more with them, and nothing is wrong without.
+They are best effort: with them `history` shows more and planning skips more, and without them nothing is wrong.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from slatespark.table.records.commit_record import (
 from slatespark.table.records.json_objects import REQUESTS_TOGETHER, encode_json, list_numbered
 
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
-_LOOK_EVERY_IDS: Final = 10  # about every fifth commit looks whether a batch is full
+_LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
 
 
 _FetchRecord: TypeAlias = Callable[[ObjectStore, int], CommitRecord | None]
 
 
 def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
-    """Note a commit; a failure to do so does not matter: the commit has landed, and an error would say otherwise."""
+    """Publish the record of a commit. Failures are ignored: the commit has landed, and an error would deny that."""
     with contextlib.suppress(FileExistsError, SlateError):
         store.create(commit_path(record.manifest_id), encode_json(with_checksum(asdict(record))))
         if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:
@@ -47,12 +47,12 @@ def fetch_commit_records(
 
     Parameters
     ----------
-    sound_only : leave out damaged ones
+    sound_only : skip damaged records
 
     Raises
     ------
     CorruptDataError
-        When a record is damaged that is in no batch, or not in a sound one.
+        When a damaged record is not in a sound batch either.
     """
     fetch = _find_sound if sound_only else fetch_commit_record
     return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), limit))
@@ -74,7 +74,7 @@ def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
 
 
 def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late: bool) -> Iterator[CommitRecord]:
-    """Yield commit records; those that were noted after the batch of their time was made only if it is asked for."""
+    """Yield commit records; `with_late` includes those that were published after their batch was created."""
     batches = list_numbered(store, BATCHES_DIR)
     newest = max(batches, default=0)
     singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest)), reverse=True)
@@ -92,18 +92,3 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
 def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:
     fetches = [partial(fetch, store, number) for number in numbers]
     return [record for record in run_concurrently(fetches, is_remote=store.is_remote) if record is not None]
-
-
-# --- batches of commit records --------------------------------------------------------------------------------------
-
-
-# --- claims ---------------------------------------------------------------------------------------------------------
-
-
-# --- workers --------------------------------------------------------------------------------------------------------
-
-
-# --- leases ---------------------------------------------------------------------------------------------------------
-
-
-# --- idempotent writes ------------------------------------------------------------------------------------------------

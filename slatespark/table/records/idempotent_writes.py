@@ -22,12 +22,12 @@ _MAX_NAME: Final = 128  # of a folder; file systems take 255
 
 @dataclass(frozen=True, slots=True)
 class TxnRecord:
-    """That an idempotent write was committed.
+    """The outcome of a committed idempotent write.
 
     Attributes
     ----------
-    app, version : the pair that names it
-    manifest_id : the version that it published; where it had no rows, the one that it found
+    app, version : the pair that identifies it
+    manifest_id : the published version; without rows, the newest version then
     write_id : of the job
     committed_ms : wall clock at the commit
     """
@@ -40,15 +40,15 @@ class TxnRecord:
 
 
 def txn_path(app: str, version: int) -> str:
-    """Return the path of the record of an idempotent write; of a long name the digest stands for it."""
+    """Return the path of the record of an idempotent write; a digest replaces a long name."""
     name = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in app.encode())
     if len(name) > _MAX_NAME:
-        name = f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no name begins so
+        name = f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no encoded name begins with ==
     return f"{TXN_DIR}{name}/{version:020d}{JSON_SUFFIX}"
 
 
 def publish_txn_record(store: ObjectStore, record: TxnRecord) -> None:
-    """Note that an idempotent write was committed; one that is noted stays as it is."""
+    """Record that an idempotent write was committed; an existing record stays."""
     with contextlib.suppress(FileExistsError):
         store.create(txn_path(record.app, record.version), encode_json(asdict(record)))
 

@@ -1,6 +1,6 @@
 """JSON objects under `slatespark/`: encoding, numbered names, key bounds in hexadecimal.
 
-The client ignores the folder, and its garbage collector leaves it (docs/reference/format/garbage-collection.md).
+The client and its garbage collector ignore the folder (docs/reference/format/garbage-collection.md).
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ def decode_json(path: str, data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise CorruptDataError(f"record is no JSON: {exc}.", path=path) from exc
+        raise CorruptDataError(f"record is not JSON: {exc}.", path=path) from exc
     if not isinstance(content, dict):
-        raise CorruptDataError("record is no JSON object.", path=path)
+        raise CorruptDataError("record is not a JSON object.", path=path)
     return content
 
 
 JSON_SUFFIX: Final = ".json"
 
 
-REQUESTS_TOGETHER: Final = 32  # requests
+REQUESTS_TOGETHER: Final = 32
 
 
 WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
-    """Return a range as commit records hold it."""
+    """Return a range as commit records store it."""
     return keys.start.hex(), None if keys.end is None else keys.end.hex()
 
 
 def list_numbered(store: ObjectStore, folder: str, start_after: str = "") -> dict[int, ObjectMeta]:
-    """Return the records of a folder by the number in their name."""
+    """Return the objects of a folder by the number in their name."""
     found = ((numbered(meta.path, JSON_SUFFIX[1:]), meta) for meta in store.list(folder, start_after))
     return {number: meta for number, meta in found if number is not None}
 

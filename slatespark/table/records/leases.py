@@ -1,4 +1,4 @@
-"""Leases: expiring marks of jobs that upload files which their commit may still publish."""
+"""Leases: expiring marks of jobs whose uploaded files may still be published."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slatespark.units import MAX_MS
 LEASES_DIR: Final = f"{ROOT}leases/"
 
 
-LEASE_LIFETIME_MS: Final = 86_400_000  # longer than a job may reasonably take; a crashed one is forgotten after it
+LEASE_LIFETIME_MS: Final = 86_400_000  # longer than any reasonable job; afterwards a job counts as crashed
 
 
 def lease_path(write_id: str) -> str:
@@ -24,7 +24,7 @@ def lease_path(write_id: str) -> str:
 
 
 def task_mark_path(write_id: str, task: int) -> str:
-    """Return the path of the mark that a task leaves while it uploads, where a rate is divided among tasks."""
+    """Return the path of the mark of an uploading task, by which tasks share a rate limit."""
     return f"{LEASES_DIR}{write_id}-{task}"
 
 
@@ -36,12 +36,12 @@ def list_task_marks(store: ObjectStore, write_id: str) -> list[str]:
 
 
 def publish_lease(store: ObjectStore, write_id: str, now_ms: int) -> None:
-    """Mark that a job uploads files which its commit may still publish."""
+    """Publish the lease of a job, whose uploaded files its commit may still publish."""
     store.create(lease_path(write_id), _lease(write_id, now_ms, now_ms))
 
 
 def renew_lease(store: ObjectStore, write_id: str, created_ms: int, now_ms: int) -> None:
-    """Let a lease last from now on as long as a new one; it still covers all that was uploaded since it was created."""
+    """Extend a lease to a full lifetime from now; it still covers all uploads since its creation."""
     store.put(lease_path(write_id), [_lease(write_id, created_ms, now_ms)])
 
 
@@ -52,7 +52,7 @@ def _lease(write_id: str, created_ms: int, now_ms: int) -> bytes:
 
 def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
     """Tell whether a job may still publish: its lease exists and has not expired."""
-    if not WRITE_ID.fullmatch(write_id):  # from a definition, so from anybody
+    if not WRITE_ID.fullmatch(write_id):  # untrusted: it comes from a definition
         return False
     path = lease_path(write_id)
     try:
@@ -66,7 +66,7 @@ def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The mark of a job: whatever was uploaded since `created_ms` may be its, until it ends at `expires_ms`."""
+    """The lease of a job: files uploaded since `created_ms` may belong to it, until it expires at `expires_ms`."""
 
     write_id: str
     created_ms: int
@@ -74,7 +74,7 @@ class Lease:
 
 
 def fetch_lease(store: ObjectStore, path: str) -> Lease | None:
-    """Return what a lease says; None if it is gone. Raises `CorruptDataError` for a damaged one."""
+    """Return a lease; None if it is gone. Raises `CorruptDataError` for a damaged one."""
     try:
         content = decode_json(path, bytes(store.get(path)))
     except FileNotFoundError:
@@ -86,6 +86,6 @@ def fetch_lease(store: ObjectStore, path: str) -> Lease | None:
 
 
 def delete_lease(store: ObjectStore, write_id: str) -> None:
-    """Take the mark away; one that stays expires."""
+    """Delete a lease; if that fails, it expires."""
     with contextlib.suppress(SlateError):
         store.delete(lease_path(write_id))

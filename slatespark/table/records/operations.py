@@ -1,15 +1,15 @@
-"""What a version did, as commit records and `history` name it."""
+"""Operations: the names of what a version did, in commit records and `history`."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
 
-ENGINE: Final = "slatespark"  # of our commits; any SlateDB client is "slatedb", since manifests do not name it
+ENGINE: Final = "slatespark"  # our commits; all SlateDB clients are "slatedb", since manifests do not name them
 
 
 class Operation(StrEnum):
-    """What a commit of ours did. The texts are on disk: do not change them."""
+    """The operation of a commit of ours. The texts are on disk: do not change them."""
 
     WRITE = "write"
     OVERWRITE = "overwrite"
@@ -26,5 +26,5 @@ class Operation(StrEnum):
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether the version that it replaces is kept, so that the commit can be undone."""
+        """Whether the replaced version is kept, so that the commit can be undone."""
         return self in (Operation.RESTORE, Operation.TRIM)

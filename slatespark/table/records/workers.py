@@ -1,4 +1,4 @@
-"""Workers: which compaction jobs in `.compactions` are ours, and when each last reported."""
+"""Workers: records of our compaction jobs in `.compactions`, with the time of their last report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def worker_path(worker_id: str) -> str:
 
 
 def publish_worker(store: ObjectStore, write_id: str, now_ms: int) -> str:
-    """Note that a job runs a compaction at `now_ms`, and return the id of its worker, which tells that it is ours."""
+    """Record that a job runs a compaction at `now_ms`, and return its worker id, which marks it as ours."""
     worker_id = f"{_WORKER_PREFIX}{write_id}"
     content = {"worker_id": worker_id, "write_id": write_id, "reported_ms": now_ms}
     store.put(worker_path(worker_id), [encode_json(content)])
@@ -27,15 +27,15 @@ def publish_worker(store: ObjectStore, write_id: str, now_ms: int) -> str:
 
 
 def delete_worker(store: ObjectStore, worker_id: str) -> None:
-    """Take the record of a worker away whose compaction is not listed any more."""
+    """Delete the record of a worker whose compaction is no longer listed."""
     with contextlib.suppress(SlateError):
         store.delete(worker_path(worker_id))
 
 
 def find_worker(store: ObjectStore, worker_id: str) -> str | None:
-    """Return the write id of a worker of ours; None if nobody noted one, so that it is another client's."""
+    """Return the write id of a worker of ours; None if it has no record, so that it belongs to another client."""
     write_id = worker_id.removeprefix(_WORKER_PREFIX)
-    if worker_id == write_id or not WRITE_ID.fullmatch(write_id):  # from `.compactions`, so from anybody
+    if worker_id == write_id or not WRITE_ID.fullmatch(write_id):  # untrusted: it comes from `.compactions`
         return None
     try:
         store.head(worker_path(worker_id))
@@ -45,7 +45,7 @@ def find_worker(store: ObjectStore, worker_id: str) -> str | None:
 
 
 def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
-    """Return when a worker of ours last noted that it runs; None if nobody knows."""
+    """Return when a worker of ours last reported that it runs; None if unknown."""
     path = worker_path(worker_id)
     try:
         reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")

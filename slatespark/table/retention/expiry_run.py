@@ -18,11 +18,11 @@ from slatespark.options import ReadOptions
 from slatespark.options.values import parse_choice
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
+from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import SectionCache
-from slatespark.table.read.layers import MAX_COMMIT_RECORDS, plan_table_layers, recorded_properties
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, fetch_layers, recorded_properties
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.read.reader import resolve_table
-from slatespark.table.read.scan import window_size
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import (
     HOUR_MS,
@@ -72,7 +72,7 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
             todo="Give now, or versionAsOf.",
         )
     shown: dict[SstFile, list[FileSlice]] = {}
-    for layer in plan_table_layers(stores, snapshot.manifest):
+    for layer in fetch_layers(stores, snapshot.manifest):
         for part in layer.slices:
             shown.setdefault(part.file, []).append(part)
     window_bytes = window_size(options.read_buffer_bytes, 1)

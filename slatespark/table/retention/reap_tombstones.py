@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from slatespark.kernels import new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
 from slatespark.ranges import KeyRange, key_after, point_range
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_layers
-from slatespark.table.read.points import point_cursors
+from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.retention.past_retention import RetiredKeys, is_covered, live_and_due, retired_keys
 from slatespark.table.retention.reap_files import DueWindow
@@ -116,11 +116,14 @@ class TombstoneSearch:
             return
         distinct = positions[new_key_mask([rows], positions)]
         keys = tuple(rows.key(at) for at in distinct.tolist())
-        span = KeyRange(keys[0], key_after(keys[-1]))
-        split = Split(span, cut_layers(self.layers, span), points=keys)
         everything = Visibility(max_seq=self.max_seq, now_ms=self.now_ms, all_versions=True)
-        for cursors in point_cursors(
-            self.stores, split, self.wal, buffer_bytes=self.buffer_bytes, window_bytes=self.window_bytes
+        for cursors in key_cursors(
+            self.stores,
+            self.layers,
+            keys,
+            self.wal,
+            buffer_bytes=self.buffer_bytes,
+            window_bytes=self.window_bytes,
         ):
             yield from retired_keys(visible_windows(cursors, everything, None), self.now_ms, self.retired_ms)
 

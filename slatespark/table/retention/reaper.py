@@ -15,7 +15,7 @@ from slatespark.errors import InvalidRequestError, OptionError, SlateError
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
-from slatespark.table.read.scan import window_size
+from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import SKEW_MS, Progress, reap_table
 from slatespark.table.retention.reap_survey import ReapSurvey

@@ -24,8 +24,8 @@ from slatespark.kernels.columns import (
     Selection,
 )
 from slatespark.kernels.results import Fields
-from slatespark.table.read.fold import Fold, no_operator, row_at
 from slatespark.table.read.fold_groups import fold_groups, fold_selection
+from slatespark.table.read.merge_function import MergeFunction, no_operator, row_at
 from slatespark.table.rows.sorted_rows import SortedRows
 
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
@@ -43,7 +43,7 @@ class RowKeeper:
     """
 
     retention: Retention
-    fold: Fold | None
+    fold: MergeFunction | None
     rows_in: int = 0
     outdated: int = 0
 

@@ -1,18 +1,20 @@
-"""Rows as they are handed over: anything that has columns becomes batches of one schema."""
+"""Input rows: anything with columns becomes batches of one schema, grouped by size."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from slatespark.errors import SchemaError
 
+ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
+
 
 def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Return what was given as batches, and their schema; raises `SchemaError` when it has no columns."""
+    """Return the rows as batches, and their schema; raises `SchemaError` for an object without columns."""
     if isinstance(batches, pa.RecordBatchReader):
         return batches.schema, batches
     if isinstance(batches, pa.Table):
@@ -23,7 +25,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     first = next(rows, None)
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(
-            f"Nothing that has columns was given, but {type(first).__name__}.",
+            f"The rows are of type {type(first).__name__}, which has no columns.",
             todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
         )
     return first.schema, itertools.chain([first], rows)
@@ -33,13 +35,41 @@ def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iter
     """Yield batches, all of the schema that the write was checked with: a column that one lacks would become null."""
     for batch in batches:
         if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"A {type(batch).__name__} is no batch of rows.", todo="Give pyarrow RecordBatches.")
+            raise SchemaError(f"A {type(batch).__name__} is not a batch of rows.", todo="Give pyarrow RecordBatches.")
         if (batch.schema.names, batch.schema.types) != (schema.names, schema.types):
             raise SchemaError(
                 f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",
                 todo="Give all batches of a write the same columns.",
             )
         yield batch
+
+
+def group_batches(batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+    """Yield groups of batches that fit a buffer, and whether a group is the last; larger batches are cut."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        for piece in _pieces(batch, buffer_bytes):
+            size = _memory_of(piece)
+            if held and held_bytes + size > buffer_bytes:
+                yield held, False
+                held, held_bytes = [], 0
+            held.append(piece)
+            held_bytes += size
+    if held:
+        yield held, True
+
+
+def _memory_of(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes) + ROW_OVERHEAD_BYTES * len(batch)
+
+
+def _pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch that is larger than the buffer."""
+    parts = min(len(batch), -(-_memory_of(batch) // limit_bytes)) if len(batch) else 0
+    rows = -(-len(batch) // parts) if parts else 0
+    for start in range(0, len(batch), max(1, rows)):
+        yield batch.slice(start, rows)
 
 
 def _described(schema: pa.Schema) -> str:

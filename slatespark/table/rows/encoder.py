@@ -1,4 +1,4 @@
-"""RowEncoder: Arrow batches -> row versions as columns, with kinds and times. Refuses what the table cannot hold."""
+"""RowEncoder: Arrow batches -> row versions as columns, with kinds and times. Refuses rows the table cannot hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slatespark.table.rows.row_times import times_of
 from slatespark.table.rows.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
-MAX_KEY_BYTES: Final = 65535  # what blocks of both versions can hold (spec 7.1)
+MAX_KEY_BYTES: Final = 65535  # the limit of both block versions (docs/reference/format/rows.md)
 OPERATIONS: Final = ("put", "delete", "merge")
 
 _FLAGS: Final = {"put": 0, "delete": TOMBSTONE, "merge": MERGE, "upsert": 0}
@@ -29,14 +29,14 @@ _FLAGS: Final = {"put": 0, "delete": TOMBSTONE, "merge": MERGE, "upsert": 0}
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What every row of a write carries besides key and value.
+    """The sequence number and times that every row of a write gets.
 
     Attributes
     ----------
     seq : one sequence number for all rows of the task; where rows have times of their own, that of the oldest version
     create_ts_ms : the commit clock time
     ttl_ms : None for rows that do not expire
-    ttl_from_ms : what TTLs count from; None for the time of the row
+    ttl_from_ms : the start of TTLs; None for the time of the row
     """
 
     seq: int
@@ -46,7 +46,7 @@ class Stamp:
 
     @property
     def expire_ts_ms(self) -> int | None:
-        """Return the instant of expiry of rows without a time of their own; a sum beyond 64 bits never comes."""
+        """Return when rows without a time of their own expire; None also for an instant beyond 64 bits."""
         start_ms = self.create_ts_ms if self.ttl_from_ms is None else self.ttl_from_ms
         if self.ttl_ms is None or start_ms + self.ttl_ms > MAX_MS:
             return None
@@ -55,7 +55,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Rows as columns, in input order, and what decides between those of one key where that is not their order."""
+    """Rows as columns, in input order, and the ranks that decide between rows of one key, if their order does not."""
 
     rows: RowColumns
     ranks: Ranks | None
@@ -68,7 +68,7 @@ class RowEncoder:
     Attributes
     ----------
     codec : of the table
-    operation : what becomes of each row, unless `op_column` says it
+    operation : of each row, unless `op_column` gives it
     op_column : as the rows spell it; None if not given
     sequence_column : as the table spells it; None if not given
     ttl_column, expire_at_column, timestamp_column : as the rows spell them; None if not given
@@ -223,5 +223,5 @@ def _check_nulls(table: pa.Table, required: Sequence[pa.Field], what: str) -> No
     if bad:
         raise SchemaError(
             f"{what} {', '.join(bad)} is null in some row, but takes no nulls.",
-            todo="Filter such rows out, or delete their keys with operation or opColumn.",
+            todo="Filter them out, or delete their keys with operation or opColumn.",
         )

@@ -1,4 +1,4 @@
-"""Whether the columns of a write fit a table: checked before any task starts, and before anything is created."""
+"""Checks that the columns of a write fit a table, before any task starts and before anything is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KeyBounds: the intervals of keys that a write replaces, which its rows may not leave."""
+"""KeyBounds: the intervals of keys that a write replaces; all of its rows must lie in them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KeyBounds:
                 table, int(outside[0]), bytes(data[offsets[outside[0]] : offsets[outside[0] + 1]]), codec
             )
             raise InvalidRequestError(
-                f"{len(outside)} of {len(table)} rows lie outside of {self.text}; one has the key {example}.",
+                f"{len(outside)} of {len(table)} rows lie outside {self.text}; one has the key {example}.",
                 why="Only that interval is replaced.",
                 todo="Filter the rows by the same condition, or widen it.",
             )

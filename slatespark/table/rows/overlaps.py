@@ -1,6 +1,6 @@
-"""Files of several tasks that share keys, merged before the commit where no task alone can order their rows.
+"""Merging files of several tasks that share keys, before the commit, where no task alone can order their rows.
 
-That is so with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, by which all
+That happens with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, where all
 versions of a key are numbered together.
 """
 
@@ -15,20 +15,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.errors import InvalidRequestError
-from slatespark.kernels import new_key_mask, take_rows
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.read.fold import Fold
+from slatespark.table.read.cursor import open_cursors, window_size
+from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.read.merge_windows import LongKey, MergeWindow, version_windows, whole_key_windows
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
-from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.spill import Spill, distinct_versions, numbered, restore_times, timed_cursor
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
-from slatespark.table.rows.unpublished import merged_descending
-from slatespark.table.rows.version_spill import VersionSpill, distinct_versions, numbered, timed_cursor
 from slatespark.table.stores import TableStores
 
 Outputs = tuple[tuple[NewFile, ...], ...]
@@ -42,7 +41,7 @@ def merge_overlaps(
     options: WriteOptions,
     *,
     first_seq: int,
-    fold: Fold | None = None,
+    fold: MergeFunction | None = None,
 ) -> Outputs:
     """Return the files of a write with those rewritten that share keys with files of another task.
 
@@ -72,12 +71,10 @@ def merge_overlaps(
             encoder,
         )
     if encoder.sequence_column is not None and any(file.properties.deletes for file in files):
-        raise _use_slate_table(stores, "there are deletes among them, which have no columns to go by", encoder)
+        raise _use_slate_table(stores, "there are deletes among them, which have no such column", encoder)
     merged = upload_sorted(
         stores.main,
-        _merge_versions(stores, shared, encoder, options, first_seq, fold)
-        if encoder.has_times
-        else _merge(stores, shared, encoder, options),
+        _merge(stores, shared, encoder, options, first_seq, fold),
         options,
         clock,
         clock.now_ms(),
@@ -116,7 +113,7 @@ def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
 
 
 def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) -> Outputs:
-    """Return the files that share keys with another task, with those of their own task that go on with a key of theirs.
+    """Return the files that share keys with another task, and those of the same task that continue one of their keys.
 
     A key of more versions than a file holds ends one file and begins the next.
     """
@@ -130,36 +127,38 @@ def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) ->
     return tuple(whole)
 
 
-def _merge_versions(
+def _merge(
     stores: TableStores,
     shared: Outputs,
     encoder: RowEncoder,
     options: WriteOptions,
     first_seq: int,
-    fold: Fold | None,
+    fold: MergeFunction | None,
 ) -> Iterator[SortedRows]:
+    """Yield the rows of files, a later task newer, in file order."""
     layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
-    cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
 
-    def by_sequence(
-        sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]
-    ) -> NDArray[np.int64] | None:
+    def by_sequence(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:
         return order_repeats(first, _ranks(sources, rows, first, encoder))
 
+    tie_break = None if encoder.sequence_column is None else by_sequence
+    if not encoder.has_times:  # a task has a key once
+        windows = _short_keys(whole_key_windows(open_cursors(stores, layers, [], window_bytes)))
+        for rows in distinct_versions(windows, None, tie_break, by_time=False):
+            yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
+        return
+    cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
     with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
-        distinct = distinct_versions(cursors, fold, None if encoder.sequence_column is None else by_sequence)
-        yield from numbered(distinct, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+        distinct = distinct_versions(version_windows(cursors), fold, tie_break, by_time=True)
+        spill = Spill(folder, by_time=True)
+        yield from numbered(map(restore_times, distinct), first_seq, spill, options.write_buffer_bytes)
 
 
-def _merge(stores: TableStores, shared: Outputs, encoder: RowEncoder, options: WriteOptions) -> Iterator[SortedRows]:
-    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
-    # A task holds a key once.
-    for window, rows in merged_descending([(stores, layer) for layer in layers], options.write_buffer_bytes):
-        arranged = order_repeats(first := new_key_mask(window, rows), _ranks(window, rows, first, encoder))
-        sources, kept = one_version_per_key(window, rows if arranged is None else rows[arranged], None)
-        flat = take_rows(sources, kept[::-1])
-        yield SortedRows([flat], np.arange(len(flat), dtype=np.int64))
+def _short_keys(windows: Iterator[MergeWindow | LongKey]) -> Iterator[MergeWindow]:
+    for window in windows:
+        assert isinstance(window, MergeWindow)  # one version of a key fits a window
+        yield window
 
 
 def _ranks(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_], encoder: RowEncoder) -> Ranks:

@@ -1,4 +1,4 @@
-"""When rows expire that say it themselves: the options `ttlColumn` and `expireAtColumn`."""
+"""Row expiry from a column: the options `ttlColumn` and `expireAtColumn`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Expiries:
 
 
 def check_ttl_type(field: pa.Field) -> None:
-    """Refuse a column that `ttlColumn` cannot go by; raises `SchemaError`."""
+    """Refuse a column type that holds no durations for `ttlColumn`; raises `SchemaError`."""
     kind = field.type
     if not (kinds.is_integer(kind) or kinds.is_duration(kind) or kinds.is_null(kind)):
         raise SchemaError(
@@ -45,7 +45,7 @@ def check_ttl_type(field: pa.Field) -> None:
 
 
 def check_expire_at_type(field: pa.Field) -> None:
-    """Refuse a column that `expireAtColumn` cannot go by; raises `SchemaError`."""
+    """Refuse a column type that holds no instants for `expireAtColumn`; raises `SchemaError`."""
     if not (kinds.is_timestamp(field.type) or kinds.is_null(field.type)):
         raise SchemaError(
             f"expireAtColumn: {field.name} is {sql_type(field)}, expected TIMESTAMP.",
@@ -60,7 +60,7 @@ def same_expiry(count: int, expire_ts_ms: int | None) -> Expiries:
 
 
 def expire_each(times: NDArray[np.int64], ttl_ms: int | None) -> Expiries:
-    """Return when rows with a time each expire by one TTL; a sum beyond 64 bits never comes."""
+    """Return when rows with a time each expire by one TTL; never, where 64 bits do not hold the end."""
     if ttl_ms is None:
         return same_expiry(len(times), None)
     ends_ms, expires = ends_after(times, ttl_ms)
@@ -81,7 +81,7 @@ def expire_after(
     ----------
     ttls : of a type that `check_ttl_type` accepts; parts of a millisecond are cut off
     name : of the column, for the message
-    created_ms : what TTLs count from; a sum beyond 64 bits never comes, as for the real client
+    created_ms : the start of TTLs; a row whose end 64 bits do not hold never expires, as in the SlateDB client
     default : the expiry of rows without a TTL
     live : (n,) False for rows of which the TTL does not matter
 
@@ -109,7 +109,7 @@ def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
     Parameters
     ----------
     instants : of a type that `check_expire_at_type` accepts; parts of a millisecond are cut off, without a time zone
-        they are UTC. One that 64 bits of milliseconds do not hold never comes, or has always been.
+        they are UTC. One beyond 64 bits of milliseconds counts as never, or as always past.
     default : the expiry of rows without one
     """
     numbers, there = _numbers(instants)

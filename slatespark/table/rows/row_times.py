@@ -1,4 +1,4 @@
-"""The times of rows that say them themselves: the option `timestampColumn`, on history tables."""
+"""Row times from a column: the option `timestampColumn`, on history tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slatespark.units import MAX_MS
 
 
 def check_timestamp_type(field: pa.Field) -> None:
-    """Refuse a column that `timestampColumn` cannot go by; raises `SchemaError`."""
+    """Refuse a column type that holds no times for `timestampColumn`; raises `SchemaError`."""
     if not (kinds.is_timestamp(field.type) or kinds.is_integer(field.type)):
         raise SchemaError(
             f"timestampColumn: {field.name} is {sql_type(field)}, expected TIMESTAMP, or BIGINT of ms since 1970.",

@@ -37,7 +37,7 @@ class Ranks:
 
 
 def check_sequence_type(field: pa.Field) -> None:
-    """Refuse a column that `sequenceColumn` cannot go by; raises `OptionError`."""
+    """Refuse a column type that `sequenceColumn` cannot order by; raises `OptionError`."""
     kind = field.type
     plain = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_date32, kinds.is_timestamp)
     short = kinds.is_decimal128(kind) and kind.precision <= MAX_DECIMAL_DIGITS
@@ -75,24 +75,28 @@ def _float_order(array: pa.Array) -> NDArray[np.int64]:
     return order
 
 
-def order_repeats(first: NDArray[np.bool_], ranks: Ranks) -> NDArray[np.int64] | None:
-    """Return how rows have to be arranged so that of those of one key the winner comes last.
+def order_repeats(
+    first: NDArray[np.bool_], ranks: Ranks | None, times: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the order of rows in which those of a key are oldest first, and of equal times the winner is last.
 
     Parameters
     ----------
     first : (n,) True where a new key begins; rows of one key follow each other, a later row behind an earlier one
-    ranks : (n,) of the rows
+    ranks : (n,) of the rows; None where the later row wins
+    times : (n,) of the rows; None where all are equal
 
     Returns
     -------
-    (n,) positions, the groups staying where they are; None when every key is there once.
+    (n,) positions; the rows of each key stay together, where they are.
     """
+    order = np.arange(len(first), dtype=np.int64)
     if first.all():
-        return None
+        return order
     groups = np.cumsum(first)
     repeated = np.flatnonzero(~first | np.append(~first[1:], False))
-    part = ranks.take(repeated)
-    arranged = np.lexsort((part.order, part.there, groups[repeated]))  # stable: a tie leaves the later row behind
-    order = np.arange(len(first), dtype=np.int64)
+    decisive: list[NDArray[Any]] = [] if ranks is None else [ranks.order[repeated], ranks.there[repeated]]
+    decisive += [] if times is None else [times[repeated]]
+    arranged = np.lexsort((*decisive, groups[repeated]))  # stable: a tie leaves the later row behind
     order[repeated] = repeated[arranged]
     return order

@@ -1,4 +1,4 @@
-"""SortedRows: a piece of what a task writes, in key order; and one version per key out of several."""
+"""SortedRows: a piece of the rows that a task writes, in key order. Also reduces several versions of a key to one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns
-from slatespark.table.read.fold import Fold, fold_rows, row_at
+from slatespark.table.read.merge_function import MergeFunction, fold_rows, row_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class SortedRows:
 
     Attributes
     ----------
-    is_scattered : the rows lie anywhere in the sources; who goes through them several times should gather them first
+    is_scattered : the rows lie anywhere in the sources; gather them before going through them several times
     """
 
     sources: Sequence[RowColumns]
@@ -30,9 +30,13 @@ class SortedRows:
 
 
 def one_version_per_key(
-    sources: list[RowColumns], rows: NDArray[np.int64], fold: Fold | None, *, first: NDArray[np.bool_] | None = None
+    sources: list[RowColumns],
+    rows: NDArray[np.int64],
+    fold: MergeFunction | None,
+    *,
+    first: NDArray[np.bool_] | None = None,
 ) -> tuple[list[RowColumns], NDArray[np.int64]]:
-    """Keep the last of adjacent rows of one key; an operand that is not alone folds onto what precedes it.
+    """Keep the last of adjacent rows of one key; an operand folds onto the rows before it.
 
     Parameters
     ----------
@@ -61,12 +65,12 @@ def one_version_per_key(
     return [*sources, rows_to_columns(folded)], kept
 
 
-def _fold_repeats(versions: list[Row], fold: Fold | None) -> Row:
+def _fold_repeats(versions: list[Row], fold: MergeFunction | None) -> Row:
     """Return one row for several of one key, given oldest to newest, of which the newest is an operand."""
     if fold is None:
         raise InvalidRequestError(
-            f"Key {versions[0].key.hex()} comes several times with merge operands in one write.",
-            todo="Say how they fold with the option mergeOperator.",
+            f"Key {versions[0].key.hex()} has several merge operands in one write, and there is no operator.",
+            todo="Give the option mergeOperator.",
         )
     group: list[Row] = []
     for row in reversed(versions):
@@ -76,8 +80,7 @@ def _fold_repeats(versions: list[Row], fold: Fold | None) -> Row:
             break
     if len({row.expire_ts_ms for row in group}) > 1:  # folded, they would all go when the first one does
         raise InvalidRequestError(
-            f"Key {versions[0].key.hex()} comes several times with merge operands in one write, which expire at "
-            "different times.",
+            f"Key {versions[0].key.hex()} has several merge operands in one write, which expire at different times.",
             todo="Give the rows of a key the same expiry, or write them one after the other.",
         )
     result = fold_rows(group, fold)

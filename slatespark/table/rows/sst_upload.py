@@ -1,4 +1,4 @@
-"""Sorted rows -> SST objects under `compacted/`, and what a commit has to know of them."""
+"""Sorted rows -> SST objects under `compacted/`, with the facts that a commit needs of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.read.fold import row_at
+from slatespark.table.read.merge_function import row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
-from slatespark.table.rows.version_sort import VersionSorter
 from slatespark.table.stores import OWN_ROOT, TableStores
 
-STEP_BYTES = 4 << 20  # rows handed to the builder at a time; a quarter of a file at most, so that it ends near its size
+STEP_BYTES = 4 << 20  # rows given to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
 
 
@@ -74,8 +73,8 @@ def upload_sorted(
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
-    All versions of a key are in one file, unless they are as large as one: then that key ends a file and begins the
-    next, newer versions first.
+    All versions of a key are in one file, unless they are as large as a file. Then the key ends a file and begins the
+    next one, newer versions first.
 
     Parameters
     ----------
@@ -83,7 +82,8 @@ def upload_sorted(
     pieces : rows in key order, newest version first
     options : codec, block, file and filter sizes
     clock : for the random part of file ids
-    planned_ms : time part of file ids, the driver's, so that clocks of executors do not matter (spec 1.2)
+    planned_ms : time part of file ids, from the driver, so that clocks of executors do not matter
+        (docs/reference/format/objects.md)
     pace : of the uploads; None for as fast as it goes
     """
     files: list[NewFile] = []
@@ -113,7 +113,7 @@ def upload_sorted(
 def upload_task(
     stores: TableStores,
     clock: Clock,
-    sorter: TaskSorter | VersionSorter,
+    sorter: TaskSorter,
     options: WriteOptions,
     planned_ms: int,
     *,
@@ -121,7 +121,7 @@ def upload_task(
 ) -> tuple[NewFile, ...]:
     """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
 
-    Files that went ahead of a row which belongs below them are merged with the rest, and removed: nobody knows them.
+    If a row comes late, the files uploaded before it are merged with the rest and deleted: no manifest shows them yet.
     """
     files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms, pace=pace)
     if sorter.is_done:
@@ -163,7 +163,7 @@ def _steps(piece: SortedRows, step_bytes: int) -> Iterator[SortedRows]:
 
 
 def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
-    """Return a part of a piece. The builder looks at each row six times: scattered ones are copied together first."""
+    """Return a part of a piece. The builder reads each row six times, so scattered ones are copied together first."""
     rows = piece.rows[start:end]
     if not piece.is_scattered:
         return SortedRows(piece.sources, rows)

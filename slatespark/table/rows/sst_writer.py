@@ -1,7 +1,8 @@
-"""SstWriter: rows -> one sorted file of its own, made anywhere, without the table that is to take it up."""
+"""SstWriter: rows -> one sorted file, made anywhere, without access to the table that will ingest it."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,14 +22,13 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
-from slatespark.table.rows.file_label import FileLabel
-from slatespark.table.rows.sort_spill import TaskSorter
+from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.table.rows.sst_upload import upload_task
-from slatespark.table.rows.version_sort import VersionSorter
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
@@ -44,7 +44,7 @@ class SstWriter:
     schema : columns of the table, with types and nullability; by default those of the rows
     keyColumns : which of them make the key, in order; None for a table of `key` and `value`
     clock : where time comes from, the system clock by default
-    options : `keyFormat`, `valueFormat`, and what the storage backend takes
+    options : `keyFormat`, `valueFormat`, and options of the storage backend
 
     Examples
     --------
@@ -61,7 +61,7 @@ class SstWriter:
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         schema: pa.Schema | None = None,
         keyColumns: str | Sequence[str] | None = None,
         *,
@@ -70,7 +70,7 @@ class SstWriter:
         valueFormat: str | None = None,
         **storage: Any,
     ) -> None:
-        self._path, self._schema = path, schema
+        self._path, self._schema = os.fspath(path), schema
         self._clock = SystemClock() if clock is None else check_clock(clock)
         self._formats = {"keyColumns": keyColumns, "keyFormat": keyFormat, "valueFormat": valueFormat}
         self._storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()}
@@ -86,13 +86,13 @@ class SstWriter:
         Parameters
         ----------
         batches : in any order; they are sorted, on disk beyond `writeBuffer`
-        options : write options that say something of rows or of the file. `ttl=default` is none here: what the default
+        options : write options about rows or the file. `ttl=default` is none here: what the default
             of a table is says only the table
 
         Raises
         ------
         SchemaError, OptionError, InvalidRequestError
-            When rows or options do not fit, when there are no rows, or when a file is there already.
+            When rows or options do not fit, when there are no rows, or when the file exists.
         """
         if unknown := [name for name in options if normalize_name(name) not in map(normalize_name, _TAKEN)]:
             raise OptionError(
@@ -141,9 +141,8 @@ def _build(
         ttl_ms=None if options.ttl_ms == DEFAULT_TTL_MS else options.ttl_ms,
         ttl_from_ms=now_ms if options.ttl_from == "write" else None,
     )
-    make_sorter = VersionSorter if encoder.has_times else TaskSorter
     fold = resolve_operator(options.merge_operator)
-    sorter = make_sorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
+    sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
     with tempfile.TemporaryDirectory(prefix="slatespark-sst-") as folder:
         scratch = open_scratch(folder)
         stores = TableStores(main=scratch, wal=scratch)
@@ -152,6 +151,8 @@ def _build(
             raise InvalidRequestError("There are no rows, and an SST has at least one.", todo="Write no file then.")
         [file] = files
         has_times = options.timestamp_ms is not None or encoder.has_times
-        label = FileLabel(definition, None if has_times else now_ms, has_instants=options.expire_at_column is not None)
+        label = ExternalLabel(
+            definition, None if has_times else now_ms, has_instants=options.expire_at_column is not None
+        )
         data = label_sst(scratch.get(sst_path(file.handle.id)), label.to_json())
         return data, file.properties.num_rows

@@ -1,8 +1,7 @@
-"""Throughput: how fast a write may upload its files, for the option `throughputMBPerSec`. Source: design 5.2, 8.
+"""Throughput: how fast a write may upload its files, for the option `throughputMBPerSec`.
 
-The rate is that of a whole job. Spark does not tell a task how many others run beside it, so each leaves a mark while
-it does, and the tasks that are marked divide the rate. What a commit itself rewrites is not held up: it has shut other
-writers out by then.
+The rate applies to a whole job. Spark does not tell a task how many others run, so each running task keeps a mark, and
+the marked tasks share the rate. Rewrites during the commit are not limited: by then other writers are fenced.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class UploadPace:
         """Wait until a file of `size` bytes may go."""
         needed_ms = math.ceil(size * 1000 * max(1, self._count_tasks()) / self._bytes_per_s)
         now_ms = self._clock.now_ms()
-        # A clock that was set back, or stands still, makes no wait longer than the file alone explains.
+        # A clock that was set back, or stopped, never makes the wait longer than the file needs.
         missing_ms = min(self._full_from_ms + needed_ms - now_ms, needed_ms)
         self._full_from_ms = now_ms + max(0, missing_ms)
         if missing_ms > 0:

@@ -1,7 +1,8 @@
-"""Several versions of a key in one write: arranged by time, one for each time, and numbered.
+"""Row versions of one write: in file order, one for each key and time, and numbered.
 
-While rows are sorted and spilled, their sequence number stands for their time, so that (key ascending, seq descending)
-is the order of the file: newest first. Only when all versions of a key are known, they get their numbers.
+The file order is key ascending, newest first. Where all rows have one time, that leaves one version of a key. Where
+rows have times of their own, sequence numbers are known only with all versions of a key: until then each row carries
+its time as its number, so that (key ascending, seq descending) is the file order already.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.table.read.fold import Fold
-from slatespark.table.rows.sequence import Ranks
+from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import one_version_per_key
 
 _SIGN: Final = np.uint64(1 << 63)
@@ -25,7 +26,7 @@ _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Versions:
-    """Rows by key ascending, newest first, one for each key and time.
+    """Rows in file order, one for each key and time.
 
     Attributes
     ----------
@@ -37,27 +38,41 @@ class Versions:
     rows: NDArray[np.int64]
     ranks: Ranks | None = None
 
+    def split(self, at: int) -> tuple[Versions, Versions]:
+        """Return the first `at` rows, and the others; without ranks."""
+        return Versions(self.sources, self.rows[:at]), Versions(self.sources, self.rows[at:])
+
+    def copy(self) -> Versions:
+        """Return the same rows in memory of their own, without ranks."""
+        return whole(take_rows(self.sources, self.rows))
+
 
 def seqs_of_times(times: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return numbers of the same order as times."""
+    """Return numbers in the order of the times."""
     return times.view(np.uint64) ^ _SIGN
 
 
 def times_of_seqs(seqs: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the times that stand behind numbers; the opposite of `seqs_of_times`."""
+    """Return the times behind numbers; the inverse of `seqs_of_times`."""
     return (seqs ^ _SIGN).view(np.int64)
 
 
 def arrange_versions(
-    sources: list[RowColumns], rows: NDArray[np.int64], ranks: Ranks | None, fold: Fold | None
+    sources: list[RowColumns],
+    rows: NDArray[np.int64],
+    ranks: Ranks | None,
+    fold: MergeFunction | None,
+    *,
+    by_time: bool,
 ) -> Versions:
-    """Return rows by time within their key; of those of one time the last is kept, or the one of the highest rank.
+    """Put rows into file order; of those of one key and time, keep the last one or the one with the highest rank.
 
     Parameters
     ----------
-    sources, rows : packed rows with times; those of one key follow each other, a later row behind an earlier one
+    sources, rows : packed rows; those of one key follow each other, a later row behind an earlier one
     ranks : of these rows; None if their order decides
     fold : joins operands of one key and time, None if not given
+    by_time : whether rows have times of their own; else all have one time
 
     Raises
     ------
@@ -65,19 +80,25 @@ def arrange_versions(
         When several operands of one key and time meet and no operator is given.
     """
     first = new_key_mask(sources, rows)
-    times = gather_fields(sources, rows).create_ts
-    if ranks is not None or not (first[1:] | (times[1:] >= times[:-1])).all():
-        groups = np.cumsum(first)
-        decisive = () if ranks is None else (ranks.order, ranks.there)
-        order = np.lexsort((*decisive, times, groups))  # stable: a tie leaves the later row behind
-        rows, times = rows[order], times[order]
+    if first.all():  # one version of each key: it is in file order whatever its time
+        return Versions(sources, rows, ranks)
+    times = gather_fields(sources, rows).create_ts if by_time else None
+    if ranks is not None or (times is not None and not (first[1:] | (times[1:] >= times[:-1])).all()):
+        order = order_repeats(first, ranks, times)
+        rows = rows[order]
+        times = None if times is None else times[order]
         ranks = None if ranks is None else ranks.take(order)
-    distinct = first.copy()
-    distinct[1:] |= times[1:] != times[:-1]
+    distinct = first
+    if times is not None:
+        distinct = first.copy()
+        distinct[1:] |= times[1:] != times[:-1]
     sources, kept = one_version_per_key(sources, rows, fold, first=distinct)
-    last = np.append(distinct[1:], np.ones(min(1, len(distinct)), np.bool_))
+    if ranks is not None:
+        ranks = ranks.take(np.flatnonzero(np.append(distinct[1:], True)))
+    if times is None:
+        return Versions(sources, kept, ranks)
     backward, _ = _newest_first(first[distinct])
-    return Versions(sources, kept[backward], None if ranks is None else ranks.take(np.flatnonzero(last)[backward]))
+    return Versions(sources, kept[backward], None if ranks is None else ranks.take(backward))
 
 
 def number_versions(versions: Versions, first_seq: int) -> None:
@@ -91,7 +112,7 @@ def number_versions(versions: Versions, first_seq: int) -> None:
 
 
 def whole(rows: RowColumns) -> Versions:
-    """Return all rows of one source, which has them in that order."""
+    """Return all rows of one source, which are in file order."""
     return Versions([rows], np.arange(len(rows), dtype=np.int64))
 
 
@@ -104,11 +125,11 @@ def joined(parts: Sequence[RowColumns]) -> RowColumns:
 
 
 def _newest_first(first: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how rows in groups are turned around within each, and how many older ones each has then.
+    """Return how rows in groups are reversed within each group, and how many older ones each has then.
 
     Parameters
     ----------
-    first : (n,) True where a group begins; the groups are as long before as after
+    first : (n,) True where a group begins; the groups keep their lengths
     """
     starts = np.flatnonzero(first)
     sizes = np.diff(starts, append=len(first))

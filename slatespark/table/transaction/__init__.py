@@ -1,4 +1,4 @@
-"""Transactions: a read point, own writes, locks, and validation when they commit.
+"""Transactions: a read point, own writes, locks, and validation at the commit.
 
-May import everything below: a transaction loads, commits and compacts as a write does. Keep out: what a commit checks.
+May import everything below: a transaction loads, commits and compacts like a write. Keep out: the checks of a commit.
 """

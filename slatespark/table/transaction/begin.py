@@ -1,4 +1,4 @@
-"""How a transaction begins: its read point, and what its writes are numbered from."""
+"""The beginning of a transaction: its read point, its lease, and the base of its sequence numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.job import begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import resolve_held
 from slatespark.table.records.operations import Operation
@@ -23,7 +23,7 @@ from slatespark.table.transaction.transaction import Transaction
 def begin_transaction(
     stores: TableStores, clock: Clock, common: Mapping[str, Any], timestamp: object, given: Mapping[str, Any]
 ) -> Transaction:
-    """Return a transaction that reads the table as it is now, or as of an instant; leaves a lease.
+    """Return a transaction that reads the table as it is now, or as of an instant; publishes a lease.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def begin_transaction(
     OptionError
         When an option is unknown, or the instant lies in the future.
     HistoryTrimmedError
-        When the past that is asked for can no longer be answered exactly.
+        When the requested past can no longer be read exactly.
     """
     options, read = parse_begin(common, given, timestamp)
     resolve_operator(options.merge_operator)
     snapshot, _ = resolve_held(stores, read, clock)
     found = fetch_latest_manifest(stores) if read.reads_past else snapshot.version
     definition = resolve_definition(stores, found.value)
-    # After the snapshot, so that the numbers of own rows lie above it; it looks for newer versions.
+    # After the snapshot: this looks for newer versions, so own sequence numbers lie above those of the snapshot.
     job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
     point = ReadPoint(snapshot, definition)
     job = replace(job, create_ts_ms=provisional_ms(job, point))

@@ -1,4 +1,4 @@
-"""What the calls of a transaction take: of all options those that make sense there, and keys as Python values."""
+"""Arguments of the calls of a transaction: the options that each call accepts, and keys as Python values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_begin(
     Raises
     ------
     OptionError
-        When one is unknown, or of no use to a transaction as a whole.
+        When one is unknown, or does not apply to a transaction as a whole.
     """
     taken = (*_OF_COMMIT, *_OF_READ_POINT)
     point = {
@@ -49,7 +49,7 @@ def parse_begin(
     rest = {name: value for name, value in given.items() if name not in point}
     if (other := _find_other(rest, taken)) is not None:
         raise OptionError(
-            f"begin: {other} is of no use to a transaction as a whole.",
+            f"begin: {other} does not apply to a transaction as a whole.",
             todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
         )
     try:
@@ -64,23 +64,23 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
 
     Parameters
     ----------
-    begun : options that were given to `begin`, which hold for all writes
+    begun : options that were given to `begin`, which apply to all writes
 
     Raises
     ------
     OptionError
-        When one is unknown, or says what is the transaction's to say.
+        When one is unknown, or is set by the transaction itself.
     """
     for name in given:
         if normalize_name(name) in map(normalize_name, _TIMES):
             raise OptionError(
-                f"{name}: all rows of a transaction get one time when it commits.",
-                todo="Give it to commit(timestamp=...), or write outside of a transaction.",
+                f"{name}: all rows of a transaction get the time of its commit.",
+                todo="Give it to commit(timestamp=...), or write outside the transaction.",
             )
     if (other := _find_other(given, _OF_WRITES)) is not None:
         raise OptionError(
-            f"{other} cannot be given for a write within a transaction.",
-            todo=f"Choose from {', '.join(_OF_WRITES)}; txnAppId and those of the commit go to begin.",
+            f"{other} is not an option of a write in a transaction.",
+            todo=f"Choose from {', '.join(_OF_WRITES)}; begin takes txnAppId and the options of the commit.",
         )
     kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
     known = {normalize_name(name) for name in given}
@@ -92,19 +92,20 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
     for name in given:
         if normalize_name(name) in map(normalize_name, _PLACES):
             raise OptionError(
-                f"{name}: a transaction reads the table that it began with.", todo="Read another one by its own store."
+                f"{name}: a transaction reads the table that it began with.",
+                todo="Read another table through its own store.",
             )
         if normalize_name(name) in map(normalize_name, _POINTS):
             raise OptionError(
                 f"{name}: a transaction has one read point.",
-                todo="Give readTimestamp, or pin, to begin, or read the table outside of the transaction.",
+                todo="Give readTimestamp or pin to begin, or read the table outside the transaction.",
             )
     operator = _without(operator_of(begun), {normalize_name(name) for name in given})
     options = ReadOptions.parse({**common, **operator, **given})
     if options.shows_intervals:
         raise OptionError(
-            "readVersions=intervals: what a transaction wrote is valid from its commit on, which is not known yet.",
-            todo="Read the intervals outside of the transaction.",
+            "readVersions=intervals: own rows are valid from the time of the commit, which is not known yet.",
+            todo="Read the intervals outside the transaction.",
         )
     return options
 
@@ -114,12 +115,12 @@ def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge operator among options, however it is spelt; nothing if there is none."""
+    """Return the option `mergeOperator`, in any spelling; empty if it is not given."""
     return {name: value for name, value in options.items() if normalize_name(name) == normalize_name("mergeOperator")}
 
 
 def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
-    """Return the first name that is not among `taken`; raises `OptionError` for one that no write knows."""
+    """Return the first name that is not among `taken`; raises `OptionError` if it is not a write option at all."""
     other = next((name for name in given if normalize_name(name) not in map(normalize_name, taken)), None)
     if other is not None and not _is_option(other):
         raise unknown_option(other, list(taken))
@@ -127,7 +128,7 @@ def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
 
 
 def _is_option(name: str) -> bool:
-    """Tell whether a write knows an option of this name."""
+    """Tell whether a write option has this name."""
     try:
         WriteOptions.parse({"path": ".", name: None})
     except OptionError:
@@ -136,12 +137,12 @@ def _is_option(name: str) -> bool:
 
 
 def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
-    """Tell whether the rows of a write expire at instants that stay when the commit sets their time.
+    """Tell whether the rows of a write expire at fixed instants, which do not move when the commit sets their time.
 
     Raises
     ------
     OptionError
-        When some do, and others go by a TTL, which counts from the time of the commit.
+        When some do, and others expire by a TTL, which counts from the time of the commit.
     """
     if options.ttl_from == "write":
         return True
@@ -153,8 +154,8 @@ def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
     if ttl_ms is not None:
         raise OptionError(
             "expireAtColumn: rows without an instant would expire by a TTL.",
-            why="It counts from the commit of the transaction, which moves them, while instants stay.",
-            todo="Set ttl=none or ttlFrom=write, or write the rows with a TTL apart.",
+            why="A TTL counts from the commit, which moves such expiries, but not instants.",
+            todo="Set ttl=none or ttlFrom=write, or write the rows with a TTL separately.",
         )
     return True
 
@@ -172,11 +173,11 @@ def key_table(keys: object, codec: RowCodec) -> pa.Table:
     Raises
     ------
     InvalidRequestError
-        When there is something else, or values that do not make a key.
+        When the argument has another form, or the values do not make a key.
     """
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise InvalidRequestError(
-            f"keys: {keys!r} is no list of keys.", todo="Give a list, with a tuple of values for each key."
+            f"keys: {keys!r} is not a list of keys.", todo="Give a list, with a tuple of values for each key."
         )
     found = [tuple(key) if isinstance(key, tuple | list) else (key,) for key in keys]
     fields = codec.key_fields
@@ -194,7 +195,7 @@ def key_table(keys: object, codec: RowCodec) -> pa.Table:
 
 
 def _encode_each(keys: Sequence[tuple[Any, ...]], codec: RowCodec) -> None:
-    """Say of the first wrong key what is wrong with it."""
+    """Raise the error of the first invalid key."""
     for key in keys:
         codec.encode_key(key)
 
@@ -205,16 +206,16 @@ def encoded_keys(keys: pa.Table, codec: RowCodec) -> list[bytes]:
     edges = offsets.tolist()
     found = [data[start:end].tobytes() for start, end in pairwise(edges)]
     if b"" in found:
-        raise InvalidRequestError("A key is empty; SlateDB has no empty keys.", todo="Leave it out.")
+        raise InvalidRequestError("A key is empty; SlateDB has no empty keys.", todo="Omit it.")
     return found
 
 
 def one_of(condition: object, keys: object, call: str) -> tuple[str | None, object]:
-    """Return the condition or the keys that a call was given, of which it takes one; text is a condition."""
+    """Return the condition or the keys of a call that takes exactly one of them; text is a condition."""
     if isinstance(keys, str) and condition is None:
         return keys, None
     if not isinstance(condition, str | None):
         condition, keys = (None, condition) if keys is None else (condition, keys)
     if (condition is None) == (keys is None):
-        raise OptionError(f"{call}: give a condition or keys, and not both.", todo="Give one of them.")
+        raise OptionError(f"{call}: a condition or keys are needed, and not both.", todo="Give one of them.")
     return (condition, None) if isinstance(condition, str) else (None, keys)

@@ -1,36 +1,41 @@
-"""OwnWrites: the files of a transaction under way, which its reads lay over their snapshot and its commit publishes."""
+"""OwnWrites: the writes of an open transaction, which its reads see on top of their snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CommitConflictError
 from slatespark.kernels import gather_fields, new_key_mask
-from slatespark.kernels.columns import MERGE, RowColumns
+from slatespark.kernels.columns import MERGE, RowColumns, Visibility
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.publication import stack_outputs
 from slatespark.table.commit.rebase import rebase_outputs
+from slatespark.table.read.cursor import open_cursors, window_size
 from slatespark.table.read.plan import OWN_WRITES, Layer
+from slatespark.table.read.scan import visible_windows
 from slatespark.table.rows.overlaps import find_overlapping
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
-from slatespark.table.rows.unpublished import merged_descending
 from slatespark.table.stores import TableStores
+from slatespark.units import MIN_MS
+
+_EVERYTHING: Final = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTask:
-    """What one task wrote.
+    """The files that one task wrote.
 
     Attributes
     ----------
     files : in key order
-    has_instants : whether rows expire at instants that stay when their create_ts moves
+    has_instants : whether rows expire at fixed instants, which do not move with their create_ts
     """
 
     files: tuple[NewFile, ...]
@@ -39,7 +44,7 @@ class OwnTask:
 
 @dataclass(frozen=True, slots=True)
 class OwnWrites:
-    """What a transaction has written.
+    """The writes of a transaction.
 
     Attributes
     ----------
@@ -49,12 +54,12 @@ class OwnWrites:
     tasks: tuple[OwnTask, ...] = ()
 
     def adding(self, outputs: Sequence[tuple[NewFile, ...]], *, has_instants: bool) -> OwnWrites:
-        """Return it with the files of one more write, per task."""
+        """Return the writes with the files of one more write, per task."""
         return OwnWrites((*self.tasks, *(OwnTask(files, has_instants) for files in outputs if files)))
 
     @property
     def outputs(self) -> tuple[tuple[NewFile, ...], ...]:
-        """The files per task, as a commit takes them."""
+        """The files per task, as `commit_write` takes them."""
         return tuple(task.files for task in self.tasks)
 
     @property
@@ -64,12 +69,12 @@ class OwnWrites:
 
     @property
     def has_instants(self) -> bool:
-        """Whether any expiry stays when times move."""
+        """Whether any row expires at a fixed instant."""
         return any(task.has_instants for task in self.tasks)
 
     @property
     def last_seq(self) -> int:
-        """Highest sequence number of a row; 0 where there is none."""
+        """Highest sequence number of a row; 0 if there is none."""
         return max((file.properties.max_seq for file in self.files), default=0)
 
     @property
@@ -78,20 +83,20 @@ class OwnWrites:
         return sum(file.size for file in self.files)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return what a read lays over its snapshot, newest first."""
+        """Return the layers that a read puts on top of its snapshot, newest first."""
         levels = (sorted(level, key=lambda file: file.keys.start) for level in stack_outputs(self.outputs))
         return tuple(Layer(OWN_WRITES, tuple(file.whole() for file in level)) for level in levels)[::-1]
 
     def with_files(self, outputs: Sequence[tuple[NewFile, ...]]) -> OwnWrites:
-        """Return the same writes, with other files for each task."""
+        """Return the same writes with other files for each task."""
         return OwnWrites(tuple(replace(task, files=tuple(f)) for task, f in zip(self.tasks, outputs, strict=True)))
 
 
 def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions) -> OwnWrites:
-    """Return the writes without versions that a later write of the same transaction hides: nobody is to see them.
+    """Return the writes without the row versions that later writes of the same transaction hide.
 
-    They are left where that would rewrite more than `commitRewriteLimit`, or where instants of expiry would come into
-    one file with those that move: hidden they are in any case.
+    The versions stay if dropping them would rewrite more than `commitRewriteLimit`, or would put fixed expiries and
+    moving ones into one file. They are hidden in any case.
     """
     shared = find_overlapping(own.outputs)
     chosen = [(task, files) for task, files in zip(own.tasks, shared, strict=True) if files]
@@ -99,10 +104,11 @@ def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: Writ
         return own
     if len({task.has_instants for task, _ in chosen}) != 1:
         return own
-    sources = [(stores, Layer("new", tuple(file.whole() for file in files))) for _, files in reversed(chosen)]
+    layers = [Layer("new", tuple(file.whole() for file in files)) for _, files in reversed(chosen)]
+    cursors = open_cursors(stores, layers, [], window_size(options.write_buffer_bytes, len(layers)))
     merged = upload_sorted(
         stores.main,
-        (_shown(*window) for window in merged_descending(sources, options.write_buffer_bytes)),
+        (_shown(sources, found.rows) for sources, found in visible_windows(cursors, _EVERYTHING, None)),
         options,
         clock,
         clock.now_ms(),
@@ -114,34 +120,34 @@ def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: Writ
 
 
 def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
-    """Return of each key the newest version, and where that is an operand, all down to the first that is none.
+    """Return the newest version of each key; if it is a merge operand, all versions down to the first other one.
 
     Parameters
     ----------
-    rows : keys descending, oldest first within a key
+    rows : in file order
     """
-    newest_first = rows[::-1]
-    first = new_key_mask(sources, newest_first)
-    plain = (gather_fields(sources, newest_first).flags & MERGE) == 0
-    above = np.cumsum(plain) - plain  # of rows before, those that hide what is below them
+    first = new_key_mask(sources, rows)
+    plain = (gather_fields(sources, rows).flags & MERGE) == 0
+    above = np.cumsum(plain) - plain  # count of earlier rows that hide all below them
     starts = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-    return SortedRows(sources, newest_first[above == above[starts]], is_scattered=True)
+    return SortedRows(sources, rows[above == above[starts]], is_scattered=True)
 
 
 def move_writes(
     stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions, *, by_seq: int, by_ms: int
 ) -> OwnWrites:
-    """Return the writes with higher sequence numbers, and at another time.
+    """Return the writes with higher sequence numbers and another time.
 
     Raises
     ------
     CommitConflictError
-        When that would rewrite more than `commitRewriteLimit`.
+        When this would rewrite more than `commitRewriteLimit`.
     """
     if own.size > options.rewrite_limit_bytes:
         raise CommitConflictError(
-            f"{stores.url}: to set the time of the {own.size} bytes of this transaction, and to move them above what "
-            f"was committed meanwhile, exceeds commitRewriteLimit ({options.rewrite_limit_bytes}).",
+            f"{stores.url}: the {own.size} bytes of this transaction exceed commitRewriteLimit "
+            f"({options.rewrite_limit_bytes}).",
+            why="They have to be rewritten to get their time, and sequence numbers above other commits.",
             todo="Begin again with a higher commitRewriteLimit.",
         )
 

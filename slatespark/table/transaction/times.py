@@ -1,4 +1,4 @@
-"""The time of a transaction's rows: until the commit one that its own reads admit, then one above what it has read."""
+"""The time of a transaction's rows: provisional until the commit, then above all that it has read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from slatespark.units import MIN_MS, ms_to_text
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """How far a table has come: its newest version, its highest sequence number, and its last clock tick."""
+class TablePosition:
+    """The position of a table: its newest version, its highest sequence number, and its last clock tick."""
 
     version: int
     seq: int
     tick_ms: int
 
     @classmethod
-    def of(cls, stores: TableStores) -> Reached:
-        """Return it for the newest state, WAL included."""
+    def of(cls, stores: TableStores) -> TablePosition:
+        """Return the position of the newest state, WAL included."""
         version, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
         return cls(version, max(manifest.last_l0_seq, wal.last_seq), tick_ms)
@@ -32,34 +32,34 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class CommitTimes:
-    """Which times the rows of a transaction may get.
+    """The choice of the time of a transaction's rows.
 
     Attributes
     ----------
-    point : what it reads
+    point : the read point of the transaction
     read_ms : the instant that it reads as of; None for the newest state
-    reached : how far the table has come since
-    now_ms : what our clock says
+    reached : the position of the table at the commit
+    now_ms : the present by our clock
     """
 
     point: ReadPoint
     read_ms: int | None
-    reached: Reached
+    reached: TablePosition
     now_ms: int
 
     def choose(self, stores: TableStores, written_ms: int, *, moves: bool, writes: bool) -> int:
-        """Return the time of a commit that was given none.
+        """Return the time of a commit without a given timestamp.
 
         Parameters
         ----------
         written_ms : the time that the rows have now
-        moves : whether they are few enough to be given another one only because time has passed
-        writes : whether there are any
+        moves : whether the rows are few enough to be rewritten with the present time
+        writes : whether there are any rows
 
         Raises
         ------
         OptionError
-            When no clock says it.
+            When the table needs a given timestamp.
         """
         definition = self.point.definition
         if definition.has_own_time and writes:
@@ -70,14 +70,14 @@ class CommitTimes:
         return max(wanted_ms, self.reached.tick_ms, MIN_MS if self._seen_ms is None else self._seen_ms + 1)
 
     def check(self, stores: TableStores, given_ms: int) -> int:
-        """Return the time that a commit was given.
+        """Return the given time of a commit.
 
         Raises
         ------
         OptionError
-            When it does not lie above what the transaction has read.
+            When it is not above everything that the transaction has read.
         ClockRegressionError
-            When it lies before the last tick of a plain table, or in the future.
+            When it is before the last tick of a plain table, or in the future.
         """
         definition, seen_ms = self.point.definition, self._seen_ms
         if seen_ms is not None and given_ms <= seen_ms:
@@ -89,7 +89,7 @@ class CommitTimes:
 
     @property
     def _seen_ms(self) -> int | None:
-        """The latest time of what it may have read, which its rows come after; None where only numbers tell."""
+        """The latest time it may have read, below the time of its rows; None if only sequence numbers order them."""
         if self.read_ms is not None:
             return self.read_ms
         snapshot = self.point.snapshot
@@ -97,7 +97,7 @@ class CommitTimes:
 
 
 def provisional_ms(job: WriteJob, point: ReadPoint) -> int:
-    """Return the time of rows until the commit sets it: one that the reads of their transaction admit."""
+    """Return the time of rows until the commit sets it: one that the reads of their transaction accept."""
     snapshot = point.snapshot
     if snapshot.as_of_ts_ms is not None:
         return snapshot.as_of_ts_ms
@@ -108,7 +108,7 @@ def provisional_ms(job: WriteJob, point: ReadPoint) -> int:
 
 def _not_above(given_ms: int, fact: str) -> OptionError:
     return OptionError(
-        f"timestamp: {ms_to_text(given_ms)} ({given_ms}) is not above what the transaction has read: {fact}.",
-        why="Its rows would seem to have been there before the reads that they come from.",
+        f"timestamp: {ms_to_text(given_ms)} ({given_ms}) is not above all that the transaction has read: {fact}.",
+        why="Its rows would appear older than the reads that they depend on.",
         todo="Give a later timestamp, or begin with an earlier readTimestamp.",
     )

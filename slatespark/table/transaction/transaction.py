@@ -1,7 +1,7 @@
-"""Transaction: reads at one point, with own writes laid over them, and one commit that checks what it depends on.
+"""Transaction: reads at one point with its own writes on top, and one commit that validates what it depends on.
 
-Nothing is visible to others before the commit. What is written goes at once to files that no manifest shows; reads take
-them as layers above all others. See docs/explanation/how-conflicts-are-found.md.
+Nothing is visible to others before the commit. Writes go at once to files that no manifest shows; reads take them as
+the topmost layers. See docs/explanation/how-conflicts-are-found.md.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ClockRegressionError, ConflictError, InvalidRequestError, OptionError, SlateError
-from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
-from slatespark.table.commit.discard import delete_files, delete_unshown
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
@@ -36,16 +33,14 @@ from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     ReadPlan,
+    fetch_look_up_plan,
+    fetch_read_plan,
     look_up,
     open_batches,
     options_for_order,
-    plan_look_up,
-    plan_read,
     run_read,
 )
-from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.idempotent_writes import TxnRecord
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
 from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
@@ -59,17 +54,16 @@ from slatespark.table.transaction.options import (
     parse_read,
     parse_write,
 )
-from slatespark.table.transaction.own_writes import OwnWrites, drop_hidden, move_writes
-from slatespark.table.transaction.times import CommitTimes, Reached
+from slatespark.table.transaction.own_writes import OwnWrites
+from slatespark.table.transaction.times import CommitTimes, TablePosition
+from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load, check_times, run_task
 from slatespark.units import parse_time_ms
 
-MAX_LAYERS = 16  # of own writes that a read has to merge
-
-_RENEWALS = 4  # of a lease in its lifetime
+MAX_LAYERS = 16  # of own writes, which each read has to merge
 
 
-class State(Enum):
+class TransactionState(Enum):
     """How far a transaction has come."""
 
     OPEN = "open"
@@ -80,14 +74,14 @@ class State(Enum):
     UNKNOWN = "unknown"  # the store stopped answering during the commit, which may have landed
 
 
-_LIVE = (State.OPEN, State.PREPARED)
-_SAID = {
-    State.OPEN: "is open",
-    State.PREPARED: "is prepared: it can be read, committed or rolled back",
-    State.COMMITTED: "was committed",
-    State.ROLLED_BACK: "was rolled back",
-    State.FAILED: "has failed: it can only be rolled back",
-    State.UNKNOWN: "may have been committed: the store did not answer",
+_LIVE = (TransactionState.OPEN, TransactionState.PREPARED)
+_STATE_TEXTS = {
+    TransactionState.OPEN: "is open",
+    TransactionState.PREPARED: "is prepared: it can be read, committed or rolled back",
+    TransactionState.COMMITTED: "was committed",
+    TransactionState.ROLLED_BACK: "was rolled back",
+    TransactionState.FAILED: "has failed: it can only be rolled back",
+    TransactionState.UNKNOWN: "may have been committed: the store did not answer",
 }
 
 
@@ -124,18 +118,17 @@ class Transaction:
     ) -> None:
         self._stores, self._clock, self._common, self._begun = stores, clock, dict(common), dict(begun)
         self._options, self._job, self._point, self._read_ms = options, job, point, read_ms
-        self._state, self._own = State.OPEN, OwnWrites()
-        self._uploaded: set[Ulid] = set()
+        self._state = TransactionState.OPEN
+        self._files = UnpublishedFiles(stores, clock, options, write_id=job.write_id, created_ms=job.planned_ms)
         self._locked_keys: set[bytes] = set()
         self._locked_ranges: set[KeyRange] = set()
-        self._began_ms = self._lease_renewed_ms = job.planned_ms
-        self._tried_from: int | None = None  # the newest version when it was first tried to commit
+        self._tried_from: int | None = None  # the newest version at the first attempt to commit
 
-    # --- what it is ---------------------------------------------------------------------------------------------------
+    # --- its state ----------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
-        """What names it, in the commit record too."""
+        """The write id, as in the commit record."""
         return self._job.write_id
 
     @property
@@ -150,12 +143,12 @@ class Transaction:
 
     @property
     def readSeq(self) -> int:
-        """Highest sequence number that it sees of others."""
+        """Highest sequence number of other writers that it sees."""
         return self._point.snapshot.max_seq
 
     @property
     def readTimestamp(self) -> int | None:
-        """The instant that it reads as of, in ms; None for the newest state at its begin."""
+        """The instant that it reads as of, in ms; None for the newest state when it began."""
         return self._read_ms
 
     @property
@@ -165,7 +158,7 @@ class Transaction:
 
     @property
     def wasCommitted(self) -> bool:
-        """Whether it was committed before under its `txnAppId` and `txnVersion`: its commit will do nothing then."""
+        """Whether its `txnAppId` and `txnVersion` were committed before; its commit then does nothing."""
         return self._find_outcome() is not None
 
     def __repr__(self) -> str:
@@ -177,39 +170,39 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless that was done; roll back after an exception, also one of the commit."""
+        """Commit, unless that was done; roll back after an exception, one of the commit included."""
         try:
             if kind is None and self._state in _LIVE:
                 self.commit()
         finally:
-            if self._state in (*_LIVE, State.FAILED):
-                with contextlib.suppress(SlateError):  # what failed first is what counts
+            if self._state in (*_LIVE, TransactionState.FAILED):
+                with contextlib.suppress(SlateError):  # the first error is the one to report
                     self.rollback()
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
     def read(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
-        """Return the rows of the read point with all own writes so far, as `SlateStore.scan`; they are not validated.
+        """Return the rows of the read point with all own writes so far, as `SlateStore.scan`. They are not validated.
 
         Parameters
         ----------
         order : `asc` or `desc`
-        options : read options, but those that choose a version
+        options : read options, except those that choose a version
 
         Raises
         ------
         SnapshotExpiredError
-            At the call, or while batches are taken: what the transaction reads was collected meanwhile.
+            At the call, or while batches are taken: a file that the transaction reads was garbage-collected.
         """
         return open_batches(self._stores, self.planScan(**options_for_order(order, options)), order)
 
     def planScan(self, **options: Any) -> ReadPlan:
-        """Return the plan of a read, for who runs it elsewhere; parameters as for `read`."""
+        """Return the plan of a read, for a caller that runs it elsewhere; parameters as for `read`."""
         self._require(*_LIVE, call="read")
-        return plan_read(self._stores, self._parse_read(options), self._clock, point=self._read_point())
+        return fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, own writes included; None if there is no visible one. Not validated."""
+        """Return the row of one key as a dict, own writes included; None if none is visible. It is not validated."""
         self._require(*_LIVE, call="get")
         batch = look_up(self._stores, key, self._parse_read(options), self._clock, point=self._read_point())
         return None if batch is None else row_dict(batch)
@@ -217,38 +210,38 @@ class Transaction:
     def getForUpdate(
         self, keys: Iterable[Any] | str | None = None, where: str | None = None, **options: Any
     ) -> pa.RecordBatchReader:
-        """Return rows as `read` does, and make the commit fail if any of them, or of those keys, changes until then.
+        """Return rows as `read` does, and make the commit fail if another writer changes any of these keys before it.
 
         Parameters
         ----------
         keys : a tuple of values for each key, or a value where there is one key column; keys without a row count too
-        where : instead, a condition as the read option `filter`: all keys in the ranges that it makes on leading key
-            columns count, or else the whole table
+        where : instead, a condition as in the read option `filter`. It locks all keys in the ranges that it makes on
+            leading key columns, or else the whole table
         options : read options
 
         Raises
         ------
         InvalidRequestError, OptionError
-            When that names no keys.
+            When neither names any keys.
         """
         return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
     def planForUpdate(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
-        """Return the plan of a read for update, for who runs it elsewhere; parameters as for `getForUpdate`."""
-        self._require(State.OPEN, call="getForUpdate")
+        """Return the plan of a read for update, for a caller that runs it elsewhere; parameters as `getForUpdate`."""
+        self._require(TransactionState.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
             refuse_filter(options)
             plan = self.planScan(**options, filter=condition)
         else:
             found, parsed = encoded_keys(key_table(wanted, self.codec), self.codec), self._parse_read(options)
-            plan = plan_look_up(self._stores, found, parsed, self._clock, point=self._read_point())
+            plan = fetch_look_up_plan(self._stores, found, parsed, self._clock, point=self._read_point())
         self.lock(plan)
         return plan
 
     def lock(self, plan: ReadPlan) -> None:
         """Make the commit depend on all keys and ranges that a plan reads."""
-        self._require(State.OPEN, call="getForUpdate")
+        self._require(TransactionState.OPEN, call="getForUpdate")
         for split in plan.splits:
             if split.points is not None:
                 self._locked_keys.update(split.points)
@@ -262,51 +255,51 @@ class Transaction:
     ) -> int:
         """Write rows, which only this transaction sees until it commits; return how many keys they have.
 
-        Of several writes of one key the later one wins. TTLs count from the time of the commit.
+        Later writes of a key win. TTLs count from the time of the commit.
 
         Parameters
         ----------
         batches : as for `SlateStore.write`
-        options : write options that say something of the rows: `operation`, `ttl`, ...
+        options : write options for the rows: `operation`, `ttl`, ...
 
         Raises
         ------
         SchemaError, OptionError, InvalidRequestError
-            When rows or options do not fit; the transaction is as it was.
+            When rows or options do not fit; the transaction is unchanged.
         """
         schema, rows = as_batches(batches)
         load = self.planLoad(schema, **options)
-        return self.takeUp(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
+        return self.addFiles(load, (run_task(self._stores, self._clock, load, 0, require_schema(rows, schema)),))
 
     def delete(self, condition: str | None = None, keys: Iterable[Any] | None = None, **options: Any) -> int:
         """Delete rows, and return how many keys got a tombstone.
 
         Parameters
         ----------
-        condition : as the read option `filter`, on what the transaction sees; the ranges of keys that it makes are
-            validated as those of `getForUpdate`
+        condition : as in the read option `filter`, on the rows that the transaction sees; its ranges of keys are locked
+            as by `getForUpdate`
         keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
         options : write options: sizes, and `mergeOperator`
 
         Raises
         ------
         InvalidRequestError, OptionError
-            When that names no rows.
+            When neither names any rows.
         """
-        self._require(State.OPEN, call="delete")
+        self._require(TransactionState.OPEN, call="delete")
         where, wanted = one_of(condition, keys, "delete")
         write = {**options, "operation": "delete"}
         if where is None:
             return self.write(key_table(wanted, self.codec), **write)
         plan = self.planScan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))
         load = self.planLoad(plan.schema, **write)
-        deleted = self.takeUp(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
+        deleted = self.addFiles(load, (run_task(self._stores, self._clock, load, 0, run_read(self._stores, plan)),))
         self.lock(plan)
         return deleted
 
     def planLoad(self, schema: pa.Schema, **options: Any) -> Load:
-        """Return how rows of a schema are written, for who runs the tasks elsewhere; errors as for `write`."""
-        self._require(State.OPEN, call="write")
+        """Return the plan of a write, for a caller that runs its tasks elsewhere; errors as for `write`."""
+        self._require(TransactionState.OPEN, call="write")
         parsed, current = parse_write(self._common, self._begun, options), self._job.definition
         plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
         check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
@@ -316,44 +309,44 @@ class Transaction:
         job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
         return Load(job, encoder, parsed)
 
-    def takeUp(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
-        """Make the files of a write, per task, those of the transaction, and return how many rows they have.
+    def addFiles(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
+        """Add the files of a write, per task, to the transaction, and return how many rows they have.
 
         Requires: no other write was planned in between.
         """
-        self._require(State.OPEN, call="write")
+        self._require(TransactionState.OPEN, call="write")
         instants = has_instants(load.options, self._job.definition)
-        self._hold(self._own.adding(outputs, has_instants=instants))
+        self._files.replace_writes(self._own.adding(outputs, has_instants=instants))
         if len(self._own.layers()) > MAX_LAYERS:
-            self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
+            self._files.drop_hidden_versions()
         return sum(file.properties.num_rows for files in outputs for file in files)
 
-    # --- its end ------------------------------------------------------------------------------------------------------
+    # --- commit and rollback ------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Do all of the commit that may fail, but for what comes in between: upload, and validate.
+        """Do everything in advance that can make the commit fail: upload, and validate.
 
-        Nothing can be read for update or written after that. No other process can commit it: nothing is kept but files
-        that no version shows.
+        Later commits of other writers can still make it fail. Afterwards the transaction can no longer write, or read
+        for update. Only this process can commit it: the store holds nothing but files that no version shows.
 
         Raises
         ------
         TransactionConflictError
             Naming keys that the transaction locked or wrote and that have changed since its read point.
         """
-        self._require(State.OPEN, call="prepare")
-        self._settle_files()
+        self._require(TransactionState.OPEN, call="prepare")
+        self._prepare_files()
         self._validate()
-        self._state = State.PREPARED
+        self._state = TransactionState.PREPARED
 
     def commit(self, timestamp: int | str | datetime | None = None) -> int:
         """Make all writes visible at once, and return the version that shows them.
 
         Parameters
         ----------
-        timestamp : of all its rows; by default the time of the commit. Above the read timestamp; on history tables
-            without one above all rows of the read point; on plain tables not before the last clock tick. Tables with
-            `clock=custom` need it
+        timestamp : of all its rows; by default the time of the commit. It is above the read timestamp; on history
+            tables without one, above all rows of the read point; on plain tables, not before the last clock tick.
+            Tables with `clock=custom` need it
 
         Raises
         ------
@@ -361,32 +354,32 @@ class Transaction:
             Naming keys that the transaction locked or wrote and that have changed since its read point; nothing was
             published.
         OptionError, ClockRegressionError
-            When there can be no such timestamp; the transaction stays as it is.
+            When the timestamp is not acceptable; the transaction is unchanged.
         CommitConflictError
-            When a SlateDB client is at work on the table, or other writers kept winning.
+            When a SlateDB client is active on the table, or other writers won every race.
         UnavailableError
-            When the store stopped answering, so that nobody knows whether it landed. With `txnAppId` and `txnVersion`
-            it may be committed again; it takes effect once. It is looked for first, and as long as it is not found the
-            outcome stays open, whatever else a repetition raises.
+            When the store stopped answering, and it is unknown whether the commit landed. With `txnAppId` and
+            `txnVersion` it may be repeated, and takes effect once. A repetition looks for the commit first; until it
+            finds it the outcome stays unknown, whatever else it raises.
         """
-        may_repeat = (State.UNKNOWN,) if self._options.txn is not None else ()
-        self._require(State.OPEN, State.PREPARED, *may_repeat, call="commit")
-        repeats = self._state is State.UNKNOWN
+        may_repeat = (TransactionState.UNKNOWN,) if self._options.txn is not None else ()
+        self._require(TransactionState.OPEN, TransactionState.PREPARED, *may_repeat, call="commit")
+        repeats = self._state is TransactionState.UNKNOWN
         if repeats and (outcome := self._find_outcome()) is not None:
-            self._state = State.COMMITTED
-            delete_lease(self._stores.main, self.id)
+            self._state = TransactionState.COMMITTED
+            self._files.release()
             return outcome.manifest_id
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
-        reached = Reached.of(self._stores)
+        reached = TablePosition.of(self._stores)
         time_ms = self._choose_time(given_ms, reached)
-        if self._state is State.OPEN:
-            self._settle_files()
-        if not self._own.files:  # there will be no commit that validates
+        if self._state is TransactionState.OPEN:
+            self._prepare_files()
+        if not self._own.files:  # nothing will be published, so no commit validates
             self._validate()
-        self._keep_files()
-        before = self._state, self._own, self._job
+        self._protect_files()
+        state, own, job = self._state, self._own, self._job
         self._move(time_ms, reached)
-        self._state = State.UNKNOWN
+        self._state = TransactionState.UNKNOWN
         if self._tried_from is None:
             self._tried_from = reached.version
         try:
@@ -398,40 +391,52 @@ class Transaction:
                 replace(self._options, timestamp_ms=given_ms),
                 depends_on=self._read_set(),
             )
-        except (OptionError, ClockRegressionError):  # reads of an open transaction go by the time from before
-            self._state, self._own, self._job = before
+        except (OptionError, ClockRegressionError):  # an open transaction reads by the previous time
+            self._state, self._job = state, job
+            self._files.replace_writes(own)
             raise
         except (ConflictError, InvalidRequestError):
-            self._state = before[0]
+            self._state = state
             self._fail()
             raise
-        self._state = State.COMMITTED
-        self._remove_unpublished(record, repeats=repeats)
+        self._state = TransactionState.COMMITTED
+        if record is not None:
+            self._files.delete_unpublished(record, repeats=repeats)
         compact_after_write(self._stores, self._clock, record, self._options)
         return self.readVersion if record is None else record.manifest_id
 
     def rollback(self) -> None:
-        """Give the transaction up, also after a commit that failed; the files of what it wrote are removed."""
-        self._require(State.OPEN, State.PREPARED, State.FAILED, State.UNKNOWN, call="rollback")
+        """Abandon the transaction, also after a failed commit, and delete its files."""
+        self._require(
+            TransactionState.OPEN,
+            TransactionState.PREPARED,
+            TransactionState.FAILED,
+            TransactionState.UNKNOWN,
+            call="rollback",
+        )
         if self._tried_from is None:
-            delete_files(self._stores, self._uploaded)
-        elif self._state is not State.UNKNOWN:  # else a manifest may still come that shows them
-            delete_unshown(self._stores, self._uploaded, self._tried_from)
-        delete_lease(self._stores.main, self.id)
-        self._state = State.ROLLED_BACK
+            self._files.delete_all()
+        elif self._state is not TransactionState.UNKNOWN:  # else a manifest that shows them may still appear
+            self._files.delete_unshown(self._tried_from)
+        self._files.release()
+        self._state = TransactionState.ROLLED_BACK
 
-    # --- in between ---------------------------------------------------------------------------------------------------
+    # --- private helpers ----------------------------------------------------------------------------------------------
 
-    def _require(self, *states: State, call: str) -> None:
+    @property
+    def _own(self) -> OwnWrites:
+        return self._files.writes
+
+    def _require(self, *states: TransactionState, call: str) -> None:
         if self._state not in states:
             raise InvalidRequestError(
-                f"{call}: the transaction {_SAID[self._state]}.", todo="Begin another transaction."
+                f"{call}: the transaction {_STATE_TEXTS[self._state]}.", todo="Begin another transaction."
             )
 
     def _fail(self) -> None:
-        """Let it be rolled back only; what may have landed stays unknown, whatever its repetition meets."""
-        if self._state is not State.UNKNOWN:
-            self._state = State.FAILED
+        """Allow only a rollback from now on; an unknown outcome stays unknown."""
+        if self._state is not TransactionState.UNKNOWN:
+            self._state = TransactionState.FAILED
 
     def _find_outcome(self) -> TxnRecord | None:
         return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options)
@@ -440,20 +445,23 @@ class Transaction:
         return parse_read(self._common, self._begun, options)
 
     def _read_point(self) -> ReadPoint:
-        self._keep_files()
+        self._protect_files()
         return replace(self._point, own=self._own.layers(), own_seq=self._own.last_seq)
 
     def _read_set(self) -> ReadSet:
         snapshot = self._point.snapshot
         return ReadSet.of(snapshot, keys=self._locked_keys, ranges=self._locked_ranges, read_ts_ms=snapshot.as_of_ts_ms)
 
-    def _hold(self, own: OwnWrites) -> None:
-        self._own = own
-        self._uploaded |= {file.handle.id for file in own.files}
+    def _prepare_files(self) -> None:
+        self._protect_files()
+        self._files.drop_hidden_versions()
 
-    def _settle_files(self) -> None:
-        self._keep_files()
-        self._hold(drop_hidden(self._stores, self._clock, self._own, self._options))
+    def _protect_files(self) -> None:
+        try:
+            self._files.protect()
+        except ConflictError:
+            self._fail()
+            raise
 
     def _validate(self) -> None:
         try:
@@ -462,51 +470,21 @@ class Transaction:
             self._fail()
             raise
 
-    def _keep_files(self) -> None:
-        """Keep collectors from what the transaction has written: in time for a lease, and for the ids of its files."""
-        now_ms, held = self._clock.now_ms(), True
-        if now_ms - self._lease_renewed_ms > LEASE_LIFETIME_MS // _RENEWALS:
-            held = hold_lease(self._stores, self.id, self._began_ms, now_ms)
-            self._lease_renewed_ms = now_ms
-        if not held:
-            self._rescue_files()
-        age_ms = self._options.gc_min_age_ms
-        kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._own.outputs]
-        self._hold(self._own.with_files(kept))
-
-    def _rescue_files(self) -> None:
-        try:
-            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._own.outputs]
-        except ConflictError:
-            self._fail()
-            raise
-        self._hold(self._own.with_files(saved))
-
-    def _choose_time(self, given_ms: int | None, reached: Reached) -> int:
+    def _choose_time(self, given_ms: int | None, reached: TablePosition) -> int:
         small = self._own.size <= self._options.rewrite_limit_bytes
         times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
         if given_ms is not None:
             return times.check(self._stores, given_ms)
         return times.choose(self._stores, self._job.create_ts_ms, moves=small, writes=bool(self._own.tasks))
 
-    def _move(self, time_ms: int, reached: Reached) -> None:
-        """Give all rows the time of the commit, and numbers above what was committed since they were written."""
+    def _move(self, time_ms: int, reached: TablePosition) -> None:
+        """Give all rows the time of the commit, and sequence numbers above those committed since they were written."""
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         if (by_seq or by_ms) and self._own.tasks:
-            moved = move_writes(self._stores, self._clock, self._own, self._options, by_seq=by_seq, by_ms=by_ms)
-            self._hold(moved)
+            self._files.move(by_seq=by_seq, by_ms=by_ms)
         self._job = replace(
             self._job,
             base_seq=self._job.base_seq + by_seq,
             create_ts_ms=time_ms,
             times=RowTimes(fixed=self._own.has_instants),
         )
-
-    def _remove_unpublished(self, record: CommitRecord | None, *, repeats: bool) -> None:
-        """Remove files that no version shows; what a commit that was found later took is not known."""
-        if record is None:
-            return
-        if record.write_id == self.id and record.first_seq is not None:
-            delete_files(self._stores, (sst_id for sst_id in self._uploaded if str(sst_id) not in record.files))
-        elif record.write_id != self.id and not repeats:  # another one was committed under the pair
-            delete_files(self._stores, self._uploaded)

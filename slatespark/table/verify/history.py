@@ -10,12 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from slatespark.errors import CorruptDataError
-from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.table.read.cursor import LayerCursor, layer_windows
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import Layer
-from slatespark.table.read.scan import window_size
-from slatespark.table.rows.version_spill import merged_steps
 from slatespark.table.rows.versions import joined
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings, key_text
@@ -37,8 +36,9 @@ def check_time_order(
     count, first = 0, ""
     last: list[RowColumns] = []  # the last row so far; its key may continue
     try:
-        for sources, merged in merged_steps(cursors):
-            rows = joined([*last, take_rows(sources, merged)])
+        for window in version_windows(cursors):
+            merged = merge_all(window.sources, window.lows, window.highs)
+            rows = joined([*last, take_rows(window.sources, merged)])
             found = find_earlier(rows)
             if len(found) and not count:
                 first = _describe(rows, int(found[0]))

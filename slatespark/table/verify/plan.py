@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.format.compactions import Compactions
-from slatespark.format.invariants import RULES, Change, new_l0_is_not_older_than_the_watermark
+from slatespark.format.invariants import RULES, ManifestChange, new_l0_is_not_older_than_the_watermark
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
@@ -97,7 +97,7 @@ def plan_files(versions: Sequence[VerifiedVersion]) -> tuple[FileTask, ...]:
 
 def find_broken_rules(number: int, manifest: Manifest, before: Manifest | None) -> Iterator[str]:
     """Yield the broken rules of a manifest; `before` is the previous version, if known."""
-    change = Change(manifest, before, number, None)
+    change = ManifestChange(manifest, before, number, None)
     for rule in RULES_AT_REST:
         problem = rule(change)
         if problem is not None:

@@ -1,4 +1,4 @@
-"""Changes of a table that write no rows, and rows deleted by a condition."""
+"""Changes of a table's definition, and deletions by a condition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
@@ -32,24 +32,24 @@ from slatespark.units import ms_to_text
 
 
 def current_definition(stores: TableStores) -> TableDefinition:
-    """Return the definition of a table that stands; that of a raw table if it has none."""
+    """Return the definition of an existing table; that of a raw table if it stores none."""
     return resolve_definition(stores, fetch_latest_manifest(stores).value)
 
 
 def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) -> TableDefinition:
-    """Set properties of a table, in a new version of its definition; others stay.
+    """Set properties of a table, in a new version of its definition; other properties stay.
 
     Raises
     ------
     OptionError
-        When a property is unknown, has no such value, or cannot change.
+        When a property is unknown, does not take the value, or cannot change.
     """
     properties = parse_properties(given)
 
     def change(known: TableDefinition) -> TableDefinition:
         for name in FIXED_PROPERTIES:
             if name in properties and _meaning(known.properties, name) != _meaning(properties, name):
-                raise OptionError(f"{name} cannot change once a table exists.", todo="Write to another path.")
+                raise OptionError(f"{name} cannot change after a table was created.", todo="Create another table.")
         joined = {**known.properties, **properties}
         require_consistent_properties(joined)
         return replace(known, properties=joined)
@@ -62,7 +62,7 @@ def _meaning(properties: Mapping[str, str], name: str) -> object:
 
 
 def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> TableDefinition:
-    """Give up the past of a history table below an instant: of each key only the newest version of then need stay.
+    """Raise the history floor of a table: below it, only the newest version of each key at the floor is kept.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
     Raises
     ------
     InvalidRequestError
-        When the table has no history, or the floor is higher already.
+        When the table has no history, or its floor is higher already.
     OptionError
-        When the instant lies in the future.
+        When the instant is in the future.
     """
     present_ms = resolve_table(stores, ReadOptions.parse({"path": stores.url}), clock)[0].now_ms
 
@@ -83,8 +83,8 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
 
     if floor_ms > present_ms:
         raise OptionError(
-            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) lies in the future.",
-            todo="Give an instant of the past: what is yet to come cannot be given up.",
+            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is in the future.",
+            todo="Give an instant in the past.",
         )
     return _evolve(stores, clock, change)
 
@@ -92,29 +92,29 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
 def _check_floor(stores: TableStores, definition: TableDefinition, floor_ms: int) -> None:
     if not definition.has_history:
         raise InvalidRequestError(
-            f"{stores.url} is no history table, and has no history floor.",
-            todo="How long replaced versions stay readable says the table property versionRetention.",
+            f"{stores.url} is not a history table, and has no history floor.",
+            todo="Set the table property versionRetention to limit how long replaced versions stay readable.",
         )
     known_ms = definition.full_history_ts_low_ms
     if known_ms is not None and floor_ms < known_ms:
         raise InvalidRequestError(
-            f"{stores.url}: the history floor is {ms_to_text(known_ms)} ({known_ms}), and {ms_to_text(floor_ms)} "
-            f"({floor_ms}) lies below it.",
-            why="A floor only rises: versions below it may be gone.",
+            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is below the history floor, {ms_to_text(known_ms)} "
+            f"({known_ms}).",
+            why="The floor can only rise: versions below it may be gone.",
             todo="Give a later instant.",
         )
 
 
 def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> TableDefinition:
-    """Take columns out of a table; rows keep their values of them, but no read shows these again.
+    """Drop columns of a table; stored rows keep their values, but no read shows them again.
 
     Raises
     ------
     SchemaError
-        When a column does not exist or is part of the key, or when the value is one column as it is.
+        When a column does not exist or is part of the key, or when the table's value format holds a single column.
     """
     if not names:
-        raise InvalidRequestError("No column is named.", todo="Name the columns to drop.")
+        raise InvalidRequestError("No column is given.", todo="Name the columns to drop.")
     return _evolve(stores, clock, lambda current: _without(current, names))
 
 
@@ -128,7 +128,7 @@ def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinitio
     for name in names:
         known = find_name(current.schema, name)
         if known is None:
-            raise SchemaError(f"There is no column {name} among {', '.join(current.schema.names)}.")
+            raise SchemaError(f"Column {name} does not exist; the columns are {', '.join(current.schema.names)}.")
         if known in current.key_columns:
             raise SchemaError(f"Column {known} is part of the key.", todo="Write the rows to a new table.")
         found.append(known)
@@ -145,7 +145,7 @@ def _evolve(stores: TableStores, clock: Clock, change: Callable[[TableDefinition
 def delete_where(
     stores: TableStores, clock: Clock, condition: str, common: Mapping[str, Any], options: Mapping[str, Any]
 ) -> CommitRecord | None:
-    """Delete the rows for which a condition holds; None when there are none.
+    """Delete the rows that fulfil a condition; None when there are none.
 
     Parameters
     ----------
@@ -156,69 +156,69 @@ def delete_where(
     Raises
     ------
     OptionError
-        When the condition cannot be understood.
+        When the condition cannot be parsed.
     TransactionConflictError
-        When anything was committed to the keys that were searched after the snapshot that was.
+        When another commit changed the searched keys after the searched snapshot.
     CommitConflictError
-        When a SlateDB client is at work on the table, or other writers kept winning.
+        When a SlateDB client is active on the table, or other writers won every race.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
         return None
-    plan = _plan_deletion(stores, clock, condition, common, write)
+    plan = _fetch_deletion_plan(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write)
 
 
 def delete_history_range(
     stores: TableStores, clock: Clock, where: str | None, common: Mapping[str, Any], options: Mapping[str, Any]
 ) -> CommitRecord | None:
-    """Delete a range of keys of a history table as of an instant; None when no row was there then.
+    """Delete a range of keys of a history table as of an instant; None when it had no rows then.
 
-    A tombstone with that time is written for each row that a read as of then shows in the range, so as-of reads stay
-    exact before and after.
+    Each row that a read as of that instant shows in the range gets a tombstone with that time, so as-of reads stay
+    exact before and after it.
 
     Parameters
     ----------
-    where : in the grammar of the read option `filter`, on leading key columns; None for a raw table, of which options
-        name the keys
+    where : in the grammar of the read option `filter`, on leading key columns; None for a raw table, where options
+        give the keys
     common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
 
     Raises
     ------
     OptionError
-        When the condition is not one of key ranges alone.
+        When the condition selects more than ranges of keys.
     TransactionConflictError
-        When anything was committed to the range after the snapshot that was searched.
+        When another commit changed the range after the searched snapshot.
     CommitConflictError
         When a row has a later version.
     HistoryTrimmedError
-        When the rows of that instant are not all known any more.
+        When some rows of that instant may be gone.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     keys = write.given_keys
     if (where is None) == (not keys):
         given = f"where and {next(iter(keys))} are both given" if keys else "no range is given"
         raise OptionError(
-            f"deleteRange: {given}.", todo="Give a condition on leading key columns, or keys of a raw table."
+            f"deleteRange: {given}.", todo="Give a condition on leading key columns, or the keys of a raw table."
         )
     if is_committed(stores, write):
         return None
     instant = choose_instant(stores, clock, write)
-    # Hidden rows too: a client shows expired ones, and a longer retention those that are past the one of now.
+    # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
     shown = {"includeExpired": True, **instant.read, **keys}
-    plan = _plan_deletion(stores, clock, where, common, write, **shown)
+    plan = _fetch_deletion_plan(stores, clock, where, common, write, **shown)
     if plan.settings.residual is not None:
         raise OptionError(
-            f"deleteRange: `{where}` is more than a range of keys.",
+            f"deleteRange: `{where}` selects more than ranges of keys.",
             todo="Give conditions on leading key columns, or delete the rows with delete(condition).",
         )
     if instant.empty is not None:
         return None
-    rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # nothing else of the range is replaced
+    rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
     return _delete_rows(stores, clock, plan, rows_alone)
 
 
-def _plan_deletion(
+def _fetch_deletion_plan(
     stores: TableStores,
     clock: Clock,
     condition: str | None,
@@ -229,10 +229,10 @@ def _plan_deletion(
     """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
     wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
-    return plan_read(stores, ReadOptions.parse({**common, **wanted}), clock)
+    return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock)
 
 
 def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:
-    """Delete the rows that a read shows, if nothing was committed to the keys it looked through by then."""
+    """Delete the rows that a read shows, unless another commit changed the keys that it searched."""
     rows = run_read(stores, plan)
     return load_batches(stores, clock, plan.schema, rows, write, depends_on=ReadSet.of_plan(plan))

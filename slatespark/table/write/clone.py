@@ -1,8 +1,8 @@
-"""A shallow clone: a table of its own that begins with the files of another one. See docs/reference/format/clones.md.
+"""A shallow clone: a separate table that begins with the files of another one. See docs/reference/format/clones.md.
 
-The order of writes is the client's. Up to manifest 2 the clone is marked as unfinished, and nobody writes to it. What
-the parent keeps for it is held by a checkpoint that expires, until one that stays takes its place. A crash in between
-leaves a folder that no other clone is made over, and perhaps that checkpoint.
+The order of writes is the client's. Until manifest 2 the clone is marked as unfinished, and no process writes to it. An
+expiring checkpoint of the parent keeps the clone's files until a permanent one replaces it. A crash in between leaves a
+folder that later clones refuse to reuse, and perhaps that checkpoint.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableEx
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
 from slatespark.storage import open_store
-from slatespark.table.checkpoints.find import find_checkpoint
-from slatespark.table.checkpoints.store import OWN_NAMES, PIN_NAME, add_checkpoint, refuse_unkept, repeat_checkpoint
+from slatespark.table.checkpoints.resolve import resolve_checkpoint
+from slatespark.table.checkpoints.store import (
+    OWN_NAMES,
+    PIN_NAME,
+    add_checkpoint,
+    refuse_missing_version,
+    repeat_checkpoint,
+)
 from slatespark.table.clock import Clock, new_uuid
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
@@ -35,20 +41,20 @@ from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.stores import TableStores, open_stores, resolve_external
 
 CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
-SOURCE_LIFETIME_MS: Final = 300_000  # as the client's
-_FOLDER_SCHEMES: Final = ("file", "memory")  # whose root may be any folder; elsewhere it is the bucket
+SOURCE_LIFETIME_MS: Final = 300_000  # as in the client
+_FOLDER_SCHEMES: Final = ("file", "memory")  # their root may be any folder; elsewhere it is the bucket
 
 _FOLDERS: Final = ("", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, DEFINITION_DIR)
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A database that keeps files for the clone.
+    """A database that owns files of the clone.
 
     Attributes
     ----------
-    stores : where it is
-    entry : how the clone's manifest names it
+    stores : its stores
+    entry : its entry in the clone's manifest
     """
 
     stores: TableStores
@@ -63,23 +69,23 @@ def clone_table(
     version: int | None = None,
     checkpoint: str | None = None,
 ) -> CommitRecord:
-    """Make a clone at `target`, of the newest state or of a version, and return the record of it.
+    """Create a clone at `target`, of the newest state or of a version, and return its record.
 
-    No SST is copied: the parent keeps those that the clone begins with, by a checkpoint that stays. The clone has a
-    copy of the table's definition, and of the WAL files with rows that are in no SST yet.
+    No SST is copied: a permanent checkpoint of the parent keeps those that the clone begins with. The clone gets copies
+    of the table's definition, and of the WAL files with rows that are in no SST yet.
 
     Parameters
     ----------
-    target : an empty place in the same store, below the same root: `storage.root`, the bucket, or of folders the
-        nearest one that holds both; SlateDB clients find the parent from there
+    target : an empty location in the same store, below the same root: `storage.root`, the bucket, or for local folders
+        the nearest one that contains both; SlateDB clients find the parent from there
     version, checkpoint : what to clone, one of them or neither
 
     Raises
     ------
     TableExistsError, InvalidRequestError
-        When the target is not empty, or not below the same root.
+        When the target is not empty or not below the same root, or when there is no such checkpoint.
     HistoryTrimmedError
-        When the version, or the checkpoint, is not there any more.
+        When the version was collected, or its checkpoint deleted while it was cloned.
     """
     fetch_latest_manifest(stores)
     made = open_stores(target, storage=stores.storage)
@@ -104,23 +110,23 @@ def clone_table(
 
 
 def plan_clone(source: Manifest, owners: Sequence[ExternalDb], nonce: int) -> Manifest:
-    """Return the first manifest of a clone: the trees of `source`, whose SSTs belong to others, and not finished."""
+    """Return the first manifest of a clone: unfinished, with the trees of `source`, whose SSTs others own."""
     return replace(source, nonce=nonce, initialized=False, checkpoints=(), external_dbs=tuple(owners))
 
 
 def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: str | None) -> tuple[int, UUID]:
-    """Return the version to clone, and the checkpoint that keeps it until the clone has one of its own."""
+    """Return the version to clone, and the checkpoint that keeps it until the clone has its own."""
     if checkpoint is not None:
         latest_id, latest = fetch_latest_manifest(stores)
-        found = find_checkpoint(stores.url, latest, checkpoint)
-        refuse_unkept(stores, found.manifest_id, latest_id, latest)
+        found = resolve_checkpoint(stores.url, latest, checkpoint)
+        refuse_missing_version(stores, found.manifest_id, latest_id, latest)
         return found.manifest_id, found.id
     made = add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=SOURCE_LIFETIME_MS, manifest_id=version)
     return made.version, UUID(made.id)
 
 
 def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id: UUID, root: str) -> list[Owner]:
-    """Return the databases that own SSTs of a version: the table itself, and those that it is a clone of."""
+    """Return the databases that own SSTs of a version: the table itself, and those that it was cloned from."""
     inherited = [database for database in source.external_dbs if database.sst_ids]
     borrowed = {sst_id for database in inherited for sst_id in database.sst_ids}
     own = tuple(sst_id for sst_id in source.ssts if sst_id not in borrowed)
@@ -137,11 +143,13 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
     try:
         publish_manifest(made, number, manifest, before, clock)
     except RaceLostError as exc:
-        raise TableExistsError(f"{made.url}: somebody else made a table there.", todo="Choose another path.") from exc
+        raise TableExistsError(
+            f"{made.url}: another process created a table there.", todo="Choose another path."
+        ) from exc
 
 
 def _copy_definition(stores: TableStores, made: TableStores, source: Manifest) -> None:
-    """Give the clone the newest definition; what is known to be lost of a history table's past is lost in it too."""
+    """Give the clone the newest definition, with the known losses of a history table's past."""
     definition = resolve_definition(stores, source)
     if definition == NO_DEFINITION:
         return
@@ -149,7 +157,9 @@ def _copy_definition(stores: TableStores, made: TableStores, source: Manifest) -
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:
-        raise TableExistsError(f"{made.url}: somebody else made a table there.", todo="Choose another path.") from exc
+        raise TableExistsError(
+            f"{made.url}: another process created a table there.", todo="Choose another path."
+        ) from exc
 
 
 def _lost_through(stores: TableStores, source: Manifest, definition: TableDefinition) -> int | None:
@@ -157,7 +167,7 @@ def _lost_through(stores: TableStores, source: Manifest, definition: TableDefini
 
 
 def _copy_wal(stores: TableStores, made: TableStores, source: Manifest) -> None:
-    """Copy the WAL files that the version counts on, fences too: their ids must leave no gap."""
+    """Copy the WAL files that the version refers to, fences included: their ids must leave no gap."""
     for number in range(source.replay_after_wal_id + 1, source.wal_id_last_seen + 1):
         path = wal_path(number)
         try:
@@ -184,15 +194,15 @@ def _record(source: Manifest, clock: Clock) -> CommitRecord:
     )
 
 
-# --- places ---------------------------------------------------------------------------------------------------------
+# --- locations ------------------------------------------------------------------------------------------------------
 
 
 def _refuse_occupied(made: TableStores) -> None:
     if made.main.list(MANIFEST_DIR):
         raise TableExistsError(
             f"{made.url} exists already.",
-            why="A clone needs an empty place; one that was not finished stays unfinished.",
-            todo="Choose another path, or remove that folder.",
+            why="A clone needs an empty location. An unfinished clone cannot be continued.",
+            todo="Choose another path, or delete that folder.",
         )
     for folder in _FOLDERS:
         if found := made.main.list(folder):
@@ -202,20 +212,20 @@ def _refuse_occupied(made: TableStores) -> None:
 
 
 def _common_root(stores: TableStores, made: TableStores) -> str:
-    """Return the URL that paths of databases in manifests start from: `storage.root`, or what both have in common."""
+    """Return the URL that database paths in manifests are relative to: `storage.root`, or the common ancestor."""
     root = _root_in_use(stores) or _shared_ancestor(stores.url, made.url)
     for url in (stores.url, made.url):
         if not url.startswith(f"{root.rstrip('/')}/"):
             raise InvalidRequestError(
-                f"{url} does not lie below {root}.",
-                why="SlateDB clients find a clone's files from the root that both have in common.",
+                f"{url} is not below {root}.",
+                why="SlateDB clients find a clone's files from the common root.",
                 todo="Choose another target, or set storage.root.",
             )
     return root
 
 
 def _root_in_use(stores: TableStores) -> str | None:
-    """Return the root that was given, or that the table's own external paths start from."""
+    """Return the given root, or the one that the table's own external paths are relative to."""
     if given := stores.storage.get("root"):
         return open_store(given, stores.storage).url
     for database in fetch_latest_manifest(stores)[1].external_dbs:
@@ -225,13 +235,13 @@ def _root_in_use(stores: TableStores) -> str | None:
 
 
 def _shared_ancestor(url: str, other: str) -> str:
-    """Return the bucket of two URLs; of local ones the nearest folder that holds both."""
+    """Return the bucket of two URLs; for local ones the nearest folder that contains both."""
     scheme, separator, path = url.partition("://")
     other_scheme, _, other_path = other.partition("://")
     shared = os.path.commonpath([path, other_path]) if scheme == other_scheme in _FOLDER_SCHEMES else ""
     if scheme != other_scheme or (scheme in _FOLDER_SCHEMES and not shared):
         raise InvalidRequestError(
-            f"{other} is in another store than {url}.", todo="Choose a target in the same store, or copy the rows."
+            f"{other} and {url} are in different stores.", todo="Choose a target in the same store, or copy the rows."
         )
     return f"{scheme}{separator}{shared or path.partition('/')[0]}"
 

@@ -1,4 +1,4 @@
-"""Replacing an interval of a history table: nothing is cut; what was there is deleted as of the write's time."""
+"""Replacing an interval of a history table: no view is cut; previous rows are deleted as of the write's time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.floor import find_later_beginning, history_floor
-from slatespark.table.read.reader import ReadPlan, plan_read, resolve_table, run_read
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 
@@ -26,7 +26,7 @@ TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 def upload_tombstones(
     stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds
 ) -> tuple[tuple[NewFile, ...], ReadSet]:
-    """Upload a tombstone for each row of the interval that is there as of the write's time.
+    """Upload a tombstone for each row of the interval that exists as of the write's time.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ def upload_tombstones(
 
     Returns
     -------
-    Its files in key order, and what their commit depends on: that nothing was committed to the interval since.
+    The files in key order, and the read set of their commit: the interval must not have changed.
 
     Raises
     ------
     HistoryTrimmedError
-        When the rows of that instant are not all known any more.
+        When some rows of that instant may be gone.
     """
-    if job.creates:  # there are no rows; another creator's, which may come first, would have to be deleted
+    if job.creates:  # there are no rows, but another creator may commit some first
         return (), ReadSet(0, 0, ranges=bounds.ranges, covers_written=False)
     instant = choose_instant(stores, clock, options)
     if instant.empty is not None:
@@ -57,13 +57,13 @@ def upload_tombstones(
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """What a history table shows at the time of a write.
+    """How to read a history table as of the time of a write.
 
     Attributes
     ----------
-    read : read options for it
-    empty : the snapshot, where the first row version is later: a read as of then would be refused, though there is
-        nothing to delete; None where rows may be there
+    read : the read options
+    empty : the snapshot, if its first row version is later: a read as of then would be refused, although there is
+        nothing to delete; None if rows may exist
     """
 
     read: Mapping[str, int]
@@ -71,9 +71,10 @@ class Instant:
 
 
 def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> Instant:
-    """Return how to read what a history table shows at the time of a write.
+    """Return how to read a history table as of the time of a write.
 
-    A table's own clock stands where the last write put it, and this one may move it on: no row is later than that then.
+    A table with its own clock stands at the time of its last write. A write above that reads with `now` instead, since
+    no row is later.
     """
     time_ms = options.timestamp_ms
     if time_ms is None:
@@ -90,19 +91,19 @@ def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> 
 def _plan_interval(
     stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, instant: Instant
 ) -> ReadPlan:
-    """Return the plan of a read of the keys that are there."""
+    """Return the plan of a read of the existing keys."""
     read = {
         "path": options.path,
         "filter": options.replace_where,
         "columns": _definition(job).codec().key_columns,
         "mergeOperator": options.merge_operator,
-        "includeExpired": True,  # hidden rows too: they would come back with a longer retention, or for a client
+        "includeExpired": True,  # a client, or a longer retention, would show hidden rows
         **instant.read,
         "walPath": options.wal_path,
         **options.given_keys,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
     }
-    return plan_read(stores, ReadOptions.parse(read), clock)
+    return fetch_read_plan(stores, ReadOptions.parse(read), clock)
 
 
 def _definition(job: WriteJob) -> TableDefinition:

@@ -1,4 +1,4 @@
-"""External SSTs made visible in a table, all in one commit: checked, numbered above what is there, dated."""
+"""Ingests: external SSTs become part of a table in one commit, with new sequence numbers and times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
-from slatespark.kernels import new_key_mask, take_rows
+from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name
@@ -30,54 +30,54 @@ from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.scan import window_size
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder
-from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
+from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import sole_pace
-from slatespark.table.rows.version_spill import VersionSpill, merged_steps, numbered
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
 
-# Options of rows were given to SstWriter.
+# The options of rows were given to SstWriter.
 _TAKEN: Final = option_keys(WriteOptions, Call.INGEST)
-_SOME_COLUMN: Final = "_create_ts"  # stands for the times that files have where a write would name the column
+_SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which a file does not name
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalSstFile:
-    """An external SST, copied to where it can be read like any other.
+    """An external SST, copied to a scratch store where it can be read like any other.
 
     Attributes
     ----------
-    path : as it was given, for messages
+    path : as given, for messages
     """
 
     path: str
-    label: FileLabel
+    label: ExternalLabel
     properties: SstProperties
     slice: FileSlice
 
 
 def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
-    """Return the options of an ingest; raises `OptionError` for one that cannot be given any more."""
+    """Return the options of an ingest; raises `OptionError` for one that belongs to `SstWriter`."""
     known = {normalize_name(name) for name in _TAKEN}
     if unknown := [name for name in given if normalize_name(name) not in known]:
-        todo = f"Choose from {', '.join(_TAKEN)}; what rows are and when they expire is said to SstWriter."
-        raise OptionError(f"ingest takes no option {unknown[0]}.", todo=todo)
+        todo = f"Choose from {', '.join(_TAKEN)}; SstWriter takes the options of rows and their expiry."
+        raise OptionError(f"ingest does not take the option {unknown[0]}.", todo=todo)
     return WriteOptions.parse({**common, **given})
 
 
 def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord | None:
-    """Make external SSTs visible in one commit, and return its record; None when it was committed before.
+    """Publish the rows of external SSTs in one commit, and return its record; None when it was committed before.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
     Raises
     ------
     InvalidRequestError, SchemaError, OptionError
-        When files are not of such a table, or share keys where they may not; nothing was changed.
+        When files do not fit the table, or share keys on a plain table; nothing was changed.
     CommitConflictError
-        When a history table has younger versions of their keys, or as `commit_write` does.
+        When a history table has newer versions of their keys; also as `commit_write`.
     CorruptDataError
         When a file is damaged.
     """
     if not paths or len(set(paths)) < len(paths):
-        raise InvalidRequestError("No files are given, or one twice.", todo="Give the path of each file once.")
+        raise InvalidRequestError("No file is given, or one is given twice.", todo="Give the path of each file once.")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
@@ -120,11 +120,11 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
             return commit_write(stores, clock, job, outputs, options)
 
 
-# --- the files ------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------------------
 
 
 def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> ExternalSstFile:
-    """Copy a file and read what it says of itself."""
+    """Copy a file to the scratch store, and read its label and properties."""
     store, name = open_file(path, storage)
     try:
         data = store.get(name)
@@ -132,9 +132,9 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
     with object_context(store, name):
         end = decode_external_sst(data)
-        label = None if end is None else FileLabel.from_json(end.label)
+        label = None if end is None else ExternalLabel.from_json(end.label)
     if end is None or label is None:
-        raise InvalidRequestError(f"{path} is no external SST.", todo="Write it with SstWriter.")
+        raise InvalidRequestError(f"{path} is not an external SST.", todo="Write it with SstWriter.")
     file_id = make_ulid(number, number)
     scratch.put(sst_path(file_id), [data])
     handle = SstHandle(file_id, end.info, end.format_version)
@@ -143,12 +143,12 @@ def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, st
 
 
 def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> TableDefinition:
-    """Return the definition that a table needs to take a file up; raises `SchemaError` when it cannot."""
+    """Return the definition that a table needs to accept a file; raises `SchemaError` when it cannot."""
     theirs = file.label.definition
     if not current.same_keys(theirs):
         raise SchemaError(
-            f"{file.path} is of a table with {_keys(theirs)}, this one has {_keys(current)}.",
-            todo="Write the file anew, with the key columns and formats of the table.",
+            f"{file.path} was written for {_keys(theirs)}, but the table has {_keys(current)}.",
+            todo="Write the file again, with the key columns and formats of the table.",
         )
     if current.schema is None or theirs.schema is None:
         return current
@@ -163,7 +163,7 @@ def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> T
     strict = [item.name for item in current.schema if not item.nullable and theirs.schema.field(item.name).nullable]
     if strict:
         raise SchemaError(
-            f"{file.path} may hold nulls in column {strict[0]}, which takes none.",
+            f"{file.path} may hold nulls in column {strict[0]}, which is not nullable.",
             todo="Give SstWriter the schema of the table.",
         )
     return replace(grown, writer_schemas={**theirs.writer_schemas, **grown.writer_schemas})
@@ -175,20 +175,20 @@ def _keys(definition: TableDefinition) -> str:
 
 
 def _row_times(definition: TableDefinition, files: Sequence[ExternalSstFile], options: WriteOptions) -> RowTimes:
-    """Return which times the rows of files have: the commit moves none where the user gave any."""
+    """Return the kind of times that the rows have: the commit moves no times that the user gave."""
     timed = [file.path for file in files if file.label.stamp_ms is None]
     if timed and not definition.has_history:
         raise InvalidRequestError(
-            f"{timed[0]} has times of its own, and the table is no history table.",
+            f"{timed[0]} has row timestamps, and the table is not a history table.",
             todo="Write the file without timestamps, or create the table with history=true.",
         )
     if timed and options.timestamp_ms is not None:
-        raise OptionError(f"timestamp is given, but {timed[0]} has times of its own.", todo="Leave timestamp out.")
+        raise OptionError(f"timestamp is given, but {timed[0]} has row timestamps.", todo="Omit timestamp.")
     instants = any(file.label.has_instants for file in files)
     return RowTimes(per_row=bool(timed), fixed=bool(timed) or instants)
 
 
-# --- their rows -----------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _upload_all(
@@ -199,7 +199,7 @@ def _upload_all(
     job: WriteJob,
     options: WriteOptions,
 ) -> tuple[tuple[NewFile, ...], ...]:
-    """Upload the rows of all files, numbered and dated; of a history table with all versions of a key together."""
+    """Upload the rows of all files with new sequence numbers and times; on history tables merged by key."""
     source = TableStores(main=scratch, wal=scratch)
     first_seq, codec = job.base_seq + 1, job.definition.codec()
     has_history = job.definition.has_history
@@ -208,7 +208,7 @@ def _upload_all(
     for file in files:
         pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
-            rows = numbered(pieces, first_seq, VersionSpill(folder), options.write_buffer_bytes)
+            rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
             outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
     if has_history:
         encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
@@ -236,14 +236,14 @@ def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> 
             stores, Layer("external", (file.slice,)), window_size(options.write_buffer_bytes, 1)
         ):
             yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
-    except CorruptDataError as exc:  # name the file that was given, not the copy
+    except CorruptDataError as exc:  # name the given file, not the copy
         raise CorruptDataError(
-            str(exc.args[0]), why=exc.why, todo="Write the file anew.", path=file.path, offset=exc.offset
+            str(exc.args[0]), why=exc.why, todo="Write the file again.", path=file.path, offset=exc.offset
         ) from exc
 
 
-def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
-    """Date rows as if they were written now: TTLs count from now too, instants stay."""
+def _move(rows: RowColumns, create_ts_ms: int, label: ExternalLabel) -> None:
+    """Give rows the time of the ingest: TTLs count from it, and fixed expiries stay."""
     assert label.stamp_ms is not None  # the caller's condition
     rows.create_ts[:] = create_ts_ms
     if label.has_instants:
@@ -255,15 +255,15 @@ def _move(rows: RowColumns, create_ts_ms: int, label: FileLabel) -> None:
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
-    """Refuse rows that no writer of ours makes: without a time, or out of order."""
+    """Refuse rows that `SstWriter` never writes: without a time, or out of order."""
     if not (rows.flags & HAS_CREATE).all():
-        raise CorruptDataError("a row has no time.", path=file.path)
+        raise CorruptDataError("a row has no create_ts.", path=file.path)
     first = new_key_mask([rows], np.arange(len(rows), dtype=np.int64))
     first[0] = previous is None or previous.key(0) != rows.key(0)
     if not first.all() and not has_history:
         raise InvalidRequestError(
             f"{file.path} has several versions of the key {rows.key(int(np.flatnonzero(~first)[0])).hex()}.",
-            why="Only history tables take them in one commit.",
+            why="Only history tables accept them in one commit.",
             todo="Write the file without timestampColumn.",
         )
     older = np.append(rows.create_ts[:1] if previous is None else previous.create_ts, rows.create_ts[:-1])
@@ -274,17 +274,18 @@ def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | 
 def _refuse_shared_keys(
     stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], files: Sequence[ExternalSstFile], options: WriteOptions
 ) -> None:
-    """Refuse files that hold the same key, of which no order says which one counts."""
+    """Refuse files that share a key: no order tells which version is newer."""
     shared = find_overlapping(outputs)
     layers = [Layer("new", tuple(file.whole() for file in group)) for group in shared if group]
     window_bytes = window_size(options.write_buffer_bytes, max(1, len(layers)))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
-    for sources, rows in merged_steps(cursors):
+    for window in version_windows(cursors):
+        sources, rows = window.sources, merge_all(window.sources, window.lows, window.highs)
         repeated = np.flatnonzero(~new_key_mask(sources, rows))
         if len(repeated):
             key = take_rows(sources, rows[repeated[:1]]).key(0)
             raise InvalidRequestError(
                 f"Two of the {len(files)} files hold the key {key.hex()}.",
-                why="All rows of a commit are of one time here, so none of the two is the newer one.",
-                todo="Ingest the files one after the other, or write them into one.",
+                why="All rows of this commit have the same time, so neither version is newer.",
+                todo="Ingest the files one after the other, or write them as one file.",
             )

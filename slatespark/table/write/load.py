@@ -1,4 +1,4 @@
-"""A write from Arrow batches to a commit: planned by one process, its tasks run by any, Spark or not."""
+"""A write of Arrow batches: one process plans and commits it, any process can run its tasks, with or without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION, TableDef
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
@@ -32,10 +32,9 @@ from slatespark.table.rows.encoder_plan import (
     plan_encoder,
 )
 from slatespark.table.rows.overlaps import merge_overlaps
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import NewFile, upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.rows.version_sort import VersionSorter
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
 from slatespark.table.write.range_replace import cut_views, plan_bounds
@@ -47,10 +46,10 @@ class Load:
 
     Attributes
     ----------
-    job : what the commit needs
-    encoder : makes rows of batches
+    job : input of the commit
+    encoder : encodes batches as rows
     options : of the write
-    bytes_per_s : how fast its tasks together may upload; None for no limit
+    bytes_per_s : upload limit of all tasks together; None for no limit
     """
 
     job: WriteJob
@@ -60,13 +59,13 @@ class Load:
 
     @property
     def keeps_past(self) -> bool:
-        """Whether it replaces an interval of a history table, whose rows get a tombstone each instead of being cut."""
+        """Whether it replaces an interval of a history table: each old row gets a tombstone, and no view is cut."""
         definition = self.job.definition
         return self.encoder.bounds is not None and definition.has_history
 
     @property
     def merge_operator(self) -> MergeOperator | None:
-        """How operands of one key fold within a task: as the options say, else as the table does."""
+        """How operands of one key fold within a task: by the options, else by the table property."""
         if self.options.merge_operator is not None:
             return self.options.merge_operator
         return self.job.definition.merge_operator
@@ -75,16 +74,15 @@ class Load:
 def begin_load(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
 ) -> Load | None:
-    """Check a write against its table and fix what its tasks need; None when there is nothing to do.
+    """Check a write against its table and plan its tasks; None when there is nothing to do.
 
-    That is when `ifExists=ignore` says so, or when the write was committed before under its `txnAppId`.
-
-    Nothing is created when a check fails, and nothing but a lease when none does.
+    There is nothing to do if the table exists and `ifExists=ignore`, or if the write was committed before under its
+    `txnAppId`. A failed check leaves no object behind, and a passed one only a lease.
 
     Raises
     ------
     TableExistsError
-        When `ifExists=error` says so.
+        When the table exists and `ifExists=error`.
     SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
         When the write does not fit the table.
     """
@@ -102,7 +100,7 @@ def _begin_once(
     if options.if_exists is not None and found is not None:
         if options.if_exists == "ignore":
             return None
-        raise TableExistsError(f"{stores.url} exists already.", todo="Drop ifExists, or choose another path.")
+        raise TableExistsError(f"{stores.url} exists already.", todo="Omit ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
     known = NO_DEFINITION if found is None else resolve_definition(stores, found.value)
     lasting = lasting_columns(schema, options, known)
@@ -112,14 +110,14 @@ def _begin_once(
     encoder = plan_encoder(schema, definition.codec(), options)
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
     if found is None and encoder.bounds is None and definition.has_history:
-        overwrite = False  # nothing is there; what another creator puts there meanwhile must stay
+        overwrite = False  # there is nothing to replace, and rows of a concurrent creator must stay
     operation = _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
     timestamp_ms = options.timestamp_ms
     check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
     if encoder.bounds is not None and encoder.has_times:
         raise OptionError(
-            "timestampColumn: what an interval held is replaced at one time, that of the write.",
-            todo="Give the write a timestamp, or delete the range and write the rows.",
+            "timestampColumn: the rows of an interval are replaced at one time, that of the write.",
+            todo="Give the write a timestamp, or delete the range and then write the rows.",
         )
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = begin_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
@@ -134,29 +132,30 @@ def check_times(
     overwrite: bool,
     per_row: bool | None = None,
 ) -> None:
-    """Refuse times that the table does not take; raises `OptionError`.
+    """Refuse times that the table does not accept; raises `OptionError`.
 
     Parameters
     ----------
-    per_row : whether rows have times of their own; by default as `timestampColumn` says
+    per_row : whether each row has its own time; by default, whether `timestampColumn` is given
     """
     per_row = options.timestamp_column is not None if per_row is None else per_row
     if options.timestamp_column is not None and not definition.has_history:
         raise OptionError(
-            f"timestampColumn: {stores.url} is no history table.",
-            why="Elsewhere all rows of a write have one time.",
+            f"timestampColumn: {stores.url} is not a history table.",
+            why="On plain tables all rows of a write have the same time.",
             todo="Create the table with history=true, or give the write a timestamp.",
         )
     if definition.has_own_time and options.timestamp_ms is None and not per_row:
         raise OptionError(f"{stores.url} has clock=custom, and no timestamp is given.", todo="Give the timestamp.")
     if definition.has_own_time and options.ttl_from == "write":
         raise OptionError(
-            f"ttlFrom=write: {stores.url} has clock=custom, so no clock says when it is written.",
-            todo="Leave ttlFrom out.",
+            f"ttlFrom=write: {stores.url} has clock=custom, so no clock tells the time of the write.",
+            todo="Omit ttlFrom.",
         )
     if definition.has_history and overwrite:
         raise OptionError(
-            f"{stores.url} is a history table, which cannot be overwritten: its past would go.",
+            f"{stores.url} is a history table, and cannot be overwritten.",
+            why="An overwrite would remove its past.",
             todo="Use replaceWhere, or delete the rows and write the new ones; their earlier versions stay readable.",
         )
 
@@ -173,8 +172,7 @@ def run_task(
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
     first_task = TOMBSTONE_TASK + 1 if load.keeps_past else 0
     stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
-    make_sorter = VersionSorter if load.encoder.has_times else TaskSorter
-    sorter = make_sorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
         return upload_task(stores, clock, sorter, load.options, load.job.planned_ms, pace=pace)
 
@@ -191,7 +189,7 @@ def commit_load(
 
     Parameters
     ----------
-    depends_on : what has to be as it was read; by default what the options say
+    depends_on : the read set, which must be unchanged; by default the one in the options
     """
     if depends_on is None and load.options.read_set is not None:
         depends_on = ReadSet.from_text(load.options.read_set)
@@ -209,7 +207,7 @@ def commit_load(
 
 
 def _edit(clock: Clock, load: Load) -> TreeEdit:
-    """Return what becomes of the rows that stand."""
+    """Return the change of the existing trees."""
     if load.encoder.bounds is not None and not load.keeps_past:
         return cut_views(clock, load.encoder.bounds.ranges)
     return DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
@@ -229,7 +227,7 @@ def load_batches(
 
     Parameters
     ----------
-    depends_on : what has to be as it was read; None for a write that depends on nothing
+    depends_on : the read set, which must be unchanged; None for a write that depends on no read
     """
     load = begin_load(stores, clock, schema, options, overwrite=overwrite)
     if load is None:
@@ -240,7 +238,7 @@ def load_batches(
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:
-    """Create an empty table, and return its version; raises `TableExistsError` when one stands there."""
+    """Create an empty table, and return its version; raises `TableExistsError` when one exists."""
     try:
         job = begin_write(
             stores, clock, operation=Operation.CREATE, found=find_latest_manifest(stores), definition=definition

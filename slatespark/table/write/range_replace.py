@@ -1,6 +1,6 @@
-"""Replacing all rows of a range of keys in one commit, or deleting them: what the range is, and how it is deleted.
+"""Replacing or deleting all rows of a range of keys in one commit.
 
-No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work grows with the new rows alone.
+No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work depends on the new rows only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEED_BITS = 64
 
 
 def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> KeyBounds | None:
-    """Return the intervals of keys that a write names by `replaceWhere`, or by key bytes; None if it names none.
+    """Return the intervals of keys that a write replaces, by `replaceWhere` or key bytes; None if it has neither.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> K
     Raises
     ------
     OptionError
-        When the condition is not exactly a set of intervals of keys, or of no key at all, or when the mode is another.
+        When the condition is not exactly a non-empty set of key intervals, or when the mode is not `overwrite`.
     """
     given = options.given_keys
     if options.replace_where is None and not given:
@@ -60,21 +60,21 @@ def _given_text(options: WriteOptions) -> str:
 
 
 def _given_range(options: WriteOptions, codec: RowCodec) -> KeyRange:
-    """Return the keys that options name by their bytes; raises `OptionError`."""
+    """Return the range of keys that options give as bytes; raises `OptionError`."""
     if not codec.is_raw:
         raise OptionError(
-            f"{next(iter(options.given_keys))} is for raw tables, and this one has the key columns "
+            f"{next(iter(options.given_keys))} is for raw tables, but this table has the key columns "
             f"{', '.join(codec.key_columns)}.",
-            todo="Name the range by a condition on these.",
+            todo="Give a condition on these columns.",
         )
     keys = options.key_range
     if keys.is_empty():
-        raise OptionError(f"{_given_text(options)}: no key lies in between.", todo="Give an endKey above the startKey.")
+        raise OptionError(f"{_given_text(options)}: the range is empty.", todo="Give an endKey above the startKey.")
     return keys
 
 
 def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRange, ...]:
-    """Return the ranges of keys for which a condition is true, ascending.
+    """Return the ranges of keys that fulfil a condition, ascending.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     Raises
     ------
     OptionError
-        When the condition cannot be understood, says something of other columns than the leading ones of the key, is
-        never true, or makes too many ranges.
+        When the condition cannot be parsed, uses columns other than leading key columns, is never true, or makes too
+        many ranges.
     """
     from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
     from slatespark.encoding.predicates.key_plan import MAX_RANGES, widen_ends
@@ -93,7 +93,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     bound = bind_filter(parse_filter(condition, name=name), codec.schema)
     plan = plan_keys(bound, codec)
     if not plan.ranges:
-        raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give an interval that is not empty.")
+        raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give a condition that some keys fulfil.")
     if not plan.residual.columns and plan.points is None:
         last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
         return widen_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
@@ -102,53 +102,53 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     ranges = tuple(point_range(key) for key in plan.points or () if key)
     if not 0 < len(ranges) <= MAX_RANGES:
         raise OptionError(
-            f"{name}: {len(ranges)} keys are listed; at most {MAX_RANGES} can be.",
-            todo="Name an interval, or several in turn.",
+            f"{name}: {len(ranges)} keys are listed; at most {MAX_RANGES} are allowed.",
+            todo="Give an interval, or split the keys over several calls.",
         )
     return ranges
 
 
 def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, most: int) -> OptionError:
-    """Return the error for a condition that is not exactly a set of ranges, saying what would be."""
+    """Return the error for a condition that is not exactly a set of ranges, with a hint at a valid one."""
     keys = ", ".join(codec.key_columns)
     apart = [column for column in residual.columns if column not in codec.key_columns]
     if apart:
         return OptionError(
-            f"{name}: {apart[0]} is no key column.",
-            why="Only whole intervals of keys are replaced.",
-            todo=f"Name leading ones of the key columns: {keys}.",
+            f"{name}: {apart[0]} is not a key column.",
+            why="Only whole intervals of keys can be replaced.",
+            todo=f"Use leading key columns: {keys}.",
         )
     named = {part.column: part for part in bound.conditions}
     for before in codec.key_columns[: codec.key_columns.index(residual.columns[0])]:
         if before not in named:
             return OptionError(
-                f"{name}: {residual.columns[0]} makes no interval of keys without {before}, which comes before it.",
-                why="Keys are in the order of their columns.",
-                todo=f"Name {before} too, by = or IN; the key columns are {keys}.",
+                f"{name}: {residual.columns[0]} selects no interval of keys without {before}, which comes before it.",
+                why="Keys are sorted by their columns in order.",
+                todo=f"Restrict {before} too, by = or IN; the key columns are {keys}.",
             )
         if not named[before].has_only_points:
             return OptionError(
-                f"{name}: {residual.columns[0]} makes no interval of keys where {before} is a range.",
-                why="Keys are in the order of their columns.",
-                todo=f"Name {before} by = or IN, or leave {residual.columns[0]} out.",
+                f"{name}: {residual.columns[0]} selects no interval of keys if {before} is a range.",
+                why="Keys are sorted by their columns in order.",
+                todo=f"Restrict {before} by = or IN, or omit {residual.columns[0]}.",
             )
     return OptionError(
         f"{name}: the condition makes more than {most} intervals of keys.",
-        todo="Name fewer, or several in turn.",
+        todo="Give fewer, or split them over several calls.",
     )
 
 
 def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
-    """Delete all rows of a range of keys in one commit, without a tombstone per row; None if it was done before.
+    """Delete all rows of a range of keys in one commit, without tombstones; None if it was committed before.
 
     Parameters
     ----------
-    where : a condition on leading key columns; None for a raw table, of which `options` name the keys
+    where : a condition on leading key columns; None for a raw table, where `options` give the keys
 
     Raises
     ------
     OptionError
-        When that is not exactly a set of intervals of keys, or on a history table.
+        When the condition is not exactly a set of key intervals, or on a history table.
     CommitConflictError, UnsupportedFormatError
         As `commit_write`.
     """
@@ -166,14 +166,12 @@ def _ranges_to_delete(where: str | None, options: WriteOptions, definition: Tabl
     codec = definition.codec()
     if definition.has_history:
         raise OptionError(
-            "deleteRange: this is a history table, of which no range can be cut out.",
-            why="Its past would go.",
-            todo="Name the range by a condition on key columns.",
+            "deleteRange: a range cannot be cut out of a history table.",
+            why="This would remove its past.",
+            todo="Give the range as a condition on key columns.",
         )
     if options.timestamp_ms is not None:
-        raise OptionError(
-            "timestamp: only a history table notes when rows were deleted.", todo="Leave the timestamp out."
-        )
+        raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit the timestamp.")
     keys = named_ranges(where, options, codec)
     if keys is None:
         raise OptionError("deleteRange: no range is given.", todo="Give a condition on leading key columns.")
@@ -181,12 +179,12 @@ def _ranges_to_delete(where: str | None, options: WriteOptions, definition: Tabl
 
 
 def named_ranges(where: str | None, options: WriteOptions, codec: RowCodec) -> tuple[KeyRange, ...] | None:
-    """Return the ranges that a condition, or options with key bytes, name exactly; None if neither is given.
+    """Return the ranges that a condition, or options with key bytes, select exactly; None if neither is given.
 
     Raises
     ------
     OptionError
-        When both are given, or what is given is not exactly a set of ranges.
+        When both are given, or the condition is not exactly a set of ranges.
     """
     if where is None:
         return (_given_range(options, codec),) if options.given_keys else None
@@ -196,5 +194,5 @@ def named_ranges(where: str | None, options: WriteOptions, codec: RowCodec) -> t
 
 
 def cut_views(clock: Clock, keys: Sequence[KeyRange]) -> CutViews:
-    """Return the edit that leaves nothing of some ranges of keys."""
+    """Return the edit that removes some ranges of keys."""
     return CutViews(tuple(keys), clock.random_bits(_SEED_BITS))

@@ -1,9 +1,9 @@
-"""Restoring an earlier version: its trees become those of the newest version, by one commit.
+"""Restoring an earlier version: one commit makes its trees those of the newest version.
 
 See docs/explanation/editing-a-manifest.md.
 
-Nothing is copied. What was written since is hidden, not removed, and the version before the restore stays readable for
-a while; so a restore is undone by another one.
+No file is copied. Later writes are hidden, not removed, and the version before the restore stays readable for a while;
+so another restore can undo it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slatespark.table.checkpoints.store import (
     add_checkpoint,
     delete_checkpoint,
     expire_time_s,
-    refuse_unkept,
+    refuse_missing_version,
 )
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
@@ -45,9 +45,9 @@ from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.write.restored_trees import RestoreTrees
 
-NEEDED_MS: Final = 3_600_000  # how long a version has to be kept from collectors: longer than its restore takes
+NEEDED_MS: Final = 3_600_000  # a version must be kept from collectors for longer than its restore takes
 HOLD_NAMES: Final = f"{OWN_NAMES}restore/"
-HOLD_MS: Final = 2 * NEEDED_MS  # so that a restore soon after another one makes no checkpoint of its own
+HOLD_MS: Final = 2 * NEEDED_MS  # so that the next restore of the same version needs no new checkpoint
 
 
 def restore_to_version(
@@ -55,9 +55,9 @@ def restore_to_version(
 ) -> CommitRecord:
     """Make the state of an earlier version the newest one, and return the record of the commit.
 
-    Rows that only the WAL of that version had are written as a file; rows of the WAL of now are hidden, like all that
-    came since. Schema and properties of the table stay as they are. The id below that of the new version shows what
-    was there before, for `versionRetention`, at least seven days.
+    Rows that were only in the WAL of that version are written to a file. Rows of the present WAL are hidden, like all
+    later writes. Schema and properties stay as they are. The version id just below the new one shows the state before
+    the restore, for `versionRetention`, at least seven days.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ def restore_to_version(
     Raises
     ------
     InvalidRequestError
-        When there is no such version yet.
+        When the version does not exist yet.
     HistoryTrimmedError
         When the version, or a file of it, was collected.
     CommitConflictError
-        When somebody else commits at the same time, or a SlateDB client is at work.
+        When another process commits at the same time, or a SlateDB client is active.
     UnsupportedFormatError
         When the database cannot be written.
     """
@@ -100,13 +100,13 @@ def restore_to_version(
 
 
 def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callable[[SstView], Ulid]) -> RestoreTrees:
-    """Return the change that puts the trees of a version in place of those that stand.
+    """Return the edit that replaces the present trees with those of a version.
 
     Parameters
     ----------
     source : the version
-    flushed : files of the rows that only its WAL had
-    new_id : makes the id of a view whose own one stands twice; with the time of the SST's id
+    flushed : files of the rows that were only in its WAL
+    new_id : makes the id of a view whose own id occurs twice; with the time of the SST's id
     """
     seen: set[Ulid] = set()
 
@@ -129,8 +129,8 @@ def _used(source: Manifest) -> tuple[ExternalDb, ...]:
 def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
     """Keep a version from collectors while it is restored; raises when it, or a file of it, is gone.
 
-    The checkpoint is left to expire, and to the next commit, since to take it away would be one version more. One that
-    a commit may drop does not do: the restore is a commit, too.
+    The checkpoint is not deleted, since that would be one more version: it expires, or the next commit drops it.
+    Existing checkpoints that a commit may drop do not count, since the restore is itself a commit.
     """
     latest_id, latest = fetch_latest_manifest(stores)
     until_s = expire_time_s(clock.now_ms(), NEEDED_MS)
@@ -140,7 +140,7 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
         if point.manifest_id == version and not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
     ]
     if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
-        refuse_unkept(stores, version, latest_id, latest)
+        refuse_missing_version(stores, version, latest_id, latest)
         yield
         return
     held = add_checkpoint(stores, clock, name=f"{HOLD_NAMES}{version}", lifetime_ms=HOLD_MS, manifest_id=version)
@@ -153,7 +153,7 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
 
 
 def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> None:
-    """Refuse files of another database that it is not bound to keep for this one any more."""
+    """Refuse a version with files of another database that no longer keeps them for this table."""
     shown = {view.sst_id for view in latest.views()}
     for database in _used(source):
         if shown.issuperset(database.sst_ids):
@@ -162,14 +162,14 @@ def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) ->
         points = fetch_latest_manifest(replace(stores, main=stores.at(url)))[1].checkpoints
         if database.final_checkpoint_id not in {point.id for point in points}:
             raise HistoryTrimmedError(
-                f"{stores.url}: this version needs files of {url}, of which this clone has let go.",
-                why="That table may collect them at any time.",
+                f"{stores.url}: this version needs files of {url}, which this clone has released.",
+                why="That table may garbage-collect them at any time.",
                 todo="Choose a later version.",
             )
 
 
 def _flush_wal(stores: TableStores, clock: Clock, source: Manifest, options: WriteOptions) -> tuple[NewFile, ...]:
-    """Write the rows that only the WAL of a version had as files; they keep their sequence numbers."""
+    """Write the rows that were only in the WAL of a version to files; they keep their sequence numbers."""
     tail = fetch_wal_tail(stores, source, source.wal_id_last_seen + 1)
     rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
     if rows is None:

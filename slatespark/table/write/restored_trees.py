@@ -1,4 +1,4 @@
-"""RestoreTrees: the edit of a commit that brings back the trees of an earlier version. Pure.
+"""RestoreTrees: the edit of a commit that restores the trees of an earlier version. Pure.
 
 See docs/explanation/editing-a-manifest.md.
 """
@@ -16,15 +16,15 @@ from slatespark.table.rows.sst_upload import NewFile
 
 @dataclass(frozen=True, slots=True)
 class RestoreTrees:
-    """The trees of an earlier version take the place of all that stands, under new numbers of runs.
+    """The trees of an earlier version replace the present ones, under new run ids.
 
     Attributes
     ----------
-    runs : views, run by run, oldest first; no two have one id
-    ssts : what they show
-    external_dbs : the databases that own some of these, as that version named them
-    flushed : files of rows that only the WAL of that version had, newer than all runs
-    version : the id of that version, which a checkpoint has to keep until the commit; None where its files stand anyway
+    runs : views, run by run, oldest first, with distinct ids
+    ssts : the SSTs of the views
+    external_dbs : the databases that own some of the SSTs, as in that version
+    flushed : files of rows that were only in the WAL of that version, newer than all runs
+    version : the id of that version, which a checkpoint has to keep until the commit; None if its files are kept anyway
     """
 
     runs: tuple[tuple[SstView, ...], ...]
@@ -36,24 +36,24 @@ class RestoreTrees:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """Rows that only the WAL had."""
+        """The files of rows that were only in the WAL."""
         return self.flushed
 
     def with_files(self, files: tuple[NewFile, ...]) -> RestoreTrees:
-        """Return the same change with other ids of its files."""
+        """Return the same edit with other ids of its files."""
         return replace(self, flushed=files)
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest with the runs of that version; numbers of runs are not used again.
+        """Return the manifest with the runs of that version, under ids that were never used before.
 
         Raises
         ------
         CommitConflictError
-            When the version is not kept any more: a collector may have taken its files.
+            When no checkpoint keeps the version any more: its files may have been collected.
         """
         if self.version is not None and self.version not in {point.manifest_id for point in base.checkpoints}:
             raise CommitConflictError(
-                f"The checkpoint on version {self.version} was deleted while it was restored.", todo="Try again."
+                f"The checkpoint of version {self.version} was deleted during the restore.", todo="Try again."
             )
         views = [*self.runs, tuple(identity_views(self.flushed))]
         first = max(base.run_ids(), default=-1) + 1
@@ -66,9 +66,9 @@ class RestoreTrees:
         )
 
 
-def _joined(standing: Iterable[ExternalDb], restored: Iterable[ExternalDb]) -> tuple[ExternalDb, ...]:
-    """Return the databases of both, with the files of both; path and final checkpoint tell which is which."""
-    joined = {(database.path, database.final_checkpoint_id): database for database in standing}
+def _joined(present: Iterable[ExternalDb], restored: Iterable[ExternalDb]) -> tuple[ExternalDb, ...]:
+    """Return the databases of both, with the files of both; path and final checkpoint identify a database."""
+    joined = {(database.path, database.final_checkpoint_id): database for database in present}
     for database in restored:
         key = database.path, database.final_checkpoint_id
         known = joined.get(key)

@@ -1,10 +1,9 @@
-"""Trimming: what a history table learnt after an instant leaves it, in one commit.
+"""Trimming: one commit removes all row versions of a history table that were created after an instant.
 
-See docs/explanation/history-and-the-floor.md,.
-docs/explanation/editing-a-manifest.md.
+See docs/explanation/history-and-the-floor.md, docs/explanation/editing-a-manifest.md.
 
-Files that may hold later versions are written anew without them; the rows that stay keep their sequence numbers. What
-was there before stays readable for a while, as the version that the commit replaces.
+Files that may hold later versions are rewritten without them; the remaining rows keep their sequence numbers. The state
+before the trim stays readable for a while, as the version that the commit replaces.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ def trim_history(
 ) -> CommitRecord | None:
     """Remove all row versions that were created after an instant; None when there are none.
 
-    Versions without a create_ts stay. The id below that of the new version shows what was there before, for
+    Versions without a create_ts stay. The version id just below the new one shows the state before the trim, for
     `versionRetention`, at least seven days.
 
     Parameters
     ----------
-    after_ms : the latest instant of which anything stays
+    after_ms : the latest create_ts that stays
     options : `ifClientActive`, and how files are written
 
     Raises
@@ -64,9 +63,9 @@ def trim_history(
     InvalidRequestError
         When the table has no history.
     HistoryTrimmedError
-        When the instant lies below the history floor, so that older versions to go back to may be gone.
+        When the instant is below the history floor, where the versions to go back to may be gone.
     CommitConflictError
-        When anything was committed meanwhile, or a SlateDB client is at work.
+        When another commit came first, or a SlateDB client is active.
     """
     options = options or WriteOptions(path=stores.url)
     refuse_pair(options, "a trim")
@@ -74,13 +73,14 @@ def trim_history(
     definition = resolve_definition(stores, snapshot.manifest)
     if not definition.has_history:
         raise InvalidRequestError(
-            f"{stores.url} is no history table: what newer versions of its rows replaced may be gone.",
-            todo="Use restoreToTimestamp, or restoreToVersion.",
+            f"{stores.url} is not a history table.",
+            why="The versions that its newer rows replaced may be gone.",
+            todo="Use restoreToTimestamp or restoreToVersion.",
         )
     floor_ms = history_floor(stores, snapshot.manifest, definition)
     if floor_ms is not None and after_ms < floor_ms:
         raise HistoryTrimmedError(
-            f"{stores.url}: the row versions of {_text(after_ms)} are not all there any more.",
+            f"{stores.url}: some row versions of {_text(after_ms)} may be gone.",
             todo=f"The earliest time to trim to is {_text(floor_ms)}.",
         )
     found = snapshot.version
@@ -97,12 +97,12 @@ def trim_history(
 
 @dataclass(frozen=True, slots=True)
 class _Trimming:
-    """What a trim works with.
+    """Inputs of a trim.
 
     Attributes
     ----------
-    after_ms : versions created later go
-    planned_ms : time part of the ids of files
+    after_ms : versions created later are removed
+    planned_ms : time part of the ids of new files
     """
 
     stores: TableStores
@@ -112,7 +112,7 @@ class _Trimming:
     planned_ms: int
 
     def plan(self, snapshot: Snapshot) -> TrimTrees | None:
-        """Upload what stays of files with late versions, and return the edit; None if there are no late versions."""
+        """Upload the remaining rows of files with late versions, and return the edit; None if there are none."""
         manifest = snapshot.manifest
         known = file_properties(self.stores, manifest)
         views = self._views(manifest)
@@ -126,7 +126,7 @@ class _Trimming:
         return TrimTrees(frozenset(views), replacements, self._upload(from_wal))
 
     def _views(self, manifest: Manifest) -> dict[SstView, FileSlice]:
-        """Return what each view shows."""
+        """Return the part of a file that each view shows."""
         roots = external_roots(self.stores, manifest)
         views = {}
         for view in manifest.views():
@@ -136,7 +136,7 @@ class _Trimming:
         return views
 
     def _has_late(self, part: FileSlice, properties: SstProperties | None) -> bool:
-        """Tell whether a view shows late versions; looks at its rows where nobody noted what they are like."""
+        """Tell whether a view shows late versions; reads its rows if their times are not recorded."""
         if properties is not None and (properties.max_create_ts is None or properties.max_create_ts <= self.after_ms):
             return False
         windows = self._windows(part)

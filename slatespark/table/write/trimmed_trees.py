@@ -1,4 +1,4 @@
-"""TrimTrees: the edit of a commit that takes late row versions out of all files, and out of the WAL. Pure."""
+"""TrimTrees: the edit of a commit that removes late row versions from all files and from the WAL. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slatespark.table.rows.sst_upload import NewFile
 
 @dataclass(frozen=True, slots=True)
 class TrimTrees:
-    """Views give way to what is left of their rows, and so do the rows that only the WAL has.
+    """New files replace views, and the rows that are only in the WAL.
 
     Attributes
     ----------
-    planned_on : all views that stood: others may hold late versions too, or rows that were in the WAL
-    replacements : as for `ReplaceViews`
-    from_wal : files of the rows of the WAL that stay, in key order; they become the newest run
+    planned_on : all views of the planned manifest: new ones may hold late versions, or rows that were in the WAL
+    replacements : as in `ReplaceViews`
+    from_wal : files of the remaining rows of the WAL, in key order; they become the newest run
     """
 
     planned_on: frozenset[SstView]
@@ -29,17 +29,17 @@ class TrimTrees:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """All new files, those of the WAL's rows last."""
+        """All new files, those with rows of the WAL last."""
         return (*ReplaceViews(self.replacements).files, *self.from_wal)
 
     def with_files(self, files: tuple[NewFile, ...]) -> TrimTrees:
-        """Return the same change with other ids of its files."""
+        """Return the same edit with other ids of its files."""
         in_trees = len(files) - len(self.from_wal)
         replaced = ReplaceViews(self.replacements).with_files(files[:in_trees])
         return replace(self, replacements=replaced.replacements, from_wal=files[in_trees:])
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest trimmed; raises `CommitConflictError` when other views stand."""
+        """Return the trimmed manifest; raises `CommitConflictError` when its views have changed."""
         if self.planned_on != frozenset(base.views()):
             raise CommitConflictError(
                 "The files of the table changed while it was being trimmed.",

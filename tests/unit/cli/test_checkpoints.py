@@ -37,7 +37,7 @@ def test_create_list_refresh_delete(table: Path) -> None:
     assert answer("checkpoint", "refresh", table, "monday")["expires_ms"] is None
     assert done("checkpoint", "delete", table, "monday") == "Deleted checkpoint monday.\n"
     assert "no checkpoint" in done("checkpoint", "list", table)
-    assert "there is no checkpoint 'monday'" in refused("HistoryTrimmedError", "checkpoint", "delete", table, "monday")
+    assert "there is no checkpoint 'monday'" in refused("InvalidRequestError", "checkpoint", "delete", table, "monday")
     assert done("checkpoint", "create", table).startswith("Created checkpoint ")
 
 

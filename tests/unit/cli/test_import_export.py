@@ -19,7 +19,7 @@ from slatespark.cli.target_columns import TargetColumns
 from slatespark.cli.transfer_commands import scanned
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.stores import open_stores
 from tests.unit.cli.shell import answer, done, refused, rows, run
 
@@ -300,7 +300,7 @@ def test_progress_of_an_import(table: Path, tmp_path: Path, name: str) -> None:
 
 def test_progress_of_an_export(table: Path) -> None:
     stores = open_stores(str(table), storage={})
-    plan = plan_read(stores, ReadOptions(path=str(table)), SystemClock())
+    plan = fetch_read_plan(stores, ReadOptions(path=str(table)), SystemClock())
     told: list[tuple[str, int, int]] = []
     assert sum(batch.num_rows for batch in scanned(stores, plan, lambda *args: told.append(args))) == 3
     assert [step for step, _, _ in told] == ["export"]

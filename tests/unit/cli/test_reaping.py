@@ -149,6 +149,6 @@ def test_checkpoints_are_named_a_few_of_them() -> None:
     kept = ReapReport("u", 1, 5, 10, reaped_through_ms=1, kept_by_checkpoints=points)
     assert reap_text(kept).splitlines()[-6:] == [
         "still readable by  checkpoint audit of version 0, until 1970-01-02T00:00:00.000Z",
-        *(f"                   checkpoint id{number} of version {number}, for ever" for number in range(1, 5)),
+        *(f"                   checkpoint id{number} of version {number}, forever" for number in range(1, 5)),
         "                   and 2 more checkpoints",
     ]

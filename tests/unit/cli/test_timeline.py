@@ -27,7 +27,7 @@ def test_a_range_is_deleted(table: Path) -> None:
         {"tenant": "b", "id": 1},
     ]
     assert SlateStore.open(str(table)).history(1)[0].operation == "deleteRange"
-    assert "no key column" in refused("OptionError", "delete", table, "--range", "--where", "n = 1")
+    assert "key column" in refused("OptionError", "delete", table, "--range", "--where", "n = 1")
     assert "takes no key" in refused("OptionError", "delete", table, "--range", "a", "1")
     assert "no range is given" in refused("OptionError", "delete", table, "--range")
 

@@ -40,12 +40,12 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(place: Path) -> None:
 
 def test_it_deletes_and_says_so(place: Path) -> None:
     would = answer("vacuum", place, "--min-age", "0s", "--dry-run")
-    report = answer("vacuum", place, "--min-age", "0s")
+    report = answer("vacuum", place, "--min-age", "0s", "--force")
     gone = [file["path"] for file in report["files"] if file["action"] == "deleted"]
     assert gone == [file["path"] for file in would["files"] if file["action"] == "would delete"]
     assert not any((place / path).exists() for path in gone)
     assert all((place / file["path"]).exists() for file in report["files"] if file["action"] == "kept")
-    assert "deleted      nothing, 0 B" in done("vacuum", place, "--min-age", "0s")
+    assert "deleted      nothing, 0 B" in done("vacuum", place, "--min-age", "0s", "--force")
     assert SlateStore.open(str(place)).get(b"a", checkpoint="keep") == {"key": b"a", "value": b"2"}
 
 
@@ -57,20 +57,22 @@ def test_nothing_young_goes_by_default(place: Path) -> None:
 
 def test_fences(place: Path) -> None:
     assert "WAL files" not in done("vacuum", place, "--min-age", "0s", "--dry-run")
-    assert "2 WAL files" in done("vacuum", place, "--min-age", "0s", "--fences")
+    assert "2 WAL files" in done("vacuum", place, "--min-age", "0s", "--force", "--fences")
 
 
 def test_what_was_never_a_table(tmp_path: Path) -> None:
     clock = FakeClock()
     clock.advance(-100 * 3_600_000)
     Job(tmp_path / "db", clock).upload(table_of([(b"a", b"1")]))
-    assert "version      none: there is no table here" in done("vacuum", tmp_path / "db", "--min-age", "0s")
+    assert "version      none: there is no table here" in done("vacuum", tmp_path / "db", "--min-age", "0s", "--force")
     assert files(tmp_path / "db") == set()
 
 
 def test_refusals(place: Path, tmp_path: Path) -> None:
     refused("TableNotFoundError", "vacuum", tmp_path / "nothing")
-    assert "--min-age" in refused("OptionError", "vacuum", place, "--min-age", "soon")
+    assert "minAge" in refused("OptionError", "vacuum", place, "--min-age", "soon")
+    assert "unit" in refused("OptionError", "vacuum", place, "--min-age", "168")
+    assert "hour" in refused("OptionError", "vacuum", place, "--min-age", "59m")
 
 
 def test_a_report_as_text() -> None:

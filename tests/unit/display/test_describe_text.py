@@ -49,7 +49,7 @@ clock tick         1970-01-01T00:00:00.000Z
 WAL tail           files 4-6, last seq 99
 segments           6161
 checkpoint         id-1 daily: version 5, created 1970-01-01T00:00:00.000Z, expires 1970-01-01T00:00:01.000Z
-checkpoint         id-2: version 6, created 1970-01-01T00:00:00.000Z, stays
+checkpoint         id-2: version 6, created 1970-01-01T00:00:00.000Z, does not expire
 external database  other/db: 2 files, checkpoint id-3
 compaction job     01J: running, 3 sources, created 1970-01-01T00:00:00.000Z, worker worker-1"""
     )

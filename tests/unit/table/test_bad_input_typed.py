@@ -1,4 +1,4 @@
-"""Input that a typed table cannot take: an error that says what is wrong and what to do, and a table as it was."""
+"""Invalid input of typed tables: the error names the fault and the remedy, and the table is unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def new_url() -> str:
 
 
 def rows(**columns: Any) -> pa.Table:
-    """Two rows that fit, but for the columns given; None leaves one out."""
+    """Two valid rows, except for the given columns; None omits a column."""
     fine = {
         "k": pa.array([1, 2], pa.int32()),
         "v": pa.array([1, 2], pa.int32()),
@@ -65,7 +65,7 @@ def too_many_digits() -> pa.Array:
 
 @pytest.fixture
 def table() -> Iterator[SlateStore]:
-    """A table with a row; after the test it is as before."""
+    """A table with a row, which the test must not change."""
     url = new_url()
     store = SlateStore.create(url, SCHEMA, "k")
     store.write(rows(k=[7, 8], v=[7, 8]))
@@ -174,7 +174,7 @@ def test_rows_that_do_not_fit(
 
 
 def test_batches_with_other_columns_than_the_first(table: SlateStore) -> None:
-    """With a small buffer each batch is encoded on its own: a missing column would become null."""
+    """With a small buffer each batch is encoded separately, so a missing column would become null."""
     whole, part = rows().to_batches()[0], rows(w=None).to_batches()[0]
     for buffer in ("1k", "64m"):
         for batches in ([whole, part], pa.RecordBatchReader.from_batches(whole.schema, iter([whole, part]))):
@@ -183,14 +183,14 @@ def test_batches_with_other_columns_than_the_first(table: SlateStore) -> None:
 
 
 @pytest.mark.parametrize("given", [[], [1], 7, {"k": [1]}, None, [rows().to_batches()[0], "text"]])
-def test_what_is_no_rows(table: SlateStore, given: Any) -> None:
+def test_other_objects_are_not_rows(table: SlateStore, given: Any) -> None:
     with pytest.raises(SchemaError):
         table.write(given)
 
 
 @pytest.mark.parametrize(("column", "kind"), [("k", "keyFormat"), ("v", "valueFormat")])
-def test_text_that_is_no_utf8_in_a_table_of_text(column: str, kind: str) -> None:
-    """It would be a row that nobody can read."""
+def test_invalid_utf8_in_a_text_table_is_refused(column: str, kind: str) -> None:
+    """It would be an unreadable row."""
     schema = pa.schema([("k", pa.string()), ("v", pa.string())])
     store = SlateStore.create(new_url(), schema, "k", **{kind: "utf8"})
     with pytest.raises(SchemaError, match=f"{column}.*UTF-8"):
@@ -199,7 +199,7 @@ def test_text_that_is_no_utf8_in_a_table_of_text(column: str, kind: str) -> None
 
 
 def test_times_and_numbers_within_others() -> None:
-    """The same checks within lists, of all value formats that have them."""
+    """The same checks within lists, in all value formats that support them."""
     for value_format in ("avro", "json"):
         schema = pa.schema([("k", pa.int32()), ("o", pa.list_(pa.time64("ns")))])
         store = SlateStore.create(new_url(), schema, "k", valueFormat=value_format)
@@ -268,7 +268,7 @@ def test_times_and_numbers_within_others() -> None:
         ),
     ],
 )
-def test_tables_that_cannot_be(
+def test_invalid_tables_are_refused(
     schema: pa.Schema | None, options: dict[str, Any], error: type[SlateError], message: str
 ) -> None:
     url = new_url()
@@ -284,8 +284,8 @@ def test_tables_that_cannot_be(
     assert open_store(url, {}).list("") == []
 
 
-def test_names_are_taken_as_they_are() -> None:
-    """In a list; only text that holds several of them is cut at commas and trimmed."""
+def test_names_in_a_list_are_not_changed() -> None:
+    """Only names in one text are split at commas and trimmed."""
     for name in (" a", "a ", "a,b", "a.b", "a`b", "é", "1", "a\n"):
         schema = pa.schema([(name, pa.int32()), ("v", pa.int32())])
         store = SlateStore.create(new_url(), schema, [name])
@@ -299,7 +299,7 @@ def test_names_are_taken_as_they_are() -> None:
 
 @pytest.fixture
 def mixed() -> SlateStore:
-    """Rows of which some decode."""
+    """Rows, some of which decode."""
     url = new_url()
     definition = define(SCHEMA, ["k"])
     make_typed(url, definition)
@@ -365,7 +365,7 @@ def test_rows_that_do_not_decode_are_counted(mixed: SlateStore) -> None:
         ("k; DROP TABLE x", "';'"),
     ],
 )
-def test_filters_that_cannot_be(table: SlateStore, condition: str, message: str) -> None:
+def test_invalid_filters_are_refused(table: SlateStore, condition: str, message: str) -> None:
     acts: list[Callable[[], Any]] = [
         lambda: table.scan(filter=condition),
         lambda: table.get(7, filter=condition),
@@ -386,7 +386,7 @@ def test_a_column_that_does_not_exist(table: SlateStore) -> None:
 
 
 @pytest.mark.parametrize("key", [(), (1, 2), ("1",), (1.0,), (2**31,), (True,), (b"1",)])
-def test_keys_that_are_none(table: SlateStore, key: tuple[Any, ...]) -> None:
+def test_invalid_keys_are_refused(table: SlateStore, key: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidRequestError):
         table.get(*key)
 
@@ -395,7 +395,7 @@ def test_keys_that_are_none(table: SlateStore, key: tuple[Any, ...]) -> None:
 
 
 def test_nan_and_signed_zero_in_keys() -> None:
-    """All NaN are one key, above all numbers; 0.0 and -0.0 are one key."""
+    """All NaN values are one key, above all numbers; 0.0 and -0.0 are one key."""
     quiet, negative = math.nan, struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]
     store = SlateStore.create(
         new_url(), pa.schema([("x", pa.float64()), ("y", pa.float32()), ("v", pa.int32())]), "x,y"
@@ -426,7 +426,7 @@ FAR_US = [-(2**63), -62_135_596_800_000_001, 253_402_300_800_000_000, 2**63 - 1]
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us")])
 def test_instants_beyond_the_years_of_python(kind: pa.DataType) -> None:
-    """They are stored, ordered, found and deleted as any; as Python values they are numbers, as `get` takes them."""
+    """They are stored, ordered, found and deleted like any; as Python values they are numbers, which `get` accepts."""
     schema = pa.schema([("at", kind), ("v", kind), ("l", pa.list_(kind))])
     store = SlateStore.create(new_url(), schema, "at")
     column = pa.array([*FAR_US, 0], kind)
@@ -444,7 +444,7 @@ def test_instants_beyond_the_years_of_python(kind: pa.DataType) -> None:
 
 
 def test_instants_beyond_the_years_of_python_as_json() -> None:
-    """The lowest is what numpy takes for no time at all."""
+    """The lowest one is NaT in numpy."""
     kind = pa.timestamp("us", "UTC")
     store = SlateStore.create(new_url(), pa.schema([("k", pa.int32()), ("v", kind)]), "k", valueFormat="json")
     with pytest.raises(SchemaError, match="range"):

@@ -1,4 +1,4 @@
-"""A clock that a program brings: what it must say, and what happens when it goes back."""
+"""Clocks of a program: valid times, and the effect of a clock that goes back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = count()
 
 
 class OwnClock(Clock):
-    """All that is needed of one."""
+    """The least that a clock needs."""
 
     def __init__(self, now_ms: Any = NOW_MS) -> None:
         self.shows = now_ms
@@ -53,7 +53,7 @@ def test_times_of_writes_and_reads_are_those_of_the_clock() -> None:
 
 
 @pytest.mark.parametrize("back_ms", [1, MAX_AHEAD_MS])
-def test_a_clock_that_is_set_back_a_little_stamps_the_tick(back_ms: int) -> None:
+def test_a_clock_set_back_a_little_stamps_the_tick(back_ms: int) -> None:
     clock = OwnClock()
     store = new_store(clock)
     store.write(rows(b"a"), ttl=5)
@@ -64,7 +64,7 @@ def test_a_clock_that_is_set_back_a_little_stamps_the_tick(back_ms: int) -> None
     assert created(store) == {}
 
 
-def test_a_clock_that_is_set_back_further_cannot_write() -> None:
+def test_a_clock_set_back_further_cannot_write() -> None:
     clock = OwnClock()
     store = new_store(clock)
     store.write(rows(b"a"), ttl=5)
@@ -78,7 +78,7 @@ def test_a_clock_that_is_set_back_further_cannot_write() -> None:
 
 
 @pytest.mark.parametrize("shows", [-1, 1 << 48, 1.5, None, "now", True])
-def test_what_is_no_time_cannot_write(shows: Any) -> None:
+def test_invalid_times_cannot_write(shows: Any) -> None:
     clock = OwnClock()
     store = new_store(clock)
     store.write(rows(b"a"))
@@ -90,7 +90,7 @@ def test_what_is_no_time_cannot_write(shows: Any) -> None:
 
 
 @pytest.mark.parametrize("clock", [5, object(), SystemClock().now_ms])
-def test_what_is_no_clock(clock: Any) -> None:
+def test_other_objects_are_not_clocks(clock: Any) -> None:
     with pytest.raises(OptionError, match="clock"):
         SlateStore.create("memory://no-clock", clock=clock)
     with pytest.raises(OptionError, match="clock"):

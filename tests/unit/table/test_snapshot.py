@@ -1,4 +1,4 @@
-"""What a read sees: version, WAL tail, highest sequence number, and the instant that judges expiry."""
+"""Snapshots: version, WAL tail, highest sequence number, and the instant that judges expiry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from slatespark.errors import (
     CorruptDataError,
-    HistoryTrimmedError,
     InvalidRequestError,
     SnapshotExpiredError,
     TableNotFoundError,
@@ -36,7 +35,7 @@ _names = itertools.count()
 
 
 class Place:
-    """A database of manifests and WAL files alone."""
+    """A database of only manifests and WAL files."""
 
     def __init__(self) -> None:
         self.store = FailingStore(MemoryStore(f"snapshots/{next(_names)}"))
@@ -75,7 +74,7 @@ def test_an_empty_table(place: Place) -> None:
     assert place.read() == Snapshot(1, manifest, WalTail(1, 1), max_seq=0, tick_ms=NO_TICK, now_ms=5_000)
 
 
-def test_the_newest_state_takes_in_the_wal_to_its_end(place: Place) -> None:
+def test_the_newest_state_includes_the_whole_wal(place: Place) -> None:
     place.manifest(1)
     place.manifest(2, replay_after_wal_id=3, wal_id_last_seen=4, last_l0_seq=10, last_l0_clock_tick=900)
     place.wal(3, row(9))
@@ -96,13 +95,13 @@ def test_the_clock_does_not_fall_behind_the_tick(place: Place) -> None:
     assert place.read(8_000, now=1).now_ms == 1
 
 
-def test_rows_without_creation_leave_the_tick(place: Place) -> None:
+def test_rows_without_create_ts_do_not_change_the_tick(place: Place) -> None:
     place.manifest(1, last_l0_clock_tick=900)
     place.wal(1, row(1))
     assert place.read().tick_ms == 900
 
 
-def test_a_version_takes_in_the_wal_that_it_knew(place: Place) -> None:
+def test_a_version_includes_the_wal_it_refers_to(place: Place) -> None:
     place.manifest(1, last_l0_clock_tick=100)
     place.manifest(2, wal_id_last_seen=2, last_l0_clock_tick=700)
     place.manifest(3, wal_id_last_seen=3, last_l0_clock_tick=900)
@@ -134,7 +133,7 @@ def test_checkpoints(place: Place) -> None:
     place.manifest(1, last_l0_seq=1)
     manifest = place.manifest(2, last_l0_seq=2, checkpoints=(point,))
     assert [place.read(checkpoint=name).max_seq for name in ("before", str(ID))] == [1, 1]
-    with pytest.raises(HistoryTrimmedError, match="other"):
+    with pytest.raises(InvalidRequestError, match="other"):
         place.read(checkpoint="other")
     again = replace(point, id=UUID(int=6), manifest_id=2)
     place.manifest(3, checkpoints=(*manifest.checkpoints, again))
@@ -148,7 +147,7 @@ def test_checkpoints(place: Place) -> None:
 # --- the WAL tail ---------------------------------------------------------------------------------------------------
 
 
-def test_a_wal_file_that_the_manifest_knows_and_nobody_has(place: Place) -> None:
+def test_a_missing_wal_file_of_the_manifest(place: Place) -> None:
     manifest = place.manifest(1, wal_id_last_seen=2)
     place.wal(1, row(1))
     with pytest.raises(InvalidRequestError, match="walPath"):
@@ -158,8 +157,8 @@ def test_a_wal_file_that_the_manifest_knows_and_nobody_has(place: Place) -> None
         fetch_wal_tail(apart, manifest, None)
 
 
-def test_a_replay_point_that_nobody_has(place: Place) -> None:
-    """All rows are in the trees, but the file at the replay point, which is never collected, is not there."""
+def test_a_missing_replay_point(place: Place) -> None:
+    """All rows are in the trees, but the file at the replay point, which is never collected, is missing."""
     manifest = place.manifest(1, replay_after_wal_id=2, wal_id_last_seen=2)
     with pytest.raises(InvalidRequestError, match="walPath"):
         fetch_wal_tail(place.stores, manifest, None)
@@ -198,7 +197,7 @@ def test_a_manifest_that_always_changes(place: Place) -> None:
         place.read()
 
 
-def test_a_version_that_a_checkpoint_keeps_exists_although_the_boundary_has_passed_it(place: Place) -> None:
+def test_a_version_kept_by_a_checkpoint_exists_below_the_boundary(place: Place) -> None:
     assert list_manifests(place.stores) == []
     for number in (1, 2, 4):
         place.manifest(number)

@@ -12,7 +12,7 @@ from slatespark.table.stores import OWN_ROOT, open_stores, resolve_external
 _names = itertools.count()
 
 
-def test_a_wal_of_its_own_place(tmp_path: Path) -> None:
+def test_a_wal_in_another_location(tmp_path: Path) -> None:
     one = open_stores(str(tmp_path / "db"), storage={})
     assert one.wal is one.main
     assert (one.url, one.wal_is_apart) == (f"file://{tmp_path}/db", False)
@@ -56,7 +56,7 @@ def test_a_local_parent(tmp_path: Path) -> None:
     assert resolve_external(child, "parent") == f"file://{tmp_path}/parent"
 
 
-def test_the_root_that_was_given_is_the_only_place() -> None:
+def test_a_given_root_is_the_only_location() -> None:
     number = next(_names)
     open_store(f"memory://external-{number}/parent").put("manifest/1.manifest", [b"x"])
     rooted = {"root": f"memory://external-{number}/elsewhere/"}

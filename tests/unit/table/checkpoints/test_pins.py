@@ -1,4 +1,4 @@
-"""The read option `pin`: a checkpoint on exactly what the read sees."""
+"""The read option `pin`: a checkpoint on exactly the data that the read sees."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_the_newest_version_is_pinned(place: Place) -> None:
     assert point.expire_time_s == NOW_MS // 1000 + 3600
 
 
-def test_an_older_one_is(place: Place) -> None:
+def test_an_older_version_is_pinned(place: Place) -> None:
     assert place.value(versionAsOf=place.old, pin=1_000) == b"2"
     assert [point.manifest_id for point in place.points()] == [place.old]
 
 
-def test_so_are_rows_of_the_wal(place: Place) -> None:
+def test_rows_of_the_wal_are_pinned(place: Place) -> None:
     place.put_wal_row(b"4")
     assert place.value(pin="1h") == b"4"
     number, manifest = fetch_latest_manifest(stores_of(place.inner))
@@ -74,7 +74,7 @@ def test_so_are_rows_of_the_wal(place: Place) -> None:
     assert place.value(versionAsOf=number) == b"4"
 
 
-def test_whoever_commits_meanwhile_is_read_too(place: Place) -> None:
+def test_a_concurrent_commit_is_read_too(place: Place) -> None:
     place.put_wal_row(b"4")
     rival = store_on(place.inner.inner, FakeClock(NOW_MS, seed=1))
 
@@ -91,7 +91,7 @@ def test_a_look_up_pins_too(place: Place) -> None:
     assert len(place.points()) == 1
 
 
-def test_where_nothing_can_be_written(place: Place) -> None:
+def test_a_read_only_store_is_refused(place: Place) -> None:
     place.inner.fail("create", times=100, error=InvalidRequestError("Access denied."))
     with pytest.raises(InvalidRequestError, match="pin"):
         place.value(pin="1h")

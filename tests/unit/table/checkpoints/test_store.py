@@ -1,4 +1,4 @@
-"""Checkpoints: what each change puts into the manifest, and what is refused."""
+"""Checkpoints: the manifest after each change, and refused calls."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from slatespark.table.checkpoints.store import (
     delete_checkpoint,
     list_checkpoints,
     refresh_checkpoint,
+    repeat_checkpoint,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import MAX_ATTEMPTS
@@ -67,7 +68,7 @@ def place() -> Place:
     return place
 
 
-def test_it_pins_the_manifest_that_brings_it(place: Place) -> None:
+def test_a_checkpoint_pins_its_own_manifest(place: Place) -> None:
     before_id, before = place.latest()
     made = create_checkpoint(place.stores, place.clock, name="monday", lifetime_ms=1_000)
     after_id, after = place.latest()
@@ -81,7 +82,7 @@ def test_it_pins_the_manifest_that_brings_it(place: Place) -> None:
     assert list_checkpoints(place.stores) == (made,)
 
 
-def test_it_counts_on_all_files_of_the_wal(place: Place) -> None:
+def test_a_checkpoint_covers_all_files_of_the_wal(place: Place) -> None:
     _, before = place.latest()
     seq = before.last_l0_seq + 1
     place.store.put(wal_path(before.wal_id_last_seen + 1), [b""])
@@ -112,7 +113,7 @@ def test_refresh_and_delete_by_id_and_by_name(place: Place, find: Callable[[obje
 
 
 @pytest.mark.parametrize("lifetime_ms", [0, -1, (1 << 32) * 1000, 1 << 62])
-def test_lifetimes_that_cannot_be(place: Place, lifetime_ms: int) -> None:
+def test_invalid_lifetimes_are_refused(place: Place, lifetime_ms: int) -> None:
     before = place.latest()
     with pytest.raises(OptionError, match="lifetime"):
         create_checkpoint(place.stores, place.clock, lifetime_ms=lifetime_ms)
@@ -122,12 +123,12 @@ def test_lifetimes_that_cannot_be(place: Place, lifetime_ms: int) -> None:
     assert place.latest()[0] == before[0] + 1
 
 
-def test_the_last_second_there_is(place: Place) -> None:
+def test_the_last_second_of_the_format(place: Place) -> None:
     made = create_checkpoint(place.stores, place.clock, lifetime_ms=((1 << 32) - 1) * 1000 - NOW_MS)
     assert made.expires_ms == ((1 << 32) - 1) * 1000
 
 
-def test_a_name_is_given_once(place: Place) -> None:
+def test_names_are_unique(place: Place) -> None:
     create_checkpoint(place.stores, place.clock, name="x", lifetime_ms=1_000)
     with pytest.raises(InvalidRequestError, match="'x'"):
         create_checkpoint(place.stores, place.clock, name="x")
@@ -145,17 +146,24 @@ def test_a_name_is_given_once(place: Place) -> None:
     assert create_checkpoint(place.stores, place.clock, name="montag früh 🌅").name == "montag früh 🌅"
 
 
-def test_unknown_ones(place: Place) -> None:
+def test_unknown_name_names_the_known_ones(place: Place) -> None:
     for call in (refresh_checkpoint, delete_checkpoint):
-        with pytest.raises(HistoryTrimmedError, match="none"):
+        with pytest.raises(InvalidRequestError, match="none"):
             call(place.stores, place.clock, "y")
     for number in range(30):
         create_checkpoint(place.stores, place.clock, name=f"n{number}")
-    with pytest.raises(HistoryTrimmedError, match="n29"):
+    with pytest.raises(InvalidRequestError, match=r"expired.*n29"):
         delete_checkpoint(place.stores, place.clock, "y")
 
 
-def test_two_of_one_name_need_their_ids(place: Place) -> None:
+def test_repeating_a_deleted_checkpoint_is_refused(place: Place) -> None:
+    made = create_checkpoint(place.stores, place.clock, name="x")
+    delete_checkpoint(place.stores, place.clock, "x")
+    with pytest.raises(HistoryTrimmedError, match=made.id):
+        repeat_checkpoint(place.stores, place.clock, UUID(made.id), checkpoint_id=UUID(int=9))
+
+
+def test_checkpoints_with_the_same_name_need_their_ids(place: Place) -> None:
     number, manifest = place.latest()
     points = tuple(Checkpoint(UUID(int=nth), number, 0, 1, "twice") for nth in (1, 2))
     place.store.put(manifest_path(number), [encode_manifest(Manifest(checkpoints=points))])
@@ -167,7 +175,7 @@ def test_two_of_one_name_need_their_ids(place: Place) -> None:
     assert [point.id.int for point in place.points()] == [1]
 
 
-def test_versions_that_cannot_be_kept(place: Place) -> None:
+def test_collected_versions_are_refused(place: Place) -> None:
     old = place.write(b"2")
     Job(place.store, place.clock, operation=Operation.OVERWRITE).upload(table_of([(b"b", b"3")])).commit()
     latest = place.latest()
@@ -185,7 +193,7 @@ def test_versions_that_cannot_be_kept(place: Place) -> None:
     assert place.latest() == latest
 
 
-def test_a_version_collected_just_then_is_not_left_pinned(place: Place) -> None:
+def test_a_version_collected_meanwhile_is_not_left_pinned(place: Place) -> None:
     old = place.write(b"2")
     number = place.write(b"3")
     path = manifest_path(number + 1)
@@ -196,7 +204,7 @@ def test_a_version_collected_just_then_is_not_left_pinned(place: Place) -> None:
 
 
 def test_a_version_that_is_being_collected_gets_no_checkpoint(place: Place) -> None:
-    """Not even for a moment: who is killed then would leave one that points at nothing, and stops all collectors."""
+    """Not even for a moment: a process killed then would leave a dangling checkpoint, which stops all collectors."""
     old = place.write(b"2")
     place.write(b"3")
     latest = place.latest()
@@ -207,7 +215,7 @@ def test_a_version_that_is_being_collected_gets_no_checkpoint(place: Place) -> N
     create_checkpoint(place.stores, place.clock, manifest_id=latest[0])
 
 
-def test_a_lost_race_is_run_again(place: Place) -> None:
+def test_a_lost_race_is_retried(place: Place) -> None:
     number, _ = place.latest()
     rival = FakeClock(NOW_MS, seed=1)
     inner = TableStores(main=place.store.inner, wal=place.store.inner)
@@ -221,13 +229,13 @@ def test_a_lost_race_is_run_again(place: Place) -> None:
     assert made.version == number + 2
 
 
-def test_races_are_not_run_for_ever(place: Place) -> None:
+def test_retries_are_limited(place: Place) -> None:
     place.store.fail("create", "manifest/*", times=MAX_ATTEMPTS, error=FileExistsError())
     with pytest.raises(CommitConflictError, match=r"\b20\b"):
         create_checkpoint(place.stores, place.clock)
 
 
-def test_no_table_and_a_clone_in_the_making(place: Place) -> None:
+def test_a_missing_table_and_an_unfinished_clone_are_refused(place: Place) -> None:
     nowhere = Place()
     with pytest.raises(TableNotFoundError):
         create_checkpoint(nowhere.stores, nowhere.clock)

@@ -1,4 +1,4 @@
-"""The steps that take a database over, and how foreign work is told from ours."""
+"""The steps of taking over a database, and the distinction of foreign writes from ours."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def test_a_claim_raises_both_epochs_and_fences_at_the_first_free_id(
     assert [path.split("/")[-2] for path in order] == ["claims", "manifest", "wal"]
 
 
-def test_a_writer_that_is_quicker_moves_the_fence(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+def test_a_faster_writer_moves_the_fence(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
     put_manifest(store, 7, BASE)
     store.run(lambda: store.inner.put(wal_path(5), [b"rows"]), "create", "wal/*")
     store.run(lambda: store.inner.put(wal_path(6), [b"rows"]), "create", "wal/*", nth=2)
     assert claim(stores, clock).fence == 7
 
 
-def test_another_claim_is_noticed_before_a_second_fence(
+def test_another_claim_is_detected_before_a_second_fence(
     store: FailingStore, stores: TableStores, clock: FakeClock
 ) -> None:
     put_manifest(store, 7, BASE)
@@ -130,7 +130,7 @@ def test_a_manifest_that_breaks_a_rule_is_not_published(
         (Manifest(initialized=False), "clone"),
     ],
 )
-def test_what_cannot_be_written(manifest: Manifest, message: str) -> None:
+def test_read_only_databases_are_refused(manifest: Manifest, message: str) -> None:
     with pytest.raises(UnsupportedFormatError, match=message):
         refuse_unwritable("s3://b/t", manifest)
 
@@ -143,13 +143,13 @@ def check(stores: TableStores, baseline: Baseline = BASELINE) -> None:
     refuse_foreign_client(stores, number, latest, baseline, now_ms=NOW_MS)
 
 
-def test_a_table_at_rest(store: FailingStore, stores: TableStores) -> None:
+def test_an_idle_table_is_accepted(store: FailingStore, stores: TableStores) -> None:
     put_manifest(store, 7, BASE)
     store.put(wal_path(5), [b""])  # a fence that another job of ours left
     check(stores)
 
 
-def test_checkpoints_of_readers_are_no_work(store: FailingStore, stores: TableStores) -> None:
+def test_checkpoints_of_readers_are_accepted(store: FailingStore, stores: TableStores) -> None:
     put_manifest(store, 7, BASE)
     put_manifest(store, 8, replace(BASE, nonce=1))
     check(stores)
@@ -170,14 +170,16 @@ def test_claims_of_siblings_are_ours(store: FailingStore, stores: TableStores, c
         (replace(BASE, last_l0_seq=10), "epoch 3"),
     ],
 )
-def test_foreign_work_is_named(store: FailingStore, stores: TableStores, raised: Manifest, message: str) -> None:
+def test_foreign_writes_are_named(store: FailingStore, stores: TableStores, raised: Manifest, message: str) -> None:
     put_manifest(store, 7, BASE)
     put_manifest(store, 8, raised)
     with pytest.raises(CommitConflictError, match=message):
         check(stores)
 
 
-def test_a_foreign_claim_between_two_of_ours(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+def test_a_foreign_claim_between_two_of_ours_is_refused(
+    store: FailingStore, stores: TableStores, clock: FakeClock
+) -> None:
     put_manifest(store, 7, BASE)
     ours = claim(stores, clock)
     latest = fetch_latest_manifest(stores)[1]
@@ -187,7 +189,7 @@ def test_a_foreign_claim_between_two_of_ours(store: FailingStore, stores: TableS
         check(stores)
 
 
-def test_a_claim_of_ours_that_lost_its_race_explains_nothing(
+def test_a_claim_of_ours_that_lost_its_race_does_not_count(
     store: FailingStore, stores: TableStores, clock: FakeClock
 ) -> None:
     put_manifest(store, 7, BASE)
@@ -199,9 +201,7 @@ def test_a_claim_of_ours_that_lost_its_race_explains_nothing(
         check(stores)
 
 
-def test_versions_that_were_collected_may_have_been_foreign(
-    store: FailingStore, stores: TableStores, clock: FakeClock
-) -> None:
+def test_collected_versions_may_have_been_foreign(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
     put_manifest(store, 7, BASE)
     claim(stores, clock)
     claim(stores, clock)
@@ -215,7 +215,7 @@ def test_versions_that_were_collected_may_have_been_foreign(
         check(stores)
 
 
-def test_rows_in_the_wal_are_work(store: FailingStore, stores: TableStores) -> None:
+def test_rows_in_the_wal_are_foreign_writes(store: FailingStore, stores: TableStores) -> None:
     put_manifest(store, 7, BASE)
     store.put(wal_path(5), [b""])
     store.put(wal_path(6), [b"rows"])
@@ -233,7 +233,7 @@ def test_a_table_that_a_sibling_created(store: FailingStore, stores: TableStores
 
 
 def test_rows_published_under_a_claim_of_ours(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
-    """The write was planned between a sibling's claim and its publication: the epochs stay, the rows move."""
+    """The write was planned between a sibling's claim and its publication: the epochs stay, the rows move up."""
     put_manifest(store, 7, BASE)
     ours = claim(stores, clock)
     claimed = fetch_latest_manifest(stores)[1]
@@ -281,26 +281,28 @@ def test_a_running_compaction(
 CLAIM = Claim(8, 4, 3, fence=5)
 
 
-def test_no_compactions_file_stays_none(store: FailingStore, stores: TableStores) -> None:
+def test_no_compactions_file_is_created(store: FailingStore, stores: TableStores) -> None:
     clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert store.list("compactions/") == []
 
 
-def test_finished_jobs_stay_as_they_are(store: FailingStore, stores: TableStores) -> None:
+def test_finished_jobs_are_unchanged(store: FailingStore, stores: TableStores) -> None:
     store.put(compactions_path(3), [encode_compactions(Compactions(2, (job(1, CompactionStatus.COMPLETED),)))])
     clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores)[0] == 3
 
 
 @pytest.mark.parametrize("status", [status for status in CompactionStatus if status.is_active()])
-def test_active_jobs_go_under_our_epoch(store: FailingStore, stores: TableStores, status: CompactionStatus) -> None:
+def test_active_jobs_are_removed_under_our_epoch(
+    store: FailingStore, stores: TableStores, status: CompactionStatus
+) -> None:
     done = job(1, CompactionStatus.FAILED)
     store.put(compactions_path(3), [encode_compactions(Compactions(2, (done, job(2, status, 5))))])
     clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (4, Compactions(3, (done,)))
 
 
-def test_a_hold_takes_the_place_of_what_was_active(store: FailingStore, stores: TableStores) -> None:
+def test_a_hold_replaces_active_jobs(store: FailingStore, stores: TableStores) -> None:
     clear_active_jobs(stores, CLAIM, job(7, CompactionStatus.RUNNING), now_ms=NOW_MS, runs=())
     assert fetch_compactions(stores) == (1, Compactions(3, (job(7, CompactionStatus.RUNNING),)))
     clear_active_jobs(stores, CLAIM, job(8, CompactionStatus.RUNNING), now_ms=NOW_MS, runs=())

@@ -1,4 +1,4 @@
-"""What a commit depends on: what counts as changed since it was read, and what does not."""
+"""The read set of a commit: which later changes are conflicts, and which are not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def store() -> SlateStore:
 
 
 def read(store: SlateStore, **depends_on: Any) -> ReadSet:
-    """What depends on keys and ranges as they are now."""
+    """A read set of keys and ranges in their present state."""
     snapshot = resolve_snapshot(store._stores, ReadOptions.parse({"path": store.url}), SystemClock())
     return ReadSet.of(snapshot, **depends_on)
 
@@ -64,17 +64,17 @@ def hexed(start: bytes, end: bytes) -> dict[str, str]:
     return {"startKey": start.hex(), "endKey": end.hex()}
 
 
-# --- what counts as a change of key b -------------------------------------------------------------------------------
+# --- changes of key b -----------------------------------------------------------------------------------------------
 
 
 def delete_and_compact(store: SlateStore) -> None:
-    """Of the key nothing is left, not even the deletion."""
+    """No row of the key is left, not even the deletion."""
     store.write(rows_of({b"b": b""}), operation="delete")
     store.compact(full=True)
 
 
 def write_and_let_expire(store: SlateStore) -> None:
-    """Nor of a row that came, expired and was purged."""
+    """No row is left either of one that was added, expired and purged."""
     store.write(rows_of({b"b": b"1"}), ttl=1)
     clock = store._clock
     assert isinstance(clock, FakeClock)
@@ -83,7 +83,7 @@ def write_and_let_expire(store: SlateStore) -> None:
 
 
 class Forget:
-    """A filter of a compaction that takes key b away, and leaves no row."""
+    """A compaction filter that drops key b and leaves no row."""
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
         return pa.array(["drop" if key == b"b" else "keep" for key in versions["_key"].to_pylist()])
@@ -118,7 +118,7 @@ DEPENDS: dict[str, tuple[dict[str, Any], dict[bytes, bytes]]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("depends", DEPENDS)
-def test_what_changed_is_a_conflict(store: SlateStore, change: str, depends: str) -> None:
+def test_changes_are_conflicts(store: SlateStore, change: str, depends: str) -> None:
     reads = read(store, **DEPENDS[depends][0])
     CHANGES[change](store)
     before = content(store, mergeOperator="concat")
@@ -155,7 +155,7 @@ APART: dict[str, Callable[[SlateStore], object]] = {
         ({"keys": [b"b"]}, {b"Z": b"2", b"z": b"2"}),  # one file around everything
     ],
 )
-def test_what_others_do_apart_from_it_is_none(
+def test_unrelated_changes_are_not_conflicts(
     store: SlateStore, change: str, depends: dict[str, Any], written: dict[bytes, bytes]
 ) -> None:
     reads = read(store, **depends)
@@ -174,8 +174,8 @@ def test_keys_are_named_by_their_columns() -> None:
         check_unchanged(store._stores, reads, (), store.definition.codec(), WriteOptions(path=store.url))
 
 
-def test_what_was_there_at_the_read_is_no_change(store: SlateStore) -> None:
-    """The row with the very number that the read reached is one that it saw."""
+def test_rows_seen_by_the_read_are_not_changes(store: SlateStore) -> None:
+    """The read saw the row whose sequence number it reached."""
     store.write(rows_of({b"b": b"1"}))
     reads = read(store, keys=[b"b"], ranges=[KeyRange(b"a", b"b")])
     assert reads.read_seq == store.resolve().seq
@@ -183,7 +183,7 @@ def test_what_was_there_at_the_read_is_no_change(store: SlateStore) -> None:
     assert content(store)[b"b"] == b"2"
 
 
-def test_a_read_set_travels(store: SlateStore) -> None:
+def test_a_read_set_survives_encoding(store: SlateStore) -> None:
     reads = read(store, keys=[b"\0\xff", b""], ranges=[KeyRange(b"x"), KeyRange(b"a", b"b")], read_ts_ms=-5)
     assert ReadSet.from_text(reads.to_text()) == pickle.loads(pickle.dumps(reads)) == reads
     assert reads.adding(keys=[b"y", b"c"], ranges=[KeyRange(b"b", b"c")]).ranges == (
@@ -196,23 +196,23 @@ def test_a_read_set_travels(store: SlateStore) -> None:
             ReadSet.from_text(text)
 
 
-def test_no_message_names_the_option_that_spark_carries(store: SlateStore) -> None:
+def test_no_message_names_the_internal_option(store: SlateStore) -> None:
     with pytest.raises(OptionError, match=r"readSets(?!.*readSet\?)"):
         store.write(rows_of(START), readSets="x")
     with pytest.raises(InternalError):
         store.write(rows_of(START), readSet="x")
 
 
-# --- between claim and commit, and what cannot be told ----------------------------------------------------------------
+# --- between claim and commit, and lost facts -------------------------------------------------------------------------
 
 
 def claim(store: SlateStore, *removes: KeyRange) -> None:
-    """Claim the epochs as a commit does that then dies."""
+    """Claim the epochs like a commit that is killed afterwards."""
     number, manifest = fetch_latest_manifest(store._stores)
     claim_epochs(store._stores, number, manifest, FakeClock(), write_id="0" * 16, attempt=0, removes=removes)
 
 
-def test_a_claim_whose_commit_never_came_is_none(store: SlateStore) -> None:
+def test_a_claim_without_a_commit_is_not_a_conflict(store: SlateStore) -> None:
     reads = read(store, keys=[b"b"])
     claim(store, ALL_KEYS)
     store.write(rows_of({b"a": b"1"}))
@@ -220,14 +220,14 @@ def test_a_claim_whose_commit_never_came_is_none(store: SlateStore) -> None:
 
 
 def on(folder: Path) -> tuple[FailingStore, SlateStore]:
-    """A table on a store that does something else on cue."""
+    """A table on a store that runs another action at a given call."""
     store = FailingStore(LocalStore(folder))
     return store, SlateStore(TableStores(store, store), SystemClock(), {"path": str(folder)})
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_read_between_claim_and_commit_notices_the_commit(tmp_path: Path, is_pinned: bool) -> None:
-    """The claim of the commit lies at, or before, the version that is read; its epochs are those of the claim."""
+def test_a_read_between_claim_and_commit_detects_the_commit(tmp_path: Path, is_pinned: bool) -> None:
+    """The claim is at or before the version that is read, which has its epochs."""
     SlateStore.create(str(tmp_path)).write(rows_of(START))
     other, found = SlateStore.open(str(tmp_path)), []
 
@@ -249,8 +249,8 @@ def test_a_read_between_claim_and_commit_notices_the_commit(tmp_path: Path, is_p
 @pytest.mark.parametrize(
     "left", [None, b"", b"{", b"[]", b"{}", b'{"sha256":%s}', b'{"sha256":%s,"removes":[["x",null]]}']
 )
-def test_a_claim_that_tells_nothing_may_have_removed_anything(tmp_path: Path, left: bytes | None) -> None:
-    """Gone, damaged, or of an old release."""
+def test_an_unreadable_claim_may_have_removed_anything(tmp_path: Path, left: bytes | None) -> None:
+    """The claim is gone, damaged, or of an old release."""
     store = SlateStore.create(str(tmp_path))
     store.write(rows_of(START))
     reads = read(store, keys=[b"b"])
@@ -265,7 +265,7 @@ def test_a_claim_that_tells_nothing_may_have_removed_anything(tmp_path: Path, le
 
 
 @pytest.mark.parametrize("gone", [3, 4])
-def test_versions_that_were_collected_may_have_removed_anything(tmp_path: Path, gone: int) -> None:
+def test_collected_versions_may_have_removed_anything(tmp_path: Path, gone: int) -> None:
     store = SlateStore.create(str(tmp_path))
     store.write(rows_of(START))
     reads = read(store, keys=[b"b"])
@@ -276,8 +276,8 @@ def test_versions_that_were_collected_may_have_removed_anything(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("key", [b"b", b"d"])
-def test_a_file_that_came_and_was_collected_may_have_held_anything(tmp_path: Path, key: bytes) -> None:
-    """What came in it, a compaction may have dropped; keys that lie outside of it are no matter."""
+def test_a_collected_file_may_have_held_any_key_in_its_range(tmp_path: Path, key: bytes) -> None:
+    """A compaction may have dropped its rows; keys outside its range do not conflict."""
     store = SlateStore.create(str(tmp_path))
     store.write(rows_of(START))
     reads = read(store, keys=[key], covers_written=False)
@@ -296,7 +296,7 @@ def test_a_file_that_came_and_was_collected_may_have_held_anything(tmp_path: Pat
         commit(store, reads, {b"z": b"2"})
 
 
-def test_another_table_at_the_same_place_is_a_conflict(store: SlateStore) -> None:
+def test_another_table_at_the_same_location_is_a_conflict(store: SlateStore) -> None:
     reads = read(store, keys=[b"b"])
     fresh = SlateStore.create(f"memory://conflicts-{next(_numbers)}")
     with pytest.raises(TransactionConflictError, match="committed"):
@@ -308,8 +308,10 @@ def test_another_table_at_the_same_place_is_a_conflict(store: SlateStore) -> Non
 
 @pytest.mark.parametrize(("operation", "path", "nth"), [("put", "*/claims/*", 1), ("create", "manifest/*", 2)])
 @pytest.mark.parametrize("key", [b"a", b"b"])
-def test_a_commit_that_lost_a_race_looks_again(tmp_path: Path, operation: Any, path: str, nth: int, key: bytes) -> None:
-    """What comes in before the claim takes its place, what comes after it takes the epochs away: it starts over."""
+def test_a_commit_that_lost_a_race_checks_again(
+    tmp_path: Path, operation: Any, path: str, nth: int, key: bytes
+) -> None:
+    """A commit before the claim takes its number, one after it takes its epochs; both make it start over."""
     SlateStore.create(str(tmp_path)).write(rows_of(START))
     failing, store = on(tmp_path)
     reads, other = read(store, keys=[b"b"]), SlateStore.open(str(tmp_path))
@@ -351,8 +353,8 @@ def test_versions_from_the_read_timestamp_on_are_later() -> None:
                     check_unchanged(store._stores, reads, (), codec, options)
 
 
-def test_a_version_of_the_past_is_a_change_too() -> None:
-    """It came after the read, and a read as of then shows it."""
+def test_a_version_with_an_earlier_time_is_a_change_too() -> None:
+    """It was added after the read, and a read as of that time shows it."""
     clock = FakeClock(1000)
     store = SlateStore.create(f"memory://conflicts-{next(_numbers)}", history=True, clock=clock)
     store.write(rows_of({b"a": b"0"}), timestamp=500)
@@ -363,8 +365,8 @@ def test_a_version_of_the_past_is_a_change_too() -> None:
         check_unchanged(store._stores, reads, (), store.definition.codec(), WriteOptions(path=store.url))
 
 
-def test_what_a_range_of_a_history_table_loses() -> None:
-    """A deletion for each row that is there, so a key without a row has not changed; a trim takes anything away."""
+def test_deletions_and_trims_of_a_history_table() -> None:
+    """Each existing row gets a deletion, so a key without a row has not changed; a trim may remove anything."""
     clock = FakeClock(1000)
     store = SlateStore.create(f"memory://conflicts-{next(_numbers)}", history=True, clock=clock)
     store.write(rows_of(START), timestamp=500)
@@ -378,7 +380,7 @@ def test_what_a_range_of_a_history_table_loses() -> None:
         commit(store, later, {b"a": b"1"}, timestamp=950)
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
+# --- cost -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -392,7 +394,7 @@ def counted(tmp_path: Path) -> tuple[FailingStore, SlateStore]:
 
 
 def reads_of_files(failing: FailingStore) -> dict[str, int]:
-    """The bytes that were read of each file."""
+    """The bytes read of each file."""
     found: dict[str, int] = {}
     for call in failing.matching("*", "compacted/*"):
         if call.operation.startswith("get"):
@@ -434,7 +436,7 @@ def test_files_that_a_compaction_rewrote_are_not_read(counted: tuple[FailingStor
     assert not reads_of_files(failing)
 
 
-def test_of_a_large_newer_file_only_what_may_hold_the_keys_is_read(counted: tuple[FailingStore, SlateStore]) -> None:
+def test_only_blocks_that_may_hold_the_keys_are_read(counted: tuple[FailingStore, SlateStore]) -> None:
     failing, store = counted
     reads = read(store, keys=[b"7-0500x"], ranges=[KeyRange(b"7-0700x", b"7-0700y")])
     SlateStore.open(store.url).write(rows_of({b"7-%04d" % number: b"v" * 100 for number in range(9000)}))

@@ -1,4 +1,4 @@
-"""Deleting what was uploaded in vain, where an error does not tell what was published."""
+"""Deleting the files of a failed commit, although an error does not tell whether it was published."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ssts(store: FailingStore) -> set[str]:
     return {meta.path for meta in store.list(COMPACTED_DIR)}
 
 
-def test_files_stay_that_a_version_shows_or_may_show() -> None:
+def test_files_that_a_version_may_show_are_kept() -> None:
     store, clock, table = new_place()
     before, _ = fetch_latest_manifest(stores_of(store))
     table.write(table_of([(b"b", b"1")]))

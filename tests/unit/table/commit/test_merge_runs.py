@@ -1,4 +1,4 @@
-"""MergeRuns: views give way to the files that they were merged into. Keys are letters; files are named by numbers."""
+"""MergeRuns: merged files replace views. Keys are letters; files are named by numbers."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def names(base: Manifest) -> list[tuple[int, list[int]]]:
     return [(run.id, [item.sst_id.low for item in run.views]) for run in base.compacted]
 
 
-def test_all_of_some_runs() -> None:
+def test_merge_of_whole_runs() -> None:
     after = merge(NEW, MIDDLE, outputs=(output(9, b"a", b"k"), output(10, b"l", b"z"))).apply(THREE)
     assert names(after) == [(2, [9, 10]), (1, [1])], "in the lowest run of the sources, in key order"
     assert {sst_id.low for sst_id in after.ssts} >= {1, 9, 10}
 
 
-def test_nothing_left() -> None:
+def test_a_merge_without_output_drops_the_run() -> None:
     assert names(merge(NEW, MIDDLE, OLD).apply(THREE)) == []
 
 
-def test_an_interval_of_all_runs() -> None:
+def test_merge_of_an_interval_of_all_runs() -> None:
     after = merge(NEW, MIDDLE, OLD, keys=KeyRange(b"d", b"g"), outputs=(output(9, b"d", b"f"),)).apply(THREE)
     assert names(after) == [(3, [3, 3]), (2, [2, 2]), (1, [1, 9, 1])]
     assert shown(after) == [
@@ -53,8 +53,8 @@ def test_an_interval_of_all_runs() -> None:
     ]
 
 
-def test_intervals_of_one_run_one_after_the_other() -> None:
-    """Both were planned on the same views; the second one finds them cut outside of its keys."""
+def test_merges_of_intervals_of_one_run_in_turn() -> None:
+    """Both were planned on the same views; the second one finds them cut outside its keys."""
     first = merge(NEW, MIDDLE, OLD, keys=KeyRange(b"d", b"g"), outputs=(output(9, b"d", b"f"),))
     second = merge(NEW, MIDDLE, OLD, keys=KeyRange(b"g", b"k"), outputs=(output(10, b"g", b"j"),))
     after = second.apply(first.apply(THREE))
@@ -62,7 +62,7 @@ def test_intervals_of_one_run_one_after_the_other() -> None:
     assert shown(first.apply(second.apply(THREE))) == shown(after)
 
 
-def test_several_intervals_at_once() -> None:
+def test_merge_of_several_intervals() -> None:
     keys = (KeyRange(b"b", b"d"), KeyRange(b"p", None))
     edit = MergeRuns(((view(OLD),),), keys, (output(9, b"b", b"c"), output(10, b"q", b"z")), seed=1)
     assert shown(edit.apply(manifest([OLD], [view(OLD)]))) == [
@@ -70,15 +70,15 @@ def test_several_intervals_at_once() -> None:
     ]
 
 
-def test_what_lies_above_and_in_between_stays() -> None:
-    """A commit in between puts runs above; a run between two sources has other keys."""
+def test_runs_above_and_between_the_sources_stay() -> None:
+    """Another commit adds runs above; a run between two sources has other keys."""
     other, above = handle(4, b"0", b"9"), handle(5, b"a", b"z")
     base = manifest([above, NEW, other, OLD], [view(above)], [view(NEW)], [view(other)], [view(OLD)])
     after = merge(NEW, OLD, outputs=(output(9, b"a", b"z"),), keys=KeyRange(b"a", None)).apply(base)
     assert names(after) == [(4, [5]), (2, [4]), (1, [9])]
 
 
-def test_l0_views_that_a_commit_moved_into_runs() -> None:
+def test_l0_views_moved_into_runs_are_found() -> None:
     base = Manifest(ssts=THREE.ssts, l0=(view(NEW), view(MIDDLE)), compacted=(replace(THREE.compacted[2], id=0),))
     edit = merge(NEW, MIDDLE, outputs=(output(9, b"a", b"z"),))
     assert names(edit.apply(without_l0(base))) == [(1, [9]), (0, [1])], "the number that the plan said"
@@ -92,25 +92,25 @@ def test_l0_views_that_a_commit_moved_into_runs() -> None:
         pytest.param(manifest([NEW, OLD, MIDDLE], [view(NEW)], [view(OLD)], [view(MIDDLE)]), id="something in between"),
     ],
 )
-def test_sources_that_changed(base: Manifest) -> None:
+def test_changed_sources_are_a_conflict(base: Manifest) -> None:
     with pytest.raises(CommitConflictError, match="merged"):
         merge(NEW, MIDDLE, outputs=(output(9, b"a", b"z"),)).apply(base)
 
 
-def test_a_cut_outside_of_the_keys_is_no_conflict() -> None:
+def test_a_cut_outside_the_keys_is_not_a_conflict() -> None:
     base = cut(THREE, (b"p", b"r"))
     edit = merge(NEW, MIDDLE, OLD, keys=KeyRange(b"d", b"g"), outputs=(output(9, b"d", b"f"),))
     assert shown(edit.apply(base))[2] == [(b"a", b"d"), (b"d", b"f\0"), (b"g", b"p"), (b"r", b"z\0")]
 
 
-def test_what_came_below_where_tombstones_were_dropped() -> None:
+def test_a_new_file_below_dropped_tombstones_is_a_conflict() -> None:
     edit = replace(merge(NEW, MIDDLE, outputs=(output(9, b"a", b"z"),)), is_lowest=True)
     with pytest.raises(CommitConflictError, match="below"):
         edit.apply(THREE)
     assert names(edit.apply(manifest([NEW, MIDDLE], [view(NEW)], [view(MIDDLE)]))) == [(1, [9])]
 
 
-def test_what_came_above_where_rows_past_retention_were_dropped() -> None:
+def test_a_new_file_above_rows_dropped_by_retention_is_a_conflict() -> None:
     edit = replace(merge(MIDDLE, OLD, outputs=(output(9, b"a", b"z"),)), known_above=frozenset())
     with pytest.raises(CommitConflictError, match="above"):
         edit.apply(THREE)
@@ -119,7 +119,7 @@ def test_what_came_above_where_rows_past_retention_were_dropped() -> None:
     assert not forbids_new_operands(replace(edit, known_above=None))
 
 
-def test_what_it_says_of_itself() -> None:
+def test_ranges_that_a_merge_removes() -> None:
     edit = merge(NEW, keys=KeyRange(b"d", b"g"))
     assert edit.keeps_wal
     assert replaced_ranges(edit) == () == removed_ranges(edit)
@@ -130,14 +130,14 @@ def test_what_it_says_of_itself() -> None:
 
 
 def test_versions_of_a_key_in_two_files_of_a_run() -> None:
-    """The newer ones end a file, the older ones begin the next; both are merged with that key."""
+    """The newer versions end a file, the older ones begin the next; both are merged with that key."""
     newer, older = handle(1, b"a", b"k"), handle(2, b"k", b"z")
     base = manifest([newer, older], [view(newer), view(older)])
     edit = MergeRuns(((view(newer), view(older)),), (KeyRange(b"g", b"k\0"),), (output(9, b"h", b"k"),), seed=1)
     assert shown(edit.apply(base)) == [[(b"a", b"g"), (b"h", b"k\0"), (b"k\0", b"z\0")]]
 
 
-def test_views_that_are_cut_are_new_ones() -> None:
+def test_cut_views_have_new_ids() -> None:
     after = merge(OLD, keys=KeyRange(b"d", b"g")).apply(manifest([OLD], [view(OLD)]))
     ids = [item.id for run in after.compacted for item in run.views]
     assert len(set(ids)) == 2

@@ -22,7 +22,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.commit.publication import Change, next_manifest, stack_outputs
+from slatespark.table.commit.publication import CommitChange, next_manifest, stack_outputs
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.read.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
 from slatespark.table.rows.sst_upload import NewFile
@@ -60,7 +60,7 @@ def parse_layer(number: int, line: str) -> Layer:
 
 
 def sample_evenly(file: SstFile, spacing_bytes: int) -> list[CutPoint]:
-    """Cut points as an index of small blocks gives them, keys being letters."""
+    """Cut points as given by an index of small blocks; keys are letters."""
     first, last = ord(file.info.first_entry or b"a"), ord(file.info.last_entry or b"z")
     count = -(-file.data_bytes // spacing_bytes)
     places = range(0, file.data_bytes, spacing_bytes)
@@ -171,9 +171,9 @@ def parse_base(lines: Sequence[str], given: Mapping[str, int]) -> Manifest:
     )
 
 
-def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapping[str, str]) -> Change:
+def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapping[str, str]) -> CommitChange:
     parts = dict(line.partition(":")[::2] for line in lines)
-    return Change(
+    return CommitChange(
         outputs=tuple(parse_files(text) for name, text in parts.items() if name.startswith("task")),
         drained=() if "overwrite" in arguments else parse_files(parts.get("drained", "")),
         last_seq=given["new_seq"],

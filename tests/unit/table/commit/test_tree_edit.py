@@ -1,4 +1,4 @@
-"""CutViews: views shown outside of intervals only. Keys are letters; a file is named by its number."""
+"""CutViews: views show only keys outside intervals. Keys are letters; a file is named by its number."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cut(base: Manifest, *keys: tuple[bytes, bytes | None], seed: int = 7) -> Man
 
 
 def shown(cut_manifest: Manifest) -> list[list[tuple[bytes, bytes | None]]]:
-    """Return what is visible, run by run."""
+    """Return the visible keys, run by run."""
     found = []
     for run in cut_manifest.compacted:
         spans = [item.key_range(cut_manifest.ssts[item.sst_id]) for item in run.views]
@@ -67,13 +67,13 @@ B_TO_Y = handle(1, b"b", b"y")
         pytest.param(b"b\0", None, [(b"b", b"b\0")], id="all but the first key"),
     ],
 )
-def test_a_view_is_cut_to_what_lies_outside(start: bytes, end: bytes | None, left: list[tuple[bytes, bytes]]) -> None:
+def test_a_view_is_cut_to_the_keys_outside(start: bytes, end: bytes | None, left: list[tuple[bytes, bytes]]) -> None:
     after = cut(manifest([B_TO_Y], [view(B_TO_Y)]), (start, end))
     assert shown(after) == [left]
 
 
 @pytest.mark.parametrize("bounds", [(b"a", b"z"), (b"b", b"y\0"), (b"", None)])
-def test_an_overshadowed_view_goes_and_an_empty_run_with_it(bounds: tuple[bytes, bytes | None]) -> None:
+def test_a_covered_view_and_an_empty_run_are_dropped(bounds: tuple[bytes, bytes | None]) -> None:
     other = handle(2, b"zz", b"zzz")
     base = manifest([B_TO_Y, other], [view(B_TO_Y)], [view(other)])
     assert shown(cut(base, bounds)) == ([[(b"zz", b"zzz\0")]] if bounds[1] is not None else [])
@@ -85,7 +85,7 @@ def test_a_view_beside_the_interval_stays_the_same_view(bounds: tuple[bytes, byt
     assert cut(base, bounds) == base
 
 
-def test_a_view_that_was_cut_before_is_cut_within_what_it_shows() -> None:
+def test_a_cut_view_is_cut_within_its_visible_range() -> None:
     base = manifest([B_TO_Y], [view(B_TO_Y, b"d", b"p")])
     assert shown(cut(base, (b"f", b"k"))) == [[(b"d", b"f"), (b"k", b"p")]]
     assert shown(cut(base, (b"a", b"e"))) == [[(b"e", b"p")]]
@@ -104,7 +104,7 @@ def test_a_file_without_a_known_last_key_is_open_at_the_end() -> None:
     assert shown(cut(manifest([old], [view(old)]), (b"f", b"k"))) == [[(b"b", b"f"), (b"k", None)]]
 
 
-def test_new_views_have_ids_of_their_own_with_the_time_of_their_file() -> None:
+def test_new_views_have_new_ids_with_the_time_of_their_file() -> None:
     base = manifest([B_TO_Y], [view(B_TO_Y, b"c", b"h"), view(B_TO_Y, b"h", b"x", number=1)])
     after = cut(base, (b"d", b"e"), (b"k", b"l"))
     ids = [item.id for item in after.views()]
@@ -121,7 +121,7 @@ def test_bounds_on_disk_are_included_then_excluded() -> None:
     assert right.visible_range == BytesRange.of(KeyRange(b"k"))
 
 
-def test_an_edit_tells_what_it_replaces() -> None:
+def test_ranges_that_an_edit_replaces() -> None:
     keys = (KeyRange(b"a", b"b"), KeyRange(b"c"))
     assert replaced_ranges(CutViews(keys, 0)) == keys
     assert replaced_ranges(DROP_TREES) == (ALL_KEYS,)

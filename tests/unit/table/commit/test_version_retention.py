@@ -1,4 +1,4 @@
-"""Which versions commits keep, for how long, and which of them make room."""
+"""The versions that commits keep, for how long, and how they are thinned."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def counted() -> Callable[[], UUID]:
 
 
 def keep(points: Sequence[Checkpoint], *versions: int, age_s: int = 0, limit: int = 1000) -> tuple[Checkpoint, ...]:
-    """What a commit `age_s` after the first one keeps, for a week."""
+    """The checkpoints after a commit at `age_s` that keeps versions for a week."""
     return retained(points, versions, WEEK_S * 1000, NOW_MS + age_s * 1000, counted(), limit=limit)
 
 
-def test_names_tell_ours_apart() -> None:
+def test_names_identify_our_checkpoints() -> None:
     (point,) = keep((), 5)
     assert point == Checkpoint(UUID(int=1), 5, NOW_S + WEEK_S, NOW_S, "slatespark/version/5")
     assert is_retained(point.name)
     assert not any(map(is_retained, (None, "monday", "slatespark/pin", "slatespark/clone/x")))
 
 
-def test_the_expired_go_and_what_others_made_stays() -> None:
+def test_expired_checkpoints_go_and_those_of_others_stay() -> None:
     theirs = Checkpoint(UUID(int=90), 3, NOW_S - 1, NOW_S - 10, "monday")  # left to the client's collector
     nameless = Checkpoint(UUID(int=91), 3, 0, NOW_S - 10)
     lasting = Checkpoint(UUID(int=92), 4, 0, NOW_S - 10, "slatespark/version/4")  # somebody refreshed it for ever
@@ -74,12 +74,12 @@ def test_a_version_kept_already_lasts_longer() -> None:
     assert shorter.expire_time_s == again.expire_time_s
 
 
-def test_times_beyond_what_the_format_holds() -> None:
+def test_times_beyond_the_limit_of_the_format() -> None:
     (point,) = retained((), (5,), 1 << 60, NOW_MS, counted())
     assert point.expire_time_s == LAST_S
 
 
-def test_no_more_than_the_limit_and_new_ones_denser() -> None:
+def test_old_versions_are_thinned_to_the_limit() -> None:
     points: tuple[Checkpoint, ...] = ()
     for second in range(400):
         points = keep(points, second + 1, age_s=second, limit=40)
@@ -125,7 +125,7 @@ class Table:
         return str(self.store.scan(versionAsOf=version).read_all()["name"][0].as_py())
 
     def kept(self) -> dict[int, int]:
-        """Version and second of expiry of those that commits keep."""
+        """Version and second of expiry of each kept version."""
         return {point.manifest_id: point.expire_time_s for point in self.points() if is_retained(point.name)}
 
     def points(self) -> tuple[Checkpoint, ...]:
@@ -144,7 +144,7 @@ def test_each_commit_keeps_the_version_before_it_and_itself() -> None:
     assert {number: table.name(number) for number in (first, second)} == {first: "a", second: "b"}
 
 
-def test_a_table_that_keeps_none_lets_those_kept_before_go() -> None:
+def test_a_table_without_retention_releases_kept_versions() -> None:
     table = Table(versionRetention="1h")
     first = table.write("a")
     table.store.setProperties(versionRetention="none")
@@ -159,7 +159,7 @@ def test_a_table_that_keeps_none_lets_those_kept_before_go() -> None:
     assert len(table.kept()) == 2
 
 
-def test_versions_that_changed_no_row_are_passed_over() -> None:
+def test_versions_without_row_changes_are_skipped() -> None:
     table = Table()
     first = table.write("a")
     create_checkpoint(table.stores, table.clock, name="x")
@@ -180,7 +180,7 @@ def test_the_search_ends_where_versions_were_collected() -> None:
     assert find_replaced(table.stores, number, latest) == number == first + 1
 
 
-def test_rows_that_only_the_wal_has_are_kept_with_the_claim() -> None:
+def test_rows_that_are_only_in_the_wal_are_kept_with_the_claim() -> None:
     table = Table()
     first = table.write("a")
     manifest = fetch_latest_manifest(table.stores)[1]
@@ -192,7 +192,7 @@ def test_rows_that_only_the_wal_has_are_kept_with_the_claim() -> None:
     assert [row["id"] for row in rows] == [1, 2]
 
 
-def test_a_restore_is_kept_undoable_in_any_table() -> None:
+def test_a_restore_can_be_undone_in_any_table() -> None:
     table = Table(versionRetention="none")
     first, second = table.write("a"), table.write("b")
     made = table.store.restoreToVersion(first)
@@ -205,7 +205,7 @@ def test_a_restore_is_kept_undoable_in_any_table() -> None:
     assert (table.name(made), table.name(made - 1)) == ("a", "b")
 
 
-def test_what_a_restore_replaced_is_not_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_replaced_by_restores_are_not_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_retention.retained, "__kwdefaults__", {"limit": 5})
     table = Table()
     first = table.write("a")
@@ -224,7 +224,7 @@ def test_what_a_restore_replaced_is_not_thinned(monkeypatch: pytest.MonkeyPatch)
     assert sum(is_retained(point.name) for point in points) <= 5
 
 
-def test_a_hold_on_an_old_version_thins_no_later_one() -> None:
+def test_a_hold_on_an_old_version_does_not_thin_later_ones() -> None:
     points: tuple[Checkpoint, ...] = ()
     for second in range(60):
         points = keep(points, second + 1, age_s=second, limit=20)

@@ -25,7 +25,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.commit.active_jobs import awaits_commit, clear_active_jobs, is_own_job, runs_here
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.foreign_clients import refuse_foreign_job
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.compaction import job as compaction_job
 from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.log.compactions import fetch_compactions

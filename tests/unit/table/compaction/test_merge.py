@@ -17,7 +17,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, merge_range
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import Layer, cut_layers
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.retention.row_keeper import RowKeeper

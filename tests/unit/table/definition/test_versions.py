@@ -1,4 +1,4 @@
-"""A definition comes back from its JSON, or is refused: nobody vouches for what stands in a table's folder."""
+"""A definition survives JSON, and damaged JSON is refused: the content of a table's folder is untrusted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableN
 from slatespark.format.manifest import Manifest
 from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
-from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.fold import resolve_operator
+from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
 
 _numbers = count()
@@ -57,7 +57,7 @@ def read(data: bytes) -> TableDefinition:
 
 
 @pytest.mark.parametrize("definition", [TableDefinition(), TYPED, TYPED.with_schema(SCHEMA.remove(3))])
-def test_it_comes_back_from_json(definition: TableDefinition) -> None:
+def test_json_round_trip(definition: TableDefinition) -> None:
     assert read(encode_definition(definition)) == definition
     assert pickle.loads(pickle.dumps(definition)) == definition
 
@@ -72,11 +72,11 @@ def test_its_codec() -> None:
 
 def test_versions_and_the_race_for_a_number() -> None:
     place = stores()
-    assert fetch_definition(place) is None
+    assert fetch_definition(place) == (0, NO_DEFINITION)
     assert resolve_codec(place, Manifest()) == RAW_CODEC
     publish_definition(place, Version(1, TYPED))
     wider = TYPED.with_schema(SCHEMA.append(pa.field("new", pa.int8())))
-    with pytest.raises(FileExistsError):
+    with pytest.raises(RaceLostError):
         publish_definition(place, Version(1, wider))
     publish_definition(place, Version(2, wider))
     assert fetch_definition(place) == (2, wider)
@@ -155,7 +155,7 @@ def test_damage_is_refused_naming_the_object(data: bytes, message: str) -> None:
 
 
 @given(st.data())
-def test_any_change_of_a_part_is_read_or_refused(data: st.DataObject) -> None:
+def test_any_changed_part_is_read_or_refused(data: st.DataObject) -> None:
     content: Any = copy.deepcopy(json.loads(encode_definition(TYPED)))
     part = content
     while True:
@@ -171,7 +171,7 @@ def test_any_change_of_a_part_is_read_or_refused(data: st.DataObject) -> None:
 
 
 @given(st.integers(0, 2**20), st.binary(min_size=1, max_size=3))
-def test_any_change_of_bytes_is_read_or_refused(at: int, put: bytes) -> None:
+def test_any_changed_bytes_are_read_or_refused(at: int, put: bytes) -> None:
     data = bytearray(encode_definition(TYPED))
     at %= len(data)
     data[at : at + len(put)] = put
@@ -208,7 +208,7 @@ def test_properties_are_text_of_checked_values() -> None:
     ("misspelt", "meant"),
     [("histroy", "history"), ("retentoin", "retention"), ("default_ttls", "defaultTtl"), ("keyFromat", "keyFormat")],
 )
-def test_a_misspelt_property_of_a_new_table_is_no_option_of_storage(misspelt: str, meant: str) -> None:
+def test_a_misspelt_property_is_not_a_storage_option(misspelt: str, meant: str) -> None:
     url = stores().url
     with pytest.raises(OptionError, match=rf"\b{meant}\b"):
         SlateStore.create(url, **{misspelt: "true"})
@@ -216,7 +216,7 @@ def test_a_misspelt_property_of_a_new_table_is_no_option_of_storage(misspelt: st
         SlateStore.open(url)
 
 
-def test_options_of_storage_are_not_taken_for_misspelt_properties() -> None:
+def test_storage_options_are_not_misspelt_properties() -> None:
     taken = ["endpoint_url", "key", "secret", "token", "anon", "root", "region_name", "region", "profile", "use_ssl"]
     taken += ["client_kwargs", "config_kwargs", "default_block_size", "username", "password", "host", "port", "walPath"]
     assert split_creation(dict.fromkeys(taken, "x")) == ({}, {}, dict.fromkeys(taken, "x"))
@@ -228,7 +228,7 @@ def test_the_operators_that_a_table_may_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["concat", "Concat"])
-def test_operands_fold_as_the_table_says_where_the_read_does_not(name: str) -> None:
+def test_the_table_gives_the_default_merge_operator(name: str) -> None:
     store = SlateStore.create(stores().url, mergeOperator=name)
     for value in (b"b", b"a"):
         store.write(pa.table({"key": [b"k", b"k"], "value": [value, b"-"]}), operation="merge")
@@ -239,7 +239,7 @@ def test_operands_fold_as_the_table_says_where_the_read_does_not(name: str) -> N
     assert store.get(b"k") is None
 
 
-def test_properties_can_be_set_and_history_not() -> None:
+def test_properties_can_be_set_but_history_cannot() -> None:
     store = SlateStore.create(stores().url, defaultTtl="1h")
     store.setProperties(retention="7d", defaultTtl="none")
     assert store.definition.properties == {"defaultTtl": "none", "retention": "7d"}
@@ -255,7 +255,7 @@ def test_properties_can_be_set_and_history_not() -> None:
         store.setProperties(ttls="1h")
 
 
-def test_columns_are_dropped_for_good() -> None:
+def test_dropped_columns_cannot_be_added_again() -> None:
     store = SlateStore.create(stores().url, SCHEMA, "tenant,id")
     with pytest.raises(SchemaError, match="nothing"):
         store.dropColumns("nothing")

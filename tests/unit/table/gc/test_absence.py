@@ -156,14 +156,14 @@ def test_partial_objects_of_a_killed_client_are_unread_until_vacuumed(tmp_path: 
     staged = file.with_name("01ARZ3NDEKTSV4RRFFQ69G5FAV.sst#1")
     staged.write_bytes(file.read_bytes())
     place.write(table_of([(b"other", b"x")]), mode="overwrite")
-    report = place.vacuum(0)
+    report = place.vacuum("0s", force=True)
     assert not file.exists()
     assert [found.path for found in report.files if "#" in found.path] == [f"compacted/{staged.name}"]
     assert place.proveAbsent(b"k").unread == (f"file://{staged}",)
     assert not place.proveAbsent(b"k").gone
-    now_s = place.vacuum(0, dryRun=True).now_ms / 1000
+    now_s = place.vacuum("0s", dryRun=True).now_ms / 1000
     os.utime(staged, (now_s - 7200, now_s - 7200))
-    assert place.vacuum(0).counts["unfinished"] == 1
+    assert place.vacuum("0s", force=True).counts["unfinished"] == 1
     assert place.proveAbsent(b"k").gone
 
 
@@ -229,7 +229,7 @@ def test_a_row_that_moves_concurrently_is_found(nth: int, table: SlateStore, clo
     def move() -> None:
         other = store_on(inner, FakeClock(clock.now_ms() + HOUR_MS, seed=9))
         other.compact(full=True)
-        other.vacuum(0)
+        other.vacuum("0s", force=True)
 
     table.write(table_of([(b"k2", b"y")]))
     store = FailingStore(inner).run(move, "*", nth=nth)

@@ -34,7 +34,7 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.definition_run import publish_creation
-from slatespark.table.commit.history_hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc.report import VacuumReport
@@ -81,7 +81,7 @@ class Place:
         return self.table.write(table_of([(key, b"x") for key in keys]), **options)
 
     def vacuum(self, min_age: str = "1h", **options: Any) -> VacuumReport:
-        return self.table.vacuum(min_age, **options)
+        return self.table.vacuum(min_age, force=True, **options)
 
     def ssts(self) -> set[str]:
         return {meta.path for meta in self.store.list("compacted/")}
@@ -281,7 +281,7 @@ def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
 
     def vacuum_later() -> None:
         clock = FakeClock(place.clock.now_ms() + HOUR_MS, seed=5)
-        store_on(place.store, clock).vacuum(0)
+        store_on(place.store, clock).vacuum("0s", force=True)
 
     store = FailingStore(place.store).run(vacuum_later, "create", "manifest/*", nth=2)
     job = Job(store, place.clock).upload(table_of([(b"late", b"x")]))
@@ -334,7 +334,7 @@ def test_a_commit_during_the_vacuum_that_deletes_its_lease() -> None:
     job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"late", b"x")]))
     place.clock.advance(LEASE_LIFETIME_MS)
     store = FailingStore(place.store).run(job.commit, "delete", "compacted/*")
-    assert store_on(store, place.clock).vacuum(0).counts["sst"] == 1
+    assert store_on(store, place.clock).vacuum("0s", force=True).counts["sst"] == 1
     assert place.table.get(b"late") is not None
     assert not place.table.verify().findings
 
@@ -355,10 +355,12 @@ def test_the_record_of_a_new_worker_is_kept() -> None:
         began.append(context)
 
     place.clock.advance(MINUTE_MS)
-    store_on(FailingStore(place.store).run(begin, "get", "manifest/*"), place.clock).vacuum(0)
+    store_on(FailingStore(place.store).run(begin, "get", "manifest/*"), place.clock).vacuum("0s", force=True)
     for nth in range(1, 4):
         place.clock.advance(MINUTE_MS)
-        store_on(FailingStore(place.store).run(begin, "list", "slatespark/*", nth=nth), place.clock).vacuum(0)
+        store_on(FailingStore(place.store).run(begin, "list", "slatespark/*", nth=nth), place.clock).vacuum(
+            "0s", force=True
+        )
     active = fetch_compactions(place.stores)[1].active_jobs()
     assert [is_own_job(place.stores, job) for job in active] == [True]
     for context in began:
@@ -556,11 +558,11 @@ def test_the_wal_of_another_database_is_not_touched(has_manifests: bool, elsewhe
     match = "database" if has_manifests else "WAL"
     for dry_run in (True, False):
         with pytest.raises(InvalidRequestError, match=match):
-            wrong.vacuum(0, dryRun=dry_run, fences=True)
+            wrong.vacuum("0s", force=True, dryRun=dry_run, fences=True)
     assert sorted((other / "wal").iterdir()) == before
-    assert elsewhere.vacuum(0, fences=True).counts["wal"] == 7
+    assert elsewhere.vacuum("0s", force=True, fences=True).counts["wal"] == 7
     with pytest.raises(InvalidRequestError, match="walPath"):
-        SlateStore.open(str(tmp_path / "t")).vacuum(0)
+        SlateStore.open(str(tmp_path / "t")).vacuum("0s", force=True)
 
 
 def test_an_empty_wal(tmp_path: Path) -> None:
@@ -568,14 +570,14 @@ def test_an_empty_wal(tmp_path: Path) -> None:
         pass
     (tmp_path / "db" / "wal").rename(tmp_path / "wal")
     table = SlateStore.open(str(tmp_path / "db"), walPath=str(tmp_path))
-    table.vacuum(0)
+    table.vacuum("0s", force=True)
     table.write(table_of([(b"a", b"x")]), ifClientActive="fence")
     clone = table.clone(str(tmp_path / "clone"))
-    clone.vacuum(0)
-    SlateStore.open(str(tmp_path / "clone"), walPath=str(tmp_path / "nothing yet")).vacuum(0)
+    clone.vacuum("0s", force=True)
+    SlateStore.open(str(tmp_path / "clone"), walPath=str(tmp_path / "nothing yet")).vacuum("0s", force=True)
     (tmp_path / wal_path(fetch_latest_manifest(table._stores)[1].replay_after_wal_id)).unlink()
     with pytest.raises(InvalidRequestError, match="WAL"):
-        table.vacuum(0)
+        table.vacuum("0s", force=True)
 
 
 def test_claims_and_batched_records_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

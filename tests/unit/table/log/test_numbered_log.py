@@ -4,7 +4,13 @@ import itertools
 
 import pytest
 
-from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnavailableError
+from slatespark.errors import (
+    CommitConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    UnavailableError,
+)
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.numbered_log import NumberedLog
@@ -25,13 +31,13 @@ def log(store: FailingStore) -> NumberedLog:
     return NumberedLog(store, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
 
 
-def test_nothing(log: NumberedLog) -> None:
+def test_an_empty_log(log: NumberedLog) -> None:
     assert (log.numbers(), log.latest(), log.has(1)) == ([], None, False)
     with pytest.raises(SnapshotExpiredError, match=r"manifest/00000000000000000001.manifest"):
         log.get(1)
 
 
-def test_versions_in_the_order_of_their_numbers(log: NumberedLog) -> None:
+def test_versions_are_in_numeric_order(log: NumberedLog) -> None:
     for number in (9, 10, 11, 2):
         log.create(number, b"%d" % number)
     assert log.numbers() == [2, 9, 10, 11]
@@ -39,7 +45,7 @@ def test_versions_in_the_order_of_their_numbers(log: NumberedLog) -> None:
     assert (log.get(9), log.has(9), log.has(3)) == (b"9", True, False)
 
 
-def test_other_names_are_passed_over(log: NumberedLog, store: FailingStore) -> None:
+def test_other_names_are_ignored(log: NumberedLog, store: FailingStore) -> None:
     for name in ("5.manifest.tmp", "x.manifest", "00000000000000000007.sst", "README", "-1.manifest"):
         store.put(MANIFEST_DIR + name, [b"?"])
     log.create(1, b"1")
@@ -54,7 +60,7 @@ def test_a_lost_race(log: NumberedLog) -> None:
 
 
 @pytest.mark.parametrize(("operation", "path"), [("get", BOUNDARY), ("create", manifest_path(1))])
-def test_a_refusal_after_a_version_was_created_does_not_say_that_it_was_not(
+def test_an_error_after_a_creation_leaves_the_outcome_unknown(
     log: NumberedLog, store: FailingStore, operation: Operation, path: str
 ) -> None:
     denied = InvalidRequestError("Cannot read it.", why="403")
@@ -65,7 +71,7 @@ def test_a_refusal_after_a_version_was_created_does_not_say_that_it_was_not(
     assert log.latest() == (1, b"1")
 
 
-def test_a_refusal_before_a_version_was_created_is_one(log: NumberedLog, store: FailingStore) -> None:
+def test_an_error_before_a_creation_is_raised_unchanged(log: NumberedLog, store: FailingStore) -> None:
     store.fail("create", error=InvalidRequestError("Cannot create it.", why="403"))
     with pytest.raises(InvalidRequestError, match="403"):
         log.create(1, b"1")
@@ -75,7 +81,7 @@ def test_a_refusal_before_a_version_was_created_is_one(log: NumberedLog, store: 
     assert log.latest() is None
 
 
-def test_the_boundary_is_dead(log: NumberedLog, store: FailingStore) -> None:
+def test_versions_up_to_the_boundary_are_dead(log: NumberedLog, store: FailingStore) -> None:
     for number in (1, 2, 3):
         log.create(number, b"%d" % number)
     store.put(BOUNDARY, [b"2"])
@@ -88,8 +94,8 @@ def test_the_boundary_is_dead(log: NumberedLog, store: FailingStore) -> None:
     assert log.latest() == (8, b"8")
 
 
-def test_a_listing_that_a_collector_has_outrun(log: NumberedLog, store: FailingStore) -> None:
-    """All that was listed is dead by the time the boundary is read; a newer version exists then."""
+def test_a_listing_older_than_the_boundary_is_repeated(log: NumberedLog, store: FailingStore) -> None:
+    """All listed versions are dead when the boundary is read; a newer version exists then."""
     log.create(1, b"1")
 
     def collect() -> None:
@@ -102,7 +108,7 @@ def test_a_listing_that_a_collector_has_outrun(log: NumberedLog, store: FailingS
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"-1", b"1.5", b"9" * 30])
-def test_a_boundary_that_is_no_number(log: NumberedLog, store: FailingStore, content: bytes) -> None:
+def test_a_damaged_boundary_is_refused(log: NumberedLog, store: FailingStore, content: bytes) -> None:
     log.create(1, b"1")
     store.put(BOUNDARY, [content])
     with pytest.raises(CorruptDataError, match=BOUNDARY):
@@ -120,7 +126,7 @@ def test_a_version_collected_between_list_and_read(log: NumberedLog, store: Fail
     assert log.latest() == (2, b"2")
 
 
-def test_a_newest_version_that_keeps_vanishing(log: NumberedLog, store: FailingStore) -> None:
+def test_a_newest_version_that_keeps_disappearing(log: NumberedLog, store: FailingStore) -> None:
     log.create(1, b"1")
     store.fail("get", manifest_path(1), times=100, error=FileNotFoundError())
     with pytest.raises(UnavailableError):
@@ -135,9 +141,7 @@ def test_the_boundary_only_grows(log: NumberedLog, store: FailingStore) -> None:
 
 
 @pytest.mark.parametrize("theirs", [b"5", b"9"])
-def test_whoever_moves_the_boundary_at_the_same_time_does_not_lower_it(
-    theirs: bytes, log: NumberedLog, store: FailingStore
-) -> None:
+def test_a_concurrent_move_does_not_lower_the_boundary(theirs: bytes, log: NumberedLog, store: FailingStore) -> None:
     store.run(lambda: store.inner.put(BOUNDARY, [theirs]), "create", BOUNDARY)
     log.raise_boundary(7, FakeClock(0))
     assert store.get(BOUNDARY) == max(theirs, b"7")
@@ -150,6 +154,6 @@ def test_whoever_moves_the_boundary_at_the_same_time_does_not_lower_it(
 def test_a_boundary_that_others_keep_moving(log: NumberedLog, store: FailingStore) -> None:
     store.put(BOUNDARY, [b"1"])
     store.fail("replace", BOUNDARY, times=1000, error=FileExistsError())
-    with pytest.raises(UnavailableError):
+    with pytest.raises(CommitConflictError):
         log.raise_boundary(2, FakeClock(0))
     assert store.get(BOUNDARY) == b"1"

@@ -235,7 +235,7 @@ def test_a_collected_version_and_checkpoint(table: Table) -> None:
     table.files.delete(manifest_path(first))
     with pytest.raises(SnapshotExpiredError, match=str(first)):
         table.keys(versionAsOf=first)
-    with pytest.raises(HistoryTrimmedError, match="'x'"):
+    with pytest.raises(InvalidRequestError, match="'x'"):
         table.keys(checkpoint="x")
 
 

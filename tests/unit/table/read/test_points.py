@@ -24,8 +24,8 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
 from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
-from slatespark.table.read.points import point_cursors
-from slatespark.table.read.reader import look_up, plan_read, run_read
+from slatespark.table.read.points import key_cursors
+from slatespark.table.read.reader import fetch_read_plan, look_up, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
@@ -45,7 +45,9 @@ def looked_up(
     buffer_bytes: int = 1 << 20,
 ) -> list[Row]:
     found: list[Row] = []
-    for cursors in point_cursors(stores, split, wal_rows, buffer_bytes=buffer_bytes, window_bytes=100):
+    for cursors in key_cursors(
+        stores, split.layers, split.points or (), wal_rows, buffer_bytes=buffer_bytes, window_bytes=100
+    ):
         for sources, selection in visible_windows(cursors, visibility, CONCAT):
             found.extend(columns_to_rows(take_rows(sources, selection.rows)))
     return found
@@ -133,8 +135,7 @@ def test_operands_of_other_keys_in_the_same_block_do_not_matter() -> None:
     stores = new_stores()
     rows = [Row(b"a", 1, RowKind.MERGE, b"1"), Row(b"b", 1, value=b"2")]
     layer = Layer("run 0", (put_file(stores, rows),))
-    split = Split(point_range(b"b"), (layer,), points=(b"b",))
-    for cursors in point_cursors(stores, split, None, buffer_bytes=1 << 20, window_bytes=1 << 20):
+    for cursors in key_cursors(stores, [layer], [b"b"], None, buffer_bytes=1 << 20):
         [(sources, selection)] = visible_windows(cursors, EVERYTHING, None)
         assert [row.value for row in columns_to_rows(take_rows(sources, selection.rows))] == [b"2"]
 
@@ -228,7 +229,7 @@ def test_a_look_up_in_a_typed_table_reads_no_more() -> None:
         parsed = ReadOptions.parse({"path": "memory://points-typed", **options})
         counter.ranges = 0
         if options:
-            [found] = run_read(stores, plan_read(stores, parsed, SystemClock()))
+            [found] = run_read(stores, fetch_read_plan(stores, parsed, SystemClock()))
         else:
             found = look_up(stores, ("t3", 3503), parsed, SystemClock())
         assert found.to_pylist() == [{"tenant": "t3", "id": 3503, "n": 3503}]

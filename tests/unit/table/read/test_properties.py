@@ -17,7 +17,7 @@ from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.layers import distinct_files, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.properties import file_properties, find_recorded, recorded_files
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
 from slatespark.table.records.commits import publish_commit_record
@@ -78,7 +78,7 @@ def put_record(stores: TableStores, path: str, content: dict[str, Any]) -> None:
 def test_records_say_what_files_say(stores: TableStores) -> None:
     _, manifest = fetch_latest_manifest(stores)
     found = file_properties(stores, manifest)
-    files = distinct_files(plan_table_layers(stores, manifest))
+    files = distinct_files(fetch_layers(stores, manifest))
     assert found == {file.id: fetch_outline(stores, file).properties for file in files}
     assert len(found) == 3
     assert all(properties.is_consistent() for properties in found.values())

@@ -21,8 +21,8 @@ from slatespark.options import ReadOptions
 from slatespark.table.definition.versions import definition_path
 from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
 from slatespark.table.read.plan import Layer, plan_points
-from slatespark.table.read.points import point_cursors
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.points import key_cursors
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.retention import may_be_due, retired_until_ms
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores, open_stores
@@ -77,7 +77,9 @@ def test_looked_up_rows_retire_too(shape: Shape, visibility: Visibility, retired
     keys = sorted({row.key for rows in shape.layers for row in rows})
     found: list[Row] = []
     for split in plan_points(layers, keys, target_bytes=1 << 20):
-        for cursors in point_cursors(stores, split, None, buffer_bytes=buffer_bytes, window_bytes=100):
+        for cursors in key_cursors(
+            stores, split.layers, split.points or (), None, buffer_bytes=buffer_bytes, window_bytes=100
+        ):
             found += shown(visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms))
     assert found == kept(everything(shape, visibility), retired_ms)
 
@@ -264,7 +266,7 @@ def test_one_instant_for_all_splits() -> None:
     first = batches.read_next_batch()
     clock.advance(2 * HOUR_MS)
     assert first.num_rows + sum(len(batch) for batch in batches) == 3
-    plan = plan_read(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url}), clock)
+    plan = fetch_read_plan(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url}), clock)
     assert plan.settings.retired_ms == plan.now_ms - HOUR_MS
 
 

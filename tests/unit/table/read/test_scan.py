@@ -12,12 +12,19 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
+from slatespark.table.read.cursor import (
+    MAX_WINDOW_BYTES,
+    MIN_WINDOW_BYTES,
+    LayerCursor,
+    layer_windows,
+    memory_windows,
+    window_size,
+)
 from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.fold import Fold, resolve_operator
 from slatespark.table.read.fold_groups import fold_selection
+from slatespark.table.read.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.plan import Layer, cut_layers, plan_splits
-from slatespark.table.read.scan import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES, visible_windows, window_size
+from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
@@ -50,7 +57,7 @@ def windowed(
     layers: list[Layer] | tuple[Layer, ...],
     window_bytes: int,
     visibility: Visibility,
-    fold: Fold | None = CONCAT,
+    fold: MergeFunction | None = CONCAT,
 ) -> list[Row]:
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     found: list[Row] = []

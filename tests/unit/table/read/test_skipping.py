@@ -21,7 +21,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE,
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT, open_stores
 from tests.support.fake_clock import FakeClock
@@ -82,7 +82,7 @@ NO_FILE_PASSES: Final = replace(LATEST, may_pass=lambda known: False)
         (AS_OF, "puts a-c | old a-c", "old a-c"),
         (AS_OF, "undated a-c", "undated a-c"),
         (replace(AS_OF, visibility=replace(AS_OF.visibility, max_create_ts_ms=500)), "puts a-c", "puts a-c"),
-        # silent: not read where nothing older lies below
+        # masking: not read where nothing older lies below
         (LATEST, "expired a-c", ""),
         (LATEST, "expiring a-c", "expiring a-c"),
         (LATEST, "half a-c", "half a-c"),
@@ -191,7 +191,7 @@ def put(store: SlateStore, keys: bytes, value: bytes = b"v", **options: Any) -> 
 
 def read_files(store: SlateStore, clock: Clock, **options: Any) -> int:
     """How many files a scan opens."""
-    plan = plan_read(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url, **options}), clock)
+    plan = fetch_read_plan(open_stores(store.url, storage={}), ReadOptions.parse({"path": store.url, **options}), clock)
     return len({part.file.id for split in plan.splits for layer in split.layers for part in layer.slices})
 
 
@@ -285,7 +285,8 @@ def test_a_filter_never_shows_what_a_newer_row_hides() -> None:
 def test_instants_that_microseconds_cannot_hold_are_compared_as_they_are_shown() -> None:
     clock = FakeClock(START_MS)
     store = new_store(clock)
-    put(store, b"abc", ttl=(1 << 63) - 1 - START_MS)
+    lasting = [(1 << 63) - 1 - START_MS] * 3
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"v"] * 3, "t": lasting}), ttlColumn="t")
     assert keys_of(store, filter="_expire_ts > '2200-01-01'") == b"abc"
     assert read_files(store, clock, filter="_expire_ts < '2200-01-01'") == 0
 

@@ -10,10 +10,10 @@ import pytest
 
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.paths import manifest_path
+from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.kept_versions import order_times
 from slatespark.table.read.time_travel import resolve_version
-from slatespark.table.slate_store import SlateStore
 from tests.support.fake_clock import FakeClock
 
 START = 1_780_000_000_000

@@ -18,7 +18,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.materialise import UndecodableRowsWarning
-from slatespark.table.read.reader import plan_read, run_read
+from slatespark.table.read.reader import fetch_read_plan, run_read
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
 
 _numbers = itertools.count()
@@ -136,7 +136,7 @@ def test_filters_columns_and_splits(case: Case, data: st.DataObject) -> None:
     ]
     given_options = {"path": "p", "filter": condition, "columns": columns, "splitSize": split_size}
     stores = stores_of(case.store.url)
-    plan = plan_read(stores, ReadOptions.parse(given_options), SystemClock())
+    plan = fetch_read_plan(stores, ReadOptions.parse(given_options), SystemClock())
     found = pa.Table.from_batches(list(run_read(stores, plan)), plan.schema)
     found.validate(full=True)
     assert found.to_pylist() == expected, condition

@@ -17,7 +17,7 @@ from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.arrow import project
 from slatespark.table.read.materialise import UndecodableRowsWarning, join_small
-from slatespark.table.read.reader import plan_read
+from slatespark.table.read.reader import fetch_read_plan
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
 
 SCHEMA = pa.schema(
@@ -138,7 +138,7 @@ def test_a_filter_reads_only_what_it_needs() -> None:
     stores = stores_of(store.url)
 
     def planned(condition: str) -> Any:
-        return plan_read(stores, ReadOptions.parse({"path": "p", "filter": condition}), SystemClock())
+        return fetch_read_plan(stores, ReadOptions.parse({"path": "p", "filter": condition}), SystemClock())
 
     point = planned("tenant = 'a' AND id IN (5, 9, 5)")
     assert [len(split.points) for split in point.splits] == [2]
@@ -229,12 +229,12 @@ def test_columns_that_changed_since_they_were_promised() -> None:
     promised = project(options, codec=DEFINITION.codec())
     wider = DEFINITION.with_schema(SCHEMA.append(pa.field("more", pa.int32())))
     publish_definition(stores, Version(2, wider))
-    plan = plan_read(stores, options, SystemClock(), projection=promised)
+    plan = fetch_read_plan(stores, options, SystemClock(), projection=promised)
     assert plan.settings.projection.codec.writer_schemas == wider.writer_schemas
     changed = DEFINITION.with_schema(SCHEMA.set(1, pa.field("amount", pa.string())))
     publish_definition(stores, Version(3, changed))
     with pytest.raises(SchemaError, match="changed"):
-        plan_read(stores, options, SystemClock(), projection=promised)
+        fetch_read_plan(stores, options, SystemClock(), projection=promised)
 
 
 def test_small_batches_are_joined() -> None:

@@ -17,8 +17,8 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.fold import resolve_operator
 from slatespark.table.read.fold_groups import fold_selection
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.retention import hide_retired, retired_until_ms
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals

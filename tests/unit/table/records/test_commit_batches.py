@@ -1,4 +1,4 @@
-"""Commit records in batches: few requests for thousands of commits, and nothing lost with a batch."""
+"""Batches of commit records: few requests for thousands of commits, and no loss with a damaged batch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_hundred_commits_make_a_batch(store: FailingStore) -> None:
     assert read == list(range(599, 0, -2))
 
 
-def test_commits_between_those_of_other_clients_are_put_together_too(store: FailingStore) -> None:
+def test_commits_between_those_of_other_clients_are_batched_too(store: FailingStore) -> None:
     publish(store, range(3, 2000, 7))
     assert len(batch_paths(store)) == 2
     assert ids(store) == sorted(range(3, 2000, 7), reverse=True)
@@ -79,14 +79,14 @@ def test_a_batch_alone_is_enough(store: FailingStore) -> None:
     assert ids(store) == list(range(199, 0, -2))
 
 
-def test_a_record_that_comes_late_is_found_among_all(store: FailingStore) -> None:
+def test_a_late_record_is_found_without_a_limit(store: FailingStore) -> None:
     numbers = [number for number in range(1, 301, 2) if number != 101]
     publish(store, numbers)
     publish(store, [101])
     assert ids(store) == list(range(299, 0, -2))
 
 
-def test_a_damaged_record_is_left_out_of_its_batch(store: FailingStore) -> None:
+def test_a_damaged_record_is_not_batched(store: FailingStore) -> None:
     publish(store, range(1, 100, 2))
     store.put(f"{COMMITS_DIR}{11:020d}.json", [b"{}"])
     publish(store, range(101, 251, 2))
@@ -117,7 +117,7 @@ def test_large_records_make_small_batches(store: FailingStore, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("operation", ["list", "get", "create"])
-def test_a_batch_that_fails_does_not_matter(store: FailingStore, operation: str) -> None:
+def test_failures_to_write_a_batch_are_ignored(store: FailingStore, operation: str) -> None:
     publish(store, range(1, 201, 2))
     store.fail(operation, f"{COMMITS_DIR}*", nth=2, times=1000, error=InvalidRequestError("no permission"))  # type: ignore[arg-type]
     publish(store, [201])

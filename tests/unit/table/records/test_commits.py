@@ -54,8 +54,8 @@ def test_only_the_first_record_of_a_version_stays(store: FailingStore) -> None:
 
 
 @pytest.mark.parametrize("error", [UnavailableError("down"), InvalidRequestError("no permission")])
-def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error: SlateError) -> None:
-    """The commit has landed by then: an error would say that it had not."""
+def test_failures_to_write_a_record_or_lease_are_ignored(store: FailingStore, error: SlateError) -> None:
+    """The commit has landed by then; an error would deny that."""
     store.fail("create", error=error).fail("delete", error=error)
     publish_commit_record(store, record(1))
     delete_lease(store, "w")
@@ -78,7 +78,7 @@ def test_a_record_or_lease_that_fails_does_not_matter(store: FailingStore, error
         {"write_time_ms": "x"},
     ],
 )
-def test_a_record_with_values_of_another_kind_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+def test_a_record_with_values_of_another_type_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
     publish_commit_record(store, record(1))
     path = f"{COMMITS_DIR}{1:020d}.json"
     content = json.loads(bytes(store.get(path)))
@@ -99,14 +99,14 @@ def test_a_record_that_does_not_match_its_checksum_is_damaged(store: FailingStor
     assert fetch_commit_records(store, sound_only=True) == []
 
 
-def test_a_record_of_any_depth_is_no_error_but_damage(store: FailingStore) -> None:
+def test_a_deeply_nested_record_is_damaged(store: FailingStore) -> None:
     path = f"{COMMITS_DIR}{1:020d}.json"
     for depth in range(900, 1000):
         store.put(path, [b'{"checksum":1,"rows":' + b"[" * depth + b"]" * depth + b"}"])
         assert fetch_commit_records(store, sound_only=True) == []
 
 
-def test_a_record_is_the_same_in_another_order_and_with_spaces(store: FailingStore) -> None:
+def test_order_and_spaces_do_not_change_a_record(store: FailingStore) -> None:
     publish_commit_record(store, record(1))
     path = f"{COMMITS_DIR}{1:020d}.json"
     content = json.loads(bytes(store.get(path)))

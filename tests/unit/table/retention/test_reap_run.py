@@ -32,7 +32,7 @@ from slatespark.table.definition.versions import fetch_definition, publish_defin
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.layers import distinct_files, plan_table_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -157,7 +157,7 @@ def merged_file(table: Table) -> None:
     """Put all rows into one file, with their sequence numbers and times."""
 
     found = fetch_latest_manifest(table.stores)
-    layers = plan_table_layers(table.stores, found[1])
+    layers = fetch_layers(table.stores, found[1])
     cursors = [LayerCursor(layer_windows(table.stores, layer, 1 << 20)) for layer in layers]
     everything = Visibility(max_seq=2**62, now_ms=0, all_versions=True)
     pieces = (SortedRows(sources, chosen.rows) for sources, chosen in visible_windows(cursors, everything, None))
@@ -259,7 +259,7 @@ def test_a_history_floor_set_during_a_pass_is_respected() -> None:
     table.clock.advance(HOUR_MS)
     times = [START_MS + at for at in (1, 50)]
     table.table.write(pa.table({"key": [b"a", b"b"], "value": [b"1"] * 2, "at": times}), timestampColumn="at")
-    table.table.setProperties(retention=100)
+    table.table.setProperties(retention="100ms")
     table.table.setHistoryFloor(START_MS + 110)
     other = table.other()
     claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
@@ -453,7 +453,7 @@ def test_files_of_the_client_are_read_once() -> None:
     table.clock.advance(5 * HOUR_MS)
     table.write(numbered(100, 200))
 
-    for file in distinct_files(plan_table_layers(table.stores, fetch_latest_manifest(table.stores)[1])):
+    for file in distinct_files(fetch_layers(table.stores, fetch_latest_manifest(table.stores)[1])):
         strip_properties(table.stores, FileSlice(file, file.info.key_range()))
     for meta in table.store.list(COMMITS_DIR):
         table.store.delete(meta.path)
@@ -710,7 +710,7 @@ def test_an_as_of_read_finds_no_older_version_below_a_rewritten_row() -> None:
     write([(b"k", b"first", 1), *((b"y%03d" % number, b"young", 9000) for number in range(50))])
     due = [(b"k3%02d" % number, b"due", 20) for number in range(50)]
     write([(b"k", b"second", 20), (b"k", b"late", 8000), *due])
-    table.table.setProperties(retention=100)
+    table.table.setProperties(retention="100ms")
     table.table.setHistoryFloor(START_MS + 4000)
     assert table.keys(timestampAsOf=START_MS + 5000) == []
     assert table.reap().files_rewritten == 1

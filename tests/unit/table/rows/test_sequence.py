@@ -74,9 +74,8 @@ def test_rows_of_one_key_are_arranged() -> None:
     first = np.array([True, False, False, True, True, False])
     ranks = rank_values(pa.array([5, 9, None, 0, 3, 3]))
     arranged = order_repeats(first, ranks)
-    assert arranged is not None
     assert arranged.tolist() == [2, 0, 1, 3, 4, 5]
-    assert order_repeats(np.array([True, True]), rank_values(pa.array([1, 0]))) is None
+    assert order_repeats(np.array([True, True]), rank_values(pa.array([1, 0]))).tolist() == [0, 1]
 
 
 # --- whole writes ---------------------------------------------------------------------------------------------------
@@ -191,3 +190,10 @@ def test_a_key_column_changes_nothing() -> None:
     store = SlateStore.create(f"memory://sequence-{next(_numbers)}", SCHEMA, "k")
     store.write(table_of([(1, 9, "a"), (1, 1, "b")]), sequenceColumn="k")
     assert store.get(1) == {"k": 1, "at": 1, "v": "b"}
+
+
+def test_times_come_before_ranks() -> None:
+    first = np.array([True, False, False])
+    times = np.array([5, 3, 5])
+    assert order_repeats(first, None, times).tolist() == [1, 0, 2]
+    assert order_repeats(first, rank_values(pa.array([2, 9, 1])), times).tolist() == [1, 2, 0]

@@ -1,4 +1,4 @@
-"""Transactions: what their reads see, what their commit publishes and at which time, and what is refused."""
+"""Transactions: the rows that their reads see, the rows and times of their commit, and refused calls."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def files_of(store: SlateStore) -> set[str]:
 # --- reads ----------------------------------------------------------------------------------------------------------
 
 
-def test_reads_see_own_writes_and_nobody_else_does() -> None:
+def test_only_the_transaction_sees_its_writes() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 10), ("a", 2, 20), ("b", 1, 30)))
     txn = store.begin()
@@ -90,7 +90,7 @@ def test_reads_see_own_writes_and_nobody_else_does() -> None:
     assert store.history(1)[0].version == version
 
 
-def test_reads_do_not_see_what_others_commit() -> None:
+def test_reads_do_not_see_later_commits() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 10)))
     txn = store.begin()
@@ -264,7 +264,7 @@ def test_ranges_that_a_delete_searched_are_validated() -> None:
         again.commit()
 
 
-def test_nothing_written_is_validated_and_publishes_nothing() -> None:
+def test_a_transaction_without_writes_is_validated_and_publishes_nothing() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 10)))
     version = store.detail().version
@@ -325,7 +325,7 @@ def test_a_timestamp_may_be_given_to_the_commit() -> None:
     assert stored(store, "key")[1] == (b"b", "put", 2000, 2100)
 
 
-def test_commits_of_others_move_rows_above_them() -> None:
+def test_rows_move_above_later_commits() -> None:
     clock = FakeClock(NOW_MS)
     store = new_store(clock=clock)
     txn = store.begin()
@@ -343,7 +343,7 @@ def test_commits_of_others_move_rows_above_them() -> None:
     assert seqs[b"a"] == seqs[b"c"] > seqs[b"b"]
 
 
-def test_more_than_the_rewrite_limit_keeps_its_time_where_nothing_has_to_move() -> None:
+def test_rows_beyond_the_rewrite_limit_keep_their_time_if_they_need_not_move() -> None:
     clock = FakeClock(NOW_MS)
     store = new_store(clock=clock)
     txn, late, timed = (store.begin(commitRewriteLimit=1) for _ in range(3))
@@ -410,7 +410,7 @@ def test_a_deletion_that_was_compacted_away_is_not_overlooked(locks: bool, floor
     store.compact(full=True)
     with pytest.raises(TransactionConflictError) as caught:
         txn.commit(timestamp=NOW_MS - 3000)
-    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "told"
+    told = "tenant='a', id=1" if floor == NOW_MS - 6000 else "known"
     assert told in str(caught.value)
     assert shown(store) == [("b", 1, 1)]
 
@@ -496,7 +496,7 @@ def test_any_number_is_a_time_of_a_table_with_its_own_clock(before: int, after: 
 # --- refused --------------------------------------------------------------------------------------------------------
 
 
-def test_an_ended_transaction_takes_no_more_calls() -> None:
+def test_an_ended_transaction_accepts_no_more_calls() -> None:
     store = typed_store()
     row = amounts(("a", 1, 1))
     committed, given_up = store.begin(), store.begin()
@@ -536,7 +536,7 @@ def test_a_prepared_transaction_can_be_read_committed_or_rolled_back() -> None:
     assert shown(store) == [("a", 1, 1)]
 
 
-def test_prepare_validates_and_what_comes_later_conflicts_at_the_commit() -> None:
+def test_prepare_validates_and_the_commit_refuses_later_changes() -> None:
     store = typed_store()
     early, late = store.begin(), store.begin()
     for txn in (early, late):
@@ -598,7 +598,7 @@ def test_options_of_a_write_are_checked(options: dict[str, Any], message: str) -
     assert (txn.state, shown(txn)) == ("open", [])
 
 
-def test_rows_that_expire_at_instants_or_by_a_ttl_are_written_apart() -> None:
+def test_fixed_expiries_and_ttls_cannot_be_mixed_in_one_write() -> None:
     store = new_store(defaultTtl="1h")
     rows = pairs((b"a", b"1"), at=pa.array([None], pa.timestamp("ms")))
     with pytest.raises(OptionError, match="TTL"):
@@ -606,14 +606,14 @@ def test_rows_that_expire_at_instants_or_by_a_ttl_are_written_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"])
-def test_a_read_has_no_other_read_point(name: str) -> None:
+def test_another_read_point_is_refused(name: str) -> None:
     options: dict[str, Any] = {name: 1}
     with pytest.raises(OptionError, match=name):
         typed_store().begin().read(**options)
 
 
 @pytest.mark.parametrize("name", ["path", "walPath", "wal_path"])
-def test_a_read_is_of_the_own_table(name: str) -> None:
+def test_a_read_of_another_table_is_refused(name: str) -> None:
     txn = typed_store().begin()
     for read in (txn.read, partial(txn.get, "a", 1), partial(txn.getForUpdate, [("a", 1)])):
         with pytest.raises(OptionError, match=name):
@@ -656,10 +656,10 @@ def test_reads_and_locks_are_checked() -> None:
     txn.commit()
 
 
-# --- what it leaves -------------------------------------------------------------------------------------------------
+# --- files and leases -----------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_that_is_given_up_leaves_nothing() -> None:
+def test_a_rolled_back_transaction_leaves_nothing() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 1)))
     files = files_of(store)
@@ -706,7 +706,7 @@ def test_a_block_that_failed_inside_leaves_nothing() -> None:
     assert open_store(store.url, {}).list(LEASES_DIR) == []
 
 
-def test_a_pair_that_another_one_committed_leaves_nothing() -> None:
+def test_a_pair_that_another_writer_committed_leaves_nothing() -> None:
     store = new_store()
     early = store.begin(txnAppId="app", txnVersion=1)
     early.write(pairs((b"a", b"1")))
@@ -719,7 +719,7 @@ def test_a_pair_that_another_one_committed_leaves_nothing() -> None:
     assert open_store(store.url, {}).list(LEASES_DIR) == []
 
 
-def test_many_small_writes_are_merged_on_the_way() -> None:
+def test_many_small_writes_are_merged_before_the_commit() -> None:
     store = new_store(mergeOperator="concat")
     store.write(pairs((b"a", b"-"), (b"b", b"-")))
     with store.begin() as txn:
@@ -767,7 +767,7 @@ def test_leases_and_files_of_a_long_transaction_are_kept_alive() -> None:
     assert shown(store) == [("a", 1, 1)]
 
 
-def test_files_that_were_collected_are_named() -> None:
+def test_collected_files_are_named() -> None:
     clock = FakeClock(NOW_MS)
     store = typed_store(clock=clock)
     txn = store.begin()
@@ -783,7 +783,7 @@ def test_files_that_were_collected_are_named() -> None:
     assert shown(store) == []
 
 
-def test_a_read_point_that_was_collected_is_named() -> None:
+def test_a_collected_read_point_is_named() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 1)))
     txn = store.begin()
@@ -802,7 +802,7 @@ def test_a_read_point_that_was_collected_is_named() -> None:
         txn.read().read_all()
 
 
-def test_vacuum_spares_what_a_transaction_wrote() -> None:
+def test_vacuum_keeps_the_files_of_an_open_transaction() -> None:
     clock = FakeClock()  # of the present, as the times of objects are
     store = typed_store(clock=clock, versionRetention="none")
     store.write(amounts(("a", 1, 1), ("b", 1, 1)))
@@ -816,12 +816,12 @@ def test_vacuum_spares_what_a_transaction_wrote() -> None:
         clock.advance(3_600_000)
         store.deleteRange(f"tenant = '{tenant}'")
     clock.advance(3_600_000)
-    store.vacuum(minAge="1m")
+    store.vacuum(minAge="1m", force=True)
     assert own <= files_of(store)
     txn.commit()
     assert shown(store) == [("b", 1, 1), ("c", 1, 2)]
     clock.advance(3_600_000)
-    store.vacuum(minAge="1m")
+    store.vacuum(minAge="1m", force=True)
     assert files_of(store) == {f"{COMPACTED_DIR}{file.id}.sst" for file in store.files()}
 
 

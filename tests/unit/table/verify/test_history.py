@@ -59,7 +59,7 @@ def test_a_file_with_versions_out_of_order(monkeypatch: pytest.MonkeyPatch) -> N
         versions.sources[0].create_ts[:] *= -1
 
     store = new_store()
-    monkeypatch.setattr("slatespark.table.rows.version_sort.number_versions", turned)
+    monkeypatch.setattr("slatespark.table.rows.task_sorter.number_versions", turned)
     write(store, *((b"k", at) for at in range(1, 500)))
     [finding] = store.verify().findings
     assert "498" in finding.what

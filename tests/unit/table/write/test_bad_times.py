@@ -1,4 +1,4 @@
-"""Times that cannot be, clocks that go wrong, and what becomes of rows that would expire before they began."""
+"""Invalid times, wrong clocks, and rows that expire before they begin."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def test_a_duration_that_is_none_or_too_long_is_refused_by_name(name: str, given
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_a_ttl_that_ends_beyond_64_bits_never_comes(typed: bool) -> None:
+def test_a_ttl_that_ends_beyond_64_bits_never_expires(typed: bool) -> None:
     store = new_store(typed=typed)
-    store.write(rows(typed), ttl=MAX_MS)
+    store.write(rows(typed, t=[MAX_MS]), ttlColumn="t")
     [row] = store.scan(metadataColumns="expire_ts", now=MAX_MS).read_all().to_pylist()
     assert row["_expire_ts"] is None
     store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS + 1]), ttlColumn="t")
@@ -152,7 +152,7 @@ def test_a_column_of_the_wrong_type_is_refused(option: str, values: pa.Array, sa
 @pytest.mark.parametrize(
     ("ttl", "expected"), [({}, 9), ({"ttl": "default"}, 9), ({"ttl": 5}, 5), ({"ttl": 0}, 0), ({"ttl": "none"}, None)]
 )
-def test_null_falls_to_the_ttl_of_the_write(
+def test_null_means_the_ttl_of_the_write(
     option: str, nothing: pa.Array, ttl: dict[str, Any], expected: int | None, typed: bool
 ) -> None:
     store = new_store(typed=typed, defaultTtl=9)
@@ -193,7 +193,7 @@ def test_expiries_are_never_compared_with_the_system_clock() -> None:
 # --- clocks ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_went_back_says_both_times_and_from_when_on_it_writes() -> None:
+def test_a_clock_that_went_back_is_refused_with_both_times() -> None:
     clock = FakeClock(LONG_AGO_MS)
     store = new_store(clock)
     store.write(rows())
@@ -201,7 +201,7 @@ def test_a_clock_that_went_back_says_both_times_and_from_when_on_it_writes() -> 
     check_blocked_until(store, clock, tick_ms=LONG_AGO_MS)
 
 
-def test_a_table_that_a_clock_ahead_of_ours_wrote_says_until_when_it_takes_no_writes() -> None:
+def test_a_table_ahead_of_our_clock_names_the_time_of_the_next_write() -> None:
     ahead = new_store(FakeClock(LONG_AGO_MS + HOUR_MS))
     ahead.write(rows(), ttl=1)
     clock = FakeClock(LONG_AGO_MS)
@@ -233,7 +233,7 @@ def check_blocked_until(store: SlateStore, clock: FakeClock, *, tick_ms: int) ->
     store.write(rows())
 
 
-def test_a_clock_of_the_users_own_that_went_back_is_refused_in_the_same_way() -> None:
+def test_a_custom_clock_that_went_back_is_refused_too() -> None:
     class Backwards(Clock):
         shows = LONG_AGO_MS
 
@@ -263,7 +263,7 @@ def test_times_of_a_custom_table_that_go_back_are_refused(back_ms: int) -> None:
     assert len(our_rows(store)) == 1
 
 
-def test_rows_of_a_client_ahead_of_our_clock_block_writes_also_from_the_wal(tmp_path: Any) -> None:
+def test_wal_rows_of_a_client_ahead_of_our_clock_block_writes(tmp_path: Any) -> None:
     location = Location.local(tmp_path / "db")
     with Client.open(location, ClientOptions()) as client:
         tick_ms = client.put(b"k", b"theirs").create_ts
@@ -276,7 +276,7 @@ def test_rows_of_a_client_ahead_of_our_clock_block_writes_also_from_the_wal(tmp_
 # --- defaultTtl -----------------------------------------------------------------------------------------------------
 
 
-def test_a_changed_default_ttl_counts_for_later_writes_only() -> None:
+def test_a_changed_default_ttl_applies_to_later_writes_only() -> None:
     clock = FakeClock(LONG_AGO_MS)
     store = new_store(clock, defaultTtl="1h")
     expected = {}

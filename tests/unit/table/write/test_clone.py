@@ -1,4 +1,4 @@
-"""What a clone consists of, where it may lie, and what is refused."""
+"""Clones: their manifests and files, their location, and refused calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
-    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
     SlateStore,
@@ -32,7 +31,7 @@ _names = itertools.count()
 
 
 class Family:
-    """A raw table `p` in memory, with a row that only the WAL has."""
+    """A raw table `p` in memory, with a row that is only in the WAL."""
 
     def __init__(self) -> None:
         self.folder = f"memory://clones/{next(_names)}"
@@ -90,7 +89,7 @@ def test_versions_and_checkpoints(family: Family) -> None:
         assert rows(clone) == {b"a": b"1"}, name
 
 
-def test_a_typed_table_of_a_clock_of_its_own(family: Family) -> None:
+def test_a_typed_table_with_its_own_clock(family: Family) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     table = SlateStore.create(family.at("typed"), schema, "id", clock="custom", defaultTtl="7")
     one = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]})
@@ -101,7 +100,7 @@ def test_a_typed_table_of_a_clock_of_its_own(family: Family) -> None:
     assert clone.definition == table.definition
 
 
-def test_a_wal_that_is_kept_apart(tmp_path: Path) -> None:
+def test_a_wal_in_another_store(tmp_path: Path) -> None:
     parent = SlateStore.create(str(tmp_path / "p"), walPath=str(tmp_path / "logs"))
     parent.write(table_of([(b"a", b"1")]))
     parent.write(table_of([(b"a", b"2")]))
@@ -110,7 +109,7 @@ def test_a_wal_that_is_kept_apart(tmp_path: Path) -> None:
     assert rows(clone) == {b"a": b"2", b"b": b"3"}
 
 
-def test_places_that_are_taken(family: Family) -> None:
+def test_occupied_targets_are_refused(family: Family) -> None:
     family.parent.clone(family.at("c"))
     with pytest.raises(TableExistsError):
         family.parent.clone(family.at("c"))
@@ -122,7 +121,7 @@ def test_places_that_are_taken(family: Family) -> None:
             family.parent.clone(family.at(f"full{number}"))
 
 
-def test_who_makes_it_first_has_it(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_two_clones_wins(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
     def overtake() -> None:
@@ -130,11 +129,11 @@ def test_who_makes_it_first_has_it(family: Family, monkeypatch: pytest.MonkeyPat
 
     target = FailingStore(inner).run(overtake, "create", manifest_path(1))
     monkeypatch.setattr("slatespark.table.write.clone.open_stores", lambda path, storage: stores_of(target))
-    with pytest.raises(TableExistsError, match="else"):
+    with pytest.raises(TableExistsError, match="another"):
         clone_table(family.stores, SystemClock(), family.at("c"))
 
 
-def test_places_that_have_no_root_in_common(family: Family, tmp_path: Path) -> None:
+def test_targets_without_a_common_root_are_refused(family: Family, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="store"):
         family.parent.clone(str(tmp_path / "c"))
     with pytest.raises(InvalidRequestError, match="store"):
@@ -148,7 +147,7 @@ def test_places_that_have_no_root_in_common(family: Family, tmp_path: Path) -> N
     assert fetch_latest_manifest(family.of("deep/er"))[1].external_dbs[0].path == "p"
 
 
-def test_a_clone_of_a_clone_keeps_to_its_root(family: Family) -> None:
+def test_a_clone_of_a_clone_has_the_same_root(family: Family) -> None:
     child = family.parent.clone(family.at("x/child"))
     grandchild = child.clone(family.at("x/grandchild"))
     paths = [owner.path for owner in fetch_latest_manifest(family.of("x/grandchild"))[1].external_dbs]
@@ -158,8 +157,8 @@ def test_a_clone_of_a_clone_keeps_to_its_root(family: Family) -> None:
         child.clone("memory://clones/elsewhere")
 
 
-def test_what_there_is_not(family: Family) -> None:
-    with pytest.raises(HistoryTrimmedError, match="'x'"):
+def test_unknown_checkpoint_or_version(family: Family) -> None:
+    with pytest.raises(InvalidRequestError, match="'x'"):
         family.parent.clone(family.at("c"), checkpoint="x")
     with pytest.raises(InvalidRequestError, match="99"):
         family.parent.clone(family.at("c"), version=99)

@@ -1,4 +1,4 @@
-"""An interval of a history table replaced: reads as of any time stay exact on both sides of it."""
+"""Replacements of an interval of a history table: reads as of any time before or after stay exact."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_rows_committed_meanwhile_are_a_conflict(store: SlateStore, monkeypatch:
     assert state(store) == {("a", 1): 2, ("b", 1): 1}
 
 
-def test_what_is_refused(store: SlateStore) -> None:
+def test_invalid_replacements_are_refused(store: SlateStore) -> None:
     with pytest.raises(OptionError, match="overwritten"):
         store.write(rows({}), mode="overwrite")
     with pytest.raises(OptionError, match="time"):
@@ -139,7 +139,7 @@ def test_raw_history_tables_by_key_bytes(clock: FakeClock) -> None:
     assert [row["key"] for row in store.scan(timestampAsOf=at_ms).read_all().to_pylist()] == [b"a", b"b", b"c"]
 
 
-def test_a_new_history_table_may_be_made_by_a_replacement(clock: FakeClock) -> None:
+def test_a_replacement_may_create_a_history_table(clock: FakeClock) -> None:
     url, table = next(NAMES), rows({("a", 1): 1})
     given = {"path": url, "keyColumns": ["tenant", "id"], "history": "true", "replaceWhere": "tenant = 'a'"}
     stores = open_stores(url, storage={})
@@ -147,7 +147,7 @@ def test_a_new_history_table_may_be_made_by_a_replacement(clock: FakeClock) -> N
     assert state(SlateStore.open(url, clock=clock)) == {("a", 1): 1}
 
 
-def test_another_creator_that_was_first_is_a_conflict(clock: FakeClock) -> None:
+def test_a_faster_creator_is_a_conflict(clock: FakeClock) -> None:
     url, table = next(NAMES), rows({("a", 1): 1})
     given = {"path": url, "keyColumns": ["tenant", "id"], "history": "true"}
     stores = open_stores(url, storage={})
@@ -232,7 +232,7 @@ def test_rows_that_a_read_hides_are_deleted_too(store: SlateStore, clock: FakeCl
 
 
 def test_rows_that_expire_while_an_interval_is_replaced(store: SlateStore, clock: FakeClock) -> None:
-    """The replacement has the time of its plan; before that the rows were there, from then on they are not."""
+    """The replacement has the time of its plan; reads as of earlier times show the rows, later ones do not."""
     store.write(rows({("a", 5): 5}), ttl="30s")
     clock.advance(20_000)
     given = WriteOptions(path=store.url, replace_where="tenant = 'a'")

@@ -1,4 +1,4 @@
-"""Writes to history tables: whose times count, what TTLs count from, and the order of the versions of a key."""
+"""Writes to history tables: the times of rows, the start of TTLs, and the order of the versions of a key."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def times(store: SlateStore, **options: Any) -> dict[int, list[tuple[int | None,
     ids=str,
 )
 def test_every_type_of_time(kind: pa.DataType, values: list[int]) -> None:
-    """Of the same type the column is stored; parts of a millisecond only count in the column."""
+    """The column is stored with its type; create_ts drops parts of a millisecond."""
     schema = pa.schema([("id", pa.int64()), ("at", kind)])
     store = SlateStore.create(
         f"memory://history-writes-{next(_numbers)}", schema, "id", history="true", clock=FakeClock(NOW_MS)
@@ -82,7 +82,7 @@ def test_every_type_of_time(kind: pa.DataType, values: list[int]) -> None:
     assert stored.to_pylist() == column.cast(stored.type).to_pylist()
 
 
-def test_a_raw_table_takes_the_times_apart() -> None:
+def test_a_raw_table_reads_times_from_a_separate_column() -> None:
     store = SlateStore.create(f"memory://history-writes-{next(_numbers)}", history=True, clock=FakeClock(NOW_MS))
     rows = pa.table({"key": [b"k", b"k"], "value": [b"new", b"old"], "at": [2, 1]})
     store.write(rows, timestampColumn="at")
@@ -134,7 +134,7 @@ def test_a_column_of_times_may_be_added() -> None:
     assert times(store) == {1: [(5, None)]}
 
 
-def test_without_times_a_write_takes_the_clock_and_stays_above() -> None:
+def test_without_times_a_write_uses_the_clock_and_stays_above_the_last_tick() -> None:
     clock = FakeClock(NOW_MS)
     store = new_store(clock=clock)
     write(store, Timed(1, NOW_MS + MAX_AHEAD_MS, "ahead"))
@@ -144,7 +144,7 @@ def test_without_times_a_write_takes_the_clock_and_stays_above() -> None:
     assert store.get(2) == {"id": 2, "name": "y", "at": 0}  # one version of a key, as in every table
 
 
-def test_one_time_for_the_whole_write_may_be_of_the_past() -> None:
+def test_one_time_for_the_whole_write_may_be_in_the_past() -> None:
     store = new_store()
     write(store, Timed(1, 500, "a"))
     rows = pa.table({"id": [2, 3], "name": ["b", "c"], "at": [0, 0]})
@@ -156,7 +156,7 @@ def test_one_time_for_the_whole_write_may_be_of_the_past() -> None:
 
 
 @pytest.mark.parametrize(("start", "base"), [("row", 1000), ("write", NOW_MS)])
-def test_what_a_ttl_counts_from(start: str, base: int) -> None:
+def test_the_start_of_a_ttl(start: str, base: int) -> None:
     store = new_store(defaultTtl="7ms")
     write(store, Timed(1, 1000, "default"), Timed(2, 1000, "own", ttl=5), Timed(3, 1000, None), ttlFrom=start)
     write(store, Timed(4, 1000, "given"), ttlFrom=start, ttl=9)
@@ -165,7 +165,7 @@ def test_what_a_ttl_counts_from(start: str, base: int) -> None:
     assert times(store, includeExpired=True) == {key: [(1000, at_ms)] for key, at_ms in expected.items()}
 
 
-def test_an_instant_of_expiry_stays_and_a_sum_beyond_64_bits_never_comes() -> None:
+def test_a_fixed_expiry_stays_and_a_sum_beyond_64_bits_never_expires() -> None:
     store = new_store()
     rows = pa.table(
         {
@@ -184,10 +184,10 @@ def test_an_instant_of_expiry_stays_and_a_sum_beyond_64_bits_never_comes() -> No
     assert expiries[2] > 10**18, "a sum that fits comes"
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- refused ---------------------------------------------------------------------------------------------------------
 
 
-def test_times_where_there_is_no_history() -> None:
+def test_row_times_need_a_history_table() -> None:
     store = new_store(history=False)
     with pytest.raises(OptionError, match="timestampColumn"):
         write(store, Timed(1, 5, "a"))
@@ -208,7 +208,7 @@ def test_times_where_there_is_no_history() -> None:
     ],
     ids=["null", "unsigned", "seconds", "early seconds", "just too early", "double", "text", "nulls"],
 )
-def test_columns_that_say_no_time(column: pa.Array, message: str) -> None:
+def test_columns_without_valid_times_are_refused(column: pa.Array, message: str) -> None:
     store = new_store()
     version = store.detail().version
     rows = pa.table({"id": [1, 2], "at": column})
@@ -234,7 +234,7 @@ def test_options_that_do_not_go_together(options: dict[str, Any], message: str) 
         store.write(pa.table({"id": [1], "name": ["a"], "at": [5]}), **options)
 
 
-def test_a_column_that_is_not_there() -> None:
+def test_a_missing_column_is_refused() -> None:
     store = new_store()
     with pytest.raises(SchemaError, match="timestampColumn"):
         store.write(pa.table({"id": [1], "name": ["a"], "at": [5]}), timestampColumn="when")
@@ -255,7 +255,7 @@ def test_a_table_with_its_own_clock_needs_a_time_for_each_row_or_one_for_all() -
 
 
 @pytest.mark.parametrize("creates", [False, True])
-def test_a_time_of_the_future(creates: bool) -> None:
+def test_a_future_time_is_refused(creates: bool) -> None:
     clock, url = FakeClock(NOW_MS), f"memory://history-writes-{next(_numbers)}"
     if not creates:
         SlateStore.create(url, SCHEMA, "id", history=True, clock=clock)
@@ -284,7 +284,7 @@ def test_an_older_version_is_a_conflict_that_names_keys() -> None:
 
 
 @pytest.mark.parametrize("bits", [0, 10])
-def test_equal_times_are_no_conflict_and_the_later_write_counts(bits: int) -> None:
+def test_equal_times_do_not_conflict_and_the_later_write_wins(bits: int) -> None:
     store = new_store()
     write(store, Timed(1, 1000, "first"), Timed(2, 2000, "far"), bloomBitsPerKey=bits)
     write(store, Timed(1, 1000, "second"), Timed(1, 1000, "third"))
@@ -300,7 +300,7 @@ def test_equal_times_are_no_conflict_and_the_later_write_counts(bits: int) -> No
 
 @pytest.mark.parametrize("compacts", [False, True])
 def test_a_version_from_before_the_floor_is_refused(compacts: bool) -> None:
-    """The deletion that it came before may be gone; whether it is makes no difference."""
+    """A deletion after it may have been dropped; it is refused in either case."""
     store = new_store()
     write(store, Timed(1, 1000, "a"))
     write(store, Timed(1, 2000, None))
@@ -341,7 +341,7 @@ class CountingStore:
     [(Timed(1, 5000, "above all"), False), (Timed(50, 2, "between files"), False), (Timed(1, 2000, "as they"), False)],
     ids=lambda value: value.name if isinstance(value, Timed) else "",
 )
-def test_what_is_in_order_by_files_reads_none(row: Timed, reads: bool) -> None:
+def test_files_in_order_are_not_read(row: Timed, reads: bool) -> None:
     store = new_store()
     write(store, Timed(1, 2000, "a"), Timed(40, 2000, "a"))
     write(store, Timed(60, 3000, "b"), Timed(90, 3000, "b"))
@@ -351,7 +351,7 @@ def test_what_is_in_order_by_files_reads_none(row: Timed, reads: bool) -> None:
     assert (main.reads > 0) == reads
 
 
-def test_a_look_up_reads_only_files_that_may_be_younger() -> None:
+def test_a_look_up_reads_only_files_that_may_be_newer() -> None:
     store = new_store()
     write(store, *(Timed(key, 1000, "a") for key in range(0, 3000, 2)))
     write(store, *(Timed(key, 3000, "b") for key in range(1, 3000, 2)))
@@ -373,8 +373,8 @@ def test_tasks_that_share_keys_are_merged_by_time() -> None:
 
 
 @pytest.mark.parametrize("between", [4, 5, 6])
-def test_tasks_that_meet_in_a_key_of_many_files(between: int) -> None:
-    """The second task may meet only the first, or the last, of the files of a key, which is numbered as a whole."""
+def test_tasks_that_share_a_key_of_many_files(between: int) -> None:
+    """The second task may overlap only the first or last file of a key; the key is renumbered as a whole."""
     store, model = new_store(), VersionModel()
     tasks = [
         [Timed(3, 1, "c"), *(Timed(5, at, "x" * 50) for at in range(100, 500)), Timed(8, 1, "c")],

@@ -1,4 +1,4 @@
-"""External SSTs: what `SstWriter` writes, and what becomes of it in a table that takes it up."""
+"""External SSTs: files of `SstWriter`, and their rows in the table that ingests them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_rows_become_the_newest_ones_as_if_they_were_written_now(tmp_path: Path)
     assert store.scan().read_all().num_rows == 2
 
 
-def test_instants_of_expiry_stay_and_a_timestamp_counts(tmp_path: Path) -> None:
+def test_fixed_expiries_stay_and_a_timestamp_applies(tmp_path: Path) -> None:
     store = new_store(None)
     rows = pairs(b"a", b"b", gone=pa.array([NOW_MS + 5, None], pa.timestamp("ms")))
     store.ingest([write_file(tmp_path / "a.sst", rows, expireAtColumn="gone")])
@@ -111,9 +111,9 @@ def test_files_of_a_plain_table_may_not_share_keys(tmp_path: Path) -> None:
     version = store.detail().version
     with pytest.raises(InvalidRequestError, match="key 64"):
         store.ingest([one, two, three])
-    with pytest.raises(InvalidRequestError, match="files"):
+    with pytest.raises(InvalidRequestError, match="path"):
         store.ingest([one, one])
-    with pytest.raises(InvalidRequestError, match="files"):
+    with pytest.raises(InvalidRequestError, match="path"):
         store.ingest([])
     assert store.detail().version == version
 
@@ -139,7 +139,7 @@ def test_versions_of_several_files_are_merged_by_time(tmp_path: Path) -> None:
     assert len(stored_versions(store)) == len(model.stored()) + 1
 
 
-def test_rows_without_times_take_the_clock_of_the_table(tmp_path: Path) -> None:
+def test_rows_without_times_get_the_time_of_the_table(tmp_path: Path) -> None:
     store = new_store(history=True)
     rows = pa.table({"id": [1, 2], "name": ["a", "b"], "at": [0, 0]})
     paths = [write_file(tmp_path / f"{n}.sst", rows, SCHEMA, ttl=5) for n in range(2)]
@@ -151,7 +151,7 @@ def test_rows_without_times_take_the_clock_of_the_table(tmp_path: Path) -> None:
     ]
 
 
-def test_times_of_its_own_need_a_history_table(tmp_path: Path) -> None:
+def test_row_timestamps_need_a_history_table(tmp_path: Path) -> None:
     ways: list[dict[str, Any]] = [{**TIMED}, {"timestamp": 5, "opColumn": "op", "ttlColumn": "ttl"}]
     for number, options in enumerate(ways):
         path = write_file(tmp_path / f"{number}.sst", timed_table([Timed(1, 5, "a")]), SCHEMA, **options)
@@ -164,10 +164,10 @@ def test_times_of_its_own_need_a_history_table(tmp_path: Path) -> None:
         assert stored_versions(store) == [(1, 5, "a", None)]
 
 
-# --- what does not fit ----------------------------------------------------------------------------------------------
+# --- refused files ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_of_another_table(tmp_path: Path) -> None:
+def test_a_file_for_another_table_is_refused(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "name": ["a"], "at": [5]})
     path = write_file(tmp_path / "a.sst", rows)
     store = new_store()
@@ -191,7 +191,7 @@ def test_a_file_of_another_table(tmp_path: Path) -> None:
     assert strict.get(1) == {"id": 1, "name": "a", "at": 5}
 
 
-def test_what_is_no_external_sst(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     store = new_store(None)
     store.write(pairs(b"a"))
     with pytest.raises(InvalidRequestError, match=r"gone\.sst"):
@@ -239,7 +239,7 @@ def test_options_of_an_ingest(options: dict[str, Any], message: str | None, tmp_
         store.ingest(path, **options)
 
 
-def test_what_the_writer_refuses(tmp_path: Path) -> None:
+def test_invalid_rows_are_refused_by_the_writer(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a.sst", pairs(b"a"))
     before = Path(path).read_bytes()
     with pytest.raises(InvalidRequestError, match=r"a\.sst"):
@@ -256,7 +256,7 @@ def test_what_the_writer_refuses(tmp_path: Path) -> None:
     assert not (tmp_path / "b.sst").exists()
 
 
-def test_a_file_says_what_it_is(tmp_path: Path) -> None:
+def test_a_file_has_a_label(tmp_path: Path) -> None:
     path = Path(write_file(tmp_path / "a.sst", timed_table([Timed(1, 5, "a"), Timed(1, 6, "b")]), SCHEMA, **TIMED))
     end = decode_external_sst(path.read_bytes())
     assert end is not None

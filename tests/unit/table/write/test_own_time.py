@@ -1,4 +1,4 @@
-"""Tables with `clock=custom`: every write says its time, which may mean anything, and no other clock has a say."""
+"""Tables with `clock=custom`: every write gives its time, in any unit, and no other clock matters."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_any_number_is_a_time_and_the_last_one_is_now(start: int) -> None:
     assert not store.verify().has_damage
 
 
-def test_names_of_files_are_of_the_system_clock() -> None:
+def test_file_ids_use_the_system_clock() -> None:
     store = new_store()
     store.write(rows(b"a"), timestamp=FAR_MS)
     names = [entry.path for entry in open_stores(store.url, storage={}).main.list(COMPACTED_DIR)]
@@ -85,7 +85,7 @@ def test_time_does_not_go_back() -> None:
     assert keys(store) == [b"a", b"c"]
 
 
-def test_deletes_by_condition_and_retention_go_by_the_same_time() -> None:
+def test_deletes_by_condition_and_retention_use_the_same_time() -> None:
     schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())])
     store = new_store(schema, ["id"], retention="5ms", defaultTtl="9ms")
     for number in range(8):
@@ -99,8 +99,8 @@ def test_deletes_by_condition_and_retention_go_by_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("given", ["past", "last", "later"])
-def test_a_range_of_a_history_table_goes_at_any_time_of_its_clock(given: str) -> None:
-    """A write moves the clock, so its time may lie after all that a read can ask for."""
+def test_a_range_of_a_history_table_is_deleted_at_any_time_of_its_clock(given: str) -> None:
+    """A write moves the clock, so its time may be later than any time a read can ask for."""
     schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())])
     at = {"past": 150, "last": 200, "later": 300}[given]
 
@@ -134,7 +134,7 @@ def test_the_property_cannot_change() -> None:
     new_store().setProperties(clock="custom")
 
 
-def test_who_creates_a_table_with_another_clock_at_once_does_not_join() -> None:
+def test_a_concurrent_creator_with_another_clock_is_refused() -> None:
     keyed = TableDefinition(key_columns=("id",), key_format="tuple", value_format="avro")
     keyed = keyed.with_schema(pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())]))
     for plain in (TableDefinition(), keyed):

@@ -1,4 +1,4 @@
-"""Which conditions are exactly intervals of keys, what is said of others, and which rows lie outside."""
+"""Conditions that are exactly key intervals, messages for others, and rows outside the intervals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows(*keys: tuple[Any, ...]) -> pa.Table:
         ("", "text"),
     ],
 )  # fmt: skip
-def test_conditions_that_are_no_intervals_of_keys(condition: str, message: str) -> None:
+def test_conditions_that_are_not_key_intervals(condition: str, message: str) -> None:
     def plan() -> None:
         plan_bounds(WriteOptions.parse({"path": "memory://", "replaceWhere": condition}), CODEC, overwrite=True)
 
@@ -165,7 +165,7 @@ def test_options_that_do_not_fit() -> None:
         ({"startKey": b"a"}, "startKey"),
         ({"replaceWhere": "key = X'61'"}, "replaceWhere"),
         ({"mode": "overwrite", "startKey": b"b", "endKey": b"a"}, "startKey"),
-        ({"mode": "overwrite", "startKey": b"b", "endKey": b"b"}, "between"),
+        ({"mode": "overwrite", "startKey": b"b", "endKey": b"b"}, "empty"),
         ({"mode": "overwrite", "keyPrefix": b"b", "endKey": b"b"}, "keyPrefix"),
         ({"mode": "overwrite", "keyPrefix": b"b", "replaceWhere": "key = X'61'"}, "both"),
     ]

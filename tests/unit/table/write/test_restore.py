@@ -1,4 +1,4 @@
-"""What a restore puts into the manifest, what comes back, and what is refused."""
+"""Restores: the edit of the manifest, the restored rows, and refused calls."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def new_id(view: SstView) -> Ulid:
     return make_ulid(view.sst_id.timestamp_ms, 99)
 
 
-def test_layers_come_back_as_runs_under_new_numbers() -> None:
+def test_layers_are_restored_as_runs_with_new_ids() -> None:
     source = Manifest(
         ssts=ssts(1, 2, 3, 4),
         l0=(view(4), view(3)),
@@ -82,13 +82,13 @@ def test_layers_come_back_as_runs_under_new_numbers() -> None:
     assert restored.last_compacted_l0_sst_view_id == ulid(9)  # and not of the version that comes back
 
 
-def test_of_a_view_id_that_stands_twice_the_older_view_keeps_it() -> None:
+def test_a_duplicate_view_id_stays_with_the_older_view() -> None:
     source = Manifest(ssts=ssts(1), l0=(view(5, 1),), compacted=(SortedRun(0, (view(5, 1),)),))
     restored = plan_restore(source, (), new_id).apply(Manifest())
     assert [run.views[0].id for run in restored.compacted] == [make_ulid(1_000, 99), ulid(5)]
 
 
-def test_databases_that_own_files_come_along() -> None:
+def test_databases_that_own_files_are_restored() -> None:
     one = ExternalDb("one", UUID(int=1), UUID(int=2), (ulid(1), ulid(2)))
     released = ExternalDb("released", UUID(int=3), UUID(int=4), ())
     gone = ExternalDb("gone", UUID(int=5), UUID(int=6), (ulid(3),))
@@ -121,7 +121,7 @@ def table() -> Table:
     return Table()
 
 
-def test_any_version_there_is(table: Table) -> None:
+def test_any_version_can_be_restored(table: Table) -> None:
     for version, rows in ((1, {}), (table.first, {b"a": b"1", b"b": b"1"}), (table.second, {b"a": b"2"})):
         before = fetch_latest_manifest(table.stores)[1]
         made = table.store.restoreToVersion(version)
@@ -140,7 +140,7 @@ def test_a_version_that_is_kept_needs_no_other_checkpoint(table: Table) -> None:
     assert restore_to_version(table.stores, table.clock, table.first).manifest_id == number + 2  # a claim in between
 
 
-def test_a_restore_that_fails_lets_the_version_go_again(table: Table) -> None:
+def test_a_failed_restore_releases_the_version(table: Table) -> None:
     rival = store_on(table.inner.inner, FakeClock(NOW_MS, seed=1))
 
     def overtake() -> None:
@@ -153,7 +153,7 @@ def test_a_restore_that_fails_lets_the_version_go_again(table: Table) -> None:
     assert fetch_latest_manifest(table.stores)[1].checkpoints == ()
 
 
-def test_what_cannot_be(table: Table) -> None:
+def test_invalid_restores_are_refused(table: Table) -> None:
     number = fetch_latest_manifest(table.stores)[0]
     with pytest.raises(InvalidRequestError, match=str(number + 1)):
         table.store.restoreToVersion(number + 1)
@@ -183,7 +183,7 @@ def test_to_a_timestamp(table: Table) -> None:
     assert table.rows() == table.rows(versionAsOf=third) == {b"a": b"2", b"c": b"3"}
 
 
-def test_a_schema_that_has_changed_since_stays() -> None:
+def test_a_changed_schema_stays() -> None:
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.string()), pa.field("b", pa.int32())]
     )
@@ -196,7 +196,7 @@ def test_a_schema_that_has_changed_since_stays() -> None:
     assert store.scan().read_all().to_pylist() == [{"id": 1, "b": 7, "c": None}]
 
 
-def test_a_table_with_a_clock_of_its_own() -> None:
+def test_a_table_with_its_own_clock() -> None:
     store = SlateStore.create(f"memory://{place()}", clock="custom")
     first = store.write(table_of([(b"a", b"1")]), timestamp=5)
     store.write(table_of([(b"a", b"2")]), timestamp=70, ttl=10)
@@ -206,7 +206,7 @@ def test_a_table_with_a_clock_of_its_own() -> None:
         store.write(table_of([(b"a", b"3")]), timestamp=69)
 
 
-def test_files_that_the_parent_of_a_clone_no_longer_keeps() -> None:
+def test_files_that_a_parent_no_longer_keeps_are_refused() -> None:
     folder = place()
     parent = SlateStore.create(f"memory://{folder}/parent")
     parent.write(table_of([(b"a", b"1")]))

@@ -42,7 +42,7 @@ def shown(store: SlateStore, **options: Any) -> dict[bytes, bytes]:
     return {row["key"]: row["value"] for row in store.scan(**options).read_all().to_pylist()}
 
 
-def test_a_trim_leaves_what_was_known_then_and_can_be_undone(store: SlateStore) -> None:
+def test_a_trim_keeps_older_versions_and_can_be_undone(store: SlateStore) -> None:
     before = [file.id for file in store.files()]
     version = store.trimHistory(20)
     assert shown(store) == {b"a": b"20", b"b": b"20", b"c": b"20"}
@@ -56,7 +56,7 @@ def test_a_trim_leaves_what_was_known_then_and_can_be_undone(store: SlateStore) 
     assert shown(store, timestampAsOf=25)[b"a"] == b"20"
 
 
-def test_a_file_with_both_is_written_anew_and_keeps_its_seqs(store: SlateStore) -> None:
+def test_a_file_with_both_is_rewritten_and_keeps_its_seqs(store: SlateStore) -> None:
     write(store, (b"e", 5), (b"e", 45), (b"e", 50), (b"f", 60))
     seqs = {
         row["_key"]: row["_seq"] for row in store.scan(metadataColumns=True, timestampAsOf=45).read_all().to_pylist()
@@ -72,7 +72,7 @@ def test_a_file_with_both_is_written_anew_and_keeps_its_seqs(store: SlateStore) 
     assert shown(store)[b"e"] == b"46", "what was trimmed does not count any more"
 
 
-def test_nothing_later_is_no_commit(store: SlateStore) -> None:
+def test_a_trim_of_nothing_does_not_commit(store: SlateStore) -> None:
     version = store.detail().version
     assert store.trimHistory(40) == version
     assert store.detail().version == version
@@ -108,7 +108,7 @@ def test_a_commit_in_between_is_a_conflict(store: SlateStore, monkeypatch: pytes
 # --- range deletions ------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_range_is_there_until_then(store: SlateStore) -> None:
+def test_a_deleted_range_is_readable_before_its_deletion(store: SlateStore) -> None:
     store.deleteRange("key >= X'61' AND key < X'63'", 35)
     assert shown(store) == {b"c": b"30", b"d": b"40"}
     assert shown(store, timestampAsOf=34) == {b"a": b"30", b"b": b"30", b"c": b"30"}

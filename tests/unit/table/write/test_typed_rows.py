@@ -41,7 +41,7 @@ def rows(store: SlateStore, **options: Any) -> list[dict[str, Any]]:
 
 
 def row(**changes: Any) -> pa.Table:
-    """One row that fits; a change to `...` takes the column away."""
+    """One row that fits; a change to `...` removes the column."""
     columns = {"Tenant": "a", "id": 1, "v": 0.5, "n": 3, **changes}
     return pa.table(
         {
@@ -90,7 +90,7 @@ def test_columns_in_any_order_and_case() -> None:
         (row(), {"keyColumns": "tenant"}, "keyColumns"),
     ],
 )
-def test_what_does_not_fit(table: pa.Table, options: dict[str, Any], message: str) -> None:
+def test_rows_that_do_not_fit_are_refused(table: pa.Table, options: dict[str, Any], message: str) -> None:
     store = make()
     with pytest.raises(SchemaError, match=message):
         store.write(table, **options)
@@ -188,12 +188,12 @@ def test_formats(key: pa.DataType, value: pa.DataType, formats: dict[str, str]) 
         ([("_seq", pa.string())], "_seq", {}, "metadata"),
     ],
 )
-def test_tables_that_cannot_be(schema: list[Any], keys: str, formats: dict[str, Any], message: str) -> None:
+def test_invalid_tables_are_refused(schema: list[Any], keys: str, formats: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         make(pa.schema(schema), keys, **formats)
 
 
-def test_creations_that_are_no_sense() -> None:
+def test_invalid_creations_are_refused() -> None:
     with pytest.raises(OptionError, match="keyColumns"):
         SlateStore.create(url(), keyColumns="a")
     with pytest.raises(OptionError, match="json"):
@@ -238,7 +238,7 @@ def test_overwrite_keeps_keys_formats_and_properties() -> None:
             store.write(row(), mode="overwrite", **options)
 
 
-def test_properties_of_a_table_that_stands_must_agree() -> None:
+def test_properties_of_an_existing_table_must_agree() -> None:
     store = make(defaultTtl="1h")
     store.write(row(), defaultTtl="60m")
     for options in ({"defaultTtl": "2h"}, {"retention": "7d"}):
@@ -307,7 +307,7 @@ def test_rows_of_a_raw_table_are_deleted_by_a_condition() -> None:
     assert [item["key"] for item in rows(store)] == [b"b", b"c"]
 
 
-def test_a_delete_that_depends_on_what_changed_is_refused() -> None:
+def test_a_delete_of_changed_rows_is_refused() -> None:
     store = make()
     store.write(row())
     with pytest.raises(CommitConflictError, match="above"):

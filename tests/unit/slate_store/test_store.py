@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from slatespark import InvalidRequestError, OptionError, SchemaError, SlateStore, TableExistsError, TableNotFoundError
+from slatespark import (
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateStore,
+    SstWriter,
+    TableExistsError,
+    TableNotFoundError,
+)
 
 
 def new_store(name: str) -> SlateStore:
@@ -12,14 +22,14 @@ def new_store(name: str) -> SlateStore:
 
 def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
     store = new_store("calendar")
-    store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl=2**61)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"], "t": [2**61]}), ttlColumn="t")
     row = store.get(b"a", metadataColumns=True)
     assert row is not None
     assert isinstance(row["_expire_ts"], int)
     assert row["_expire_ts"] > 2**53
 
 
-def test_what_create_and_open_refuse() -> None:
+def test_invalid_creations_and_opens_are_refused() -> None:
     store = new_store("exists")
     with pytest.raises(TableExistsError):
         SlateStore.create(store.url)
@@ -53,3 +63,12 @@ def test_rows_come_from_tables_batches_readers_and_iterables() -> None:
     for given in (table, table.to_batches()[0], table.to_reader(), iter(table.to_batches()), table.to_batches()):
         store.write(given, mode="overwrite")
         assert store.scan().read_all().to_pylist() == table.to_pylist()
+
+
+def test_paths_may_be_path_objects(tmp_path: Path) -> None:
+    store = SlateStore.create(tmp_path / "t")
+    SstWriter(tmp_path / "file.sst").write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    store.ingest(tmp_path / "file.sst")
+    store.ingest([tmp_path / "file.sst"])
+    clone = store.clone(tmp_path / "clone")
+    assert clone.get(b"a") == SlateStore.open(tmp_path / "t").get(b"a") == {"key": b"a", "value": b"1"}

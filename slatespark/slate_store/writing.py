@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
+from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.batches import as_batches
-from slatespark.table.slate_store.base import version_of
 from slatespark.table.transaction.begin import begin_transaction
 from slatespark.table.transaction.transaction import Transaction
 from slatespark.table.write.alteration import (
@@ -27,10 +28,6 @@ from slatespark.table.write.alteration import (
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import delete_range
-
-if TYPE_CHECKING:
-    pass
-from slatespark.table.slate_store.base import OpenTable
 
 
 class Writes(OpenTable):
@@ -52,7 +49,7 @@ class Writes(OpenTable):
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit; nothing was changed.
         CommitConflictError
-            When a SlateDB client is at work on the table, or other writers kept winning.
+            When a SlateDB client is active on the table, or other writers won every race.
         """
         mode = options.pop("mode", "append")
         if mode not in ("append", "overwrite"):
@@ -76,39 +73,39 @@ class Writes(OpenTable):
         Raises
         ------
         OptionError
-            When an option is wrong, or the instant lies in the future.
+            When an option is invalid, or the instant is in the future.
         HistoryTrimmedError
-            When the past that is asked for can no longer be answered exactly.
+            When the requested past can no longer be read exactly.
         """
         return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
 
-    def ingest(self, paths: Sequence[str] | str, **options: Any) -> int:
-        """Make files of `SstWriter` visible in one commit, and return the version that shows them.
+    def ingest(self, paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str], **options: Any) -> int:
+        """Publish the rows of `SstWriter` files in one commit, and return the version that shows them.
 
-        Their rows become the newest ones of their keys, as if they were written now; on history tables rows with times
-        of their own keep them, and may not be older than what is stored of their keys.
+        The rows become the newest versions of their keys, as if they were written now. On history tables rows with
+        their own timestamps keep them, and must not be older than the stored versions of their keys.
 
         Parameters
         ----------
         paths : local paths or URLs; files of a table without history may not share keys
-        options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, those of the commit
+        options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, options of the commit
 
         Raises
         ------
         SchemaError, OptionError, InvalidRequestError, CorruptDataError
             When a file does not fit the table, or is damaged; nothing was changed.
         CommitConflictError
-            When rows would come before younger versions, or other writers kept winning.
+            When newer versions of the keys are stored, or other writers won every race.
         """
         parsed = parse_ingest(self._common, options)
-        given = [paths] if isinstance(paths, str) else list(paths)
+        given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
         latest_id, _ = fetch_latest_manifest(self._stores)
         record = ingest_files(self._stores, self._clock, given, parsed)
         compact_after_write(self._stores, self._clock, record, parsed)
         return version_of(record, latest_id)
 
     def delete(self, condition: str, **options: Any) -> int:
-        """Delete the rows for which a condition holds, and return the version that shows it.
+        """Delete the rows that fulfil a condition, and return the version that shows the deletion.
 
         Parameters
         ----------
@@ -118,9 +115,9 @@ class Writes(OpenTable):
         Raises
         ------
         OptionError
-            When the condition cannot be understood.
+            When the condition cannot be parsed.
         TransactionConflictError
-            When anything was committed, since the rows were looked for, to keys that the condition can match.
+            When another commit changed keys that the condition can match, after the rows were searched.
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         return version_of(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
@@ -128,28 +125,28 @@ class Writes(OpenTable):
     def deleteRange(
         self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
     ) -> int:
-        """Delete all rows of an interval of keys in one commit, and return the version that shows it.
+        """Delete all rows of an interval of keys in one commit, and return the version that shows the deletion.
 
-        On a plain table no row is looked at: what stands is cut to outside of the interval. On a history table a
-        tombstone with that time is written for each row that a read as of then shows in the interval, so reads as of
-        any time stay exact before and after.
+        On a plain table no row is read: the views of files are cut. On a history table each row that a read as of
+        `timestamp` shows in the interval gets a tombstone with that time, so reads as of any time stay exact before and
+        after it.
 
         Parameters
         ----------
-        where : comparisons on leading key columns, joined by `AND`: `=` or `IN` on all but the last of them; of a raw
-            table give `startKey`, `endKey` or `keyPrefix` instead
-        timestamp : history tables: the instant from which on the rows are deleted; by default that of the commit
+        where : comparisons on leading key columns, joined by `AND`, with `=` or `IN` on all but the last of them; for a
+            raw table give `startKey`, `endKey` or `keyPrefix` instead
+        timestamp : history tables: the time of the deletion; by default that of the commit
         options : write options
 
         Raises
         ------
         OptionError
-            When the condition is not exactly one of key ranges.
+            When the condition is not exactly a set of key ranges.
         CommitConflictError
-            When a SlateDB client is at work on the table, or other writers kept winning; on a history table, when one
+            When a SlateDB client is active on the table, or other writers won every race; on a history table, when one
             of the rows has a later version.
         TransactionConflictError
-            On a history table, when anything was committed to the range since its rows were looked for.
+            On a history table, when another commit changed the range after its rows were searched.
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**options, "timestamp": timestamp}
@@ -160,7 +157,7 @@ class Writes(OpenTable):
 
     @property
     def definition(self) -> TableDefinition:
-        """Key columns, formats, schema and properties, as they are now."""
+        """The present key columns, formats, schema and properties."""
         return current_definition(self._stores)
 
     def setProperties(self, **properties: Any) -> None:
@@ -168,7 +165,7 @@ class Writes(OpenTable):
         set_properties(self._stores, self._clock, properties)
 
     def dropColumns(self, *names: str) -> None:
-        """Take columns out of the table. They cannot come back, since rows keep their values.
+        """Drop columns of the table. Their names cannot be used again, since rows keep the old values.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """The hold: a job in `.compactions` that keeps a client's scheduler off the runs of a history table. Pure.
 
-It is a running job that nobody works on. Its worker's heartbeat lies so far in the future that coordinators never take
-the job back, and they schedule no other work on its runs. It does not stop a compaction that somebody
-submits, and collectors take no SST that is younger than the job; so every commit puts a new one in its place.
+It is a running job without a worker. Its heartbeat lies so far in the future that coordinators never reclaim it, and
+they schedule no other job on its runs. It does not stop a compaction that a user submits. Collectors keep every SST
+that is younger than the oldest job, so every commit replaces the hold by a new one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
 
     Parameters
     ----------
-    runs : before a commit those that it takes, too: it may never come to its end
-    job_id : with the time from which on collectors spare SSTs
+    runs : before a commit, include those that it removes: the commit may fail
+    job_id : its time is the one from which collectors keep SSTs
     """
     held = tuple(sorted(set(runs), reverse=True))
     if not held:

@@ -1,4 +1,4 @@
-"""What an external SST says of itself: of which table its rows are, and what their times mean."""
+"""The label of an external SST: the definition of the table that its rows fit, and the meaning of their times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABEL_VERSION: Final = 1  # on disk, do not change
 
 
 @dataclass(frozen=True, slots=True)
-class FileLabel:
+class ExternalLabel:
     """The label of an external SST.
 
     Attributes
@@ -40,7 +40,7 @@ class FileLabel:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, object]) -> FileLabel:
+    def from_json(cls, content: Mapping[str, object]) -> ExternalLabel:
         """Return the label that a file holds.
 
         Raises

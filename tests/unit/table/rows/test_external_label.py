@@ -6,14 +6,14 @@ import pytest
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.rows.file_label import FileLabel
+from slatespark.table.rows.external_label import ExternalLabel
 
 
 def test_a_label_says_of_what_table_the_rows_are() -> None:
-    label = FileLabel(TableDefinition(), 5, has_instants=True)
-    assert FileLabel.from_json(label.to_json()) == label
-    given_times = FileLabel(TableDefinition(), None, has_instants=False)
-    assert FileLabel.from_json(given_times.to_json()) == given_times
+    label = ExternalLabel(TableDefinition(), 5, has_instants=True)
+    assert ExternalLabel.from_json(label.to_json()) == label
+    given_times = ExternalLabel(TableDefinition(), None, has_instants=False)
+    assert ExternalLabel.from_json(given_times.to_json()) == given_times
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_label_says_of_what_table_the_rows_are() -> None:
 )
 def test_labels_that_are_none(change: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
-        FileLabel.from_json({**FileLabel(TableDefinition(), 5, has_instants=True).to_json(), **change})
+        ExternalLabel.from_json({**ExternalLabel(TableDefinition(), 5, has_instants=True).to_json(), **change})

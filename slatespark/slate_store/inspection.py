@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slatespark.errors import SlateError
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.describe import (
     TableFacts,
     TableSummary,
@@ -16,10 +17,6 @@ from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
 from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.retention.expiry_tally import ExpiryReport
 
-if TYPE_CHECKING:
-    pass
-from slatespark.table.slate_store.base import OpenTable
-
 
 class Inspection(OpenTable):
     """Inspection: facts, files, layers, timeline and expiry, as values, text, HTML and figures."""
@@ -29,7 +26,7 @@ class Inspection(OpenTable):
 
         Parameters
         ----------
-        countRows : count row versions too, which costs a request per file
+        countRows : whether to count row versions, which costs a request per file
         options : read options that choose a version
         """
         return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
@@ -43,7 +40,7 @@ class Inspection(OpenTable):
         return list_layers(self._stores, self._read_options(options), self._clock)
 
     def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
-        """Return, along the keys, which files are visible in which interval, which are overshadowed, and since when.
+        """Return the files along the keys: which are visible or hidden in each interval, and since when.
 
         Parameters
         ----------
@@ -53,9 +50,9 @@ class Inspection(OpenTable):
         return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
 
     def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
-        """Return what expires when: rows and stored bytes by hour or day, expired already, never.
+        """Return when rows and stored bytes expire: by hour or day, already, or never.
 
-        Everything that is stored counts, also versions that a read does not show.
+        All stored versions count, including those that a read does not show.
 
         Parameters
         ----------
@@ -65,7 +62,7 @@ class Inspection(OpenTable):
         Raises
         ------
         OptionError
-            When `per` is neither, or an option would leave rows out.
+            When `per` is invalid, or an option would exclude rows.
         """
         return report_expiry(self._stores, self._read_options(options), self._clock, per=per)
 
@@ -124,7 +121,7 @@ class Inspection(OpenTable):
 
         try:
             return summary_text(self._summary({}))
-        except SlateError as exc:  # what is printed must not fail
+        except SlateError as exc:  # printing must not fail
             return f"{self!r}\n{type(exc).__name__}: {exc}"
 
     def _repr_html_(self) -> str:

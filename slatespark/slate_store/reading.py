@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.reader import look_up, open_batches, options_for_order, plan_read
-
-if TYPE_CHECKING:
-    pass
-from slatespark.table.slate_store.base import OpenTable
+from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
 
 
 class Reads(OpenTable):
     """Reading: rows, versions of rows, one key, and what a read resolves to."""
 
     def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
-        """Return the rows as batches, in key order, of one snapshot.
+        """Return the rows of one snapshot as batches, in key order.
 
         Parameters
         ----------
@@ -32,14 +29,14 @@ class Reads(OpenTable):
             At the call, or while batches are taken.
         """
         parsed = self._read_options(options_for_order(order, options))
-        return open_batches(self._stores, plan_read(self._stores, parsed, self._clock), order)
+        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock), order)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
-        """Return every version of each row of a history table, with the time in which it was valid.
+        """Return every version of each row of a history table, with its interval of validity.
 
         The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
-        version ends where the next one of its key begins, a deletion included, or where it expires. At any instant in
-        between, a read as of then shows that row. Of a key the newest version comes first.
+        version ends when the next version or a deletion of its key begins, or when it expires. A read as of any instant
+        in the interval shows the row. The newest version of a key comes first.
 
         Parameters
         ----------
@@ -55,14 +52,14 @@ class Reads(OpenTable):
         return self.scan(**{**options, "readVersions": "intervals"})
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict; None if there is no visible one.
+        """Return the row of one key as a dict; None if none is visible.
 
-        A value beyond the year 9999, which no datetime can hold, comes as a number: a date in days, a timestamp in
-        microseconds, as `get` takes them, too; metadata columns in ms.
+        A value beyond the year 9999, which a datetime cannot hold, is returned as a number: a date in days, a timestamp
+        in microseconds (`get` accepts them too), metadata columns in ms.
 
         Parameters
         ----------
-        key : a value for each key column; of a raw table the key as bytes
+        key : a value for each key column; for a raw table the key as bytes
         options : read options
 
         Raises
@@ -74,7 +71,7 @@ class Reads(OpenTable):
         return None if batch is None else row_dict(batch)
 
     def resolve(self, **options: Any) -> Resolution:
-        """Return what a read with these options would see: version, sequence number, time, and how they are found.
+        """Return what a read with these options would see: version, sequence number, time, and how they were found.
 
         Parameters
         ----------
@@ -83,6 +80,6 @@ class Reads(OpenTable):
         Raises
         ------
         HistoryTrimmedError
-            When the past that is asked for can no longer be answered exactly.
+            When the requested past can no longer be read exactly.
         """
         return resolve_read(self._stores, self._read_options(options), self._clock)

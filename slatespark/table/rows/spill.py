@@ -1,13 +1,15 @@
-"""Versions of many keys on local disk, and their merge into one sequence, in memory that a buffer bounds.
+"""Spill: sorted chunks of one task on local disk, and their merge into one sequence, in memory that a buffer bounds.
 
-A spill is an SST whose sequence numbers stand for times. So spills are merged by (key ascending, time descending), and
-a key of more versions than memory holds is read where it lies, once to count them and once to number them.
+A spill file is an SST whose sequence numbers are times (`versions.seqs_of_times`). So chunks merge by (key ascending,
+time descending), and of rows of one key and time those of the later chunk come first. Rows without times of their own
+all have the time of the write. A key with more versions than memory holds is spilled once more while it is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +19,16 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
-from slatespark.kernels import gather_fields, lower_bound, merge_all, new_key_mask, take_rows
+from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.storage import open_scratch
-from slatespark.table.read.cursor import LayerCursor, Window, layer_windows
-from slatespark.table.read.fold import Fold
+from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
+from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.read.merge_windows import MergeWindow, version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.scan import window_size
+from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.sequence import Ranks, order_repeats
-from slatespark.table.rows.sort_spill import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key
-from slatespark.table.rows.spill_area import SPILL_BLOCK_BYTES
 from slatespark.table.rows.versions import (
     Versions,
     joined,
@@ -38,21 +39,26 @@ from slatespark.table.rows.versions import (
 )
 from slatespark.table.stores import OWN_ROOT, TableStores
 
-# Rows of a key and time, a later one in front; returns which come last, so that they win.
-Decide = Callable[[list[RowColumns], NDArray[np.int64], NDArray[np.bool_]], NDArray[np.int64] | None]
+SPILL_BLOCK_BYTES = 65536
+
+# Sources, packed rows, later ones behind earlier ones, and True where another key or time begins -> the order in which
+# the winner of each key and time comes last.
+TieBreak: TypeAlias = Callable[[list[RowColumns], NDArray[np.int64], NDArray[np.bool_]], NDArray[np.int64]]
 
 
-class VersionSpill:
-    """Sorted chunks of versions on local disk.
+class Spill:
+    """Sorted chunks of rows on local disk.
 
     Parameters
     ----------
     folder : of the disk
+    by_time : whether rows have times of their own; else all have one time, and each key one version
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, by_time: bool) -> None:
         scratch = open_scratch(folder)
         self.stores = TableStores(main=scratch, wal=scratch)
+        self._by_time = by_time
         self._number = 0
         self._layers: list[Layer] = []
         self._ranked = False
@@ -80,24 +86,35 @@ class VersionSpill:
         return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
 
     def merge(
-        self, first_seq: int, fold: Fold | None, buffer_bytes: int, below: tuple[TableStores, Layer] | None = None
+        self,
+        first_seq: int,
+        fold: MergeFunction | None,
+        buffer_bytes: int,
+        below: tuple[TableStores, Layer] | None = None,
     ) -> Iterator[SortedRows]:
-        """Yield all rows in key order, newest first, numbered from `first_seq` up within each key.
+        """Yield all rows in file order, numbered from `first_seq` up within each key.
 
         Parameters
         ----------
-        below : rows that came before all chunks, and where they lie
+        below : rows older than all chunks, and where they lie
         """
         window_bytes = window_size(buffer_bytes, len(self._layers) + (below is not None))
         cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in reversed(self._layers)]
         if below is not None:
             cursors.append(timed_cursor(*below, window_bytes))
-        distinct = distinct_versions(cursors, fold, _decide_by_rank if self._ranked else None)
-        yield from numbered(distinct, first_seq, self, buffer_bytes)
+        tie_break = _break_by_rank if self._ranked else None
+        pieces = distinct_versions(version_windows(cursors), fold, tie_break, by_time=self._by_time)
+        timed = map(restore_times, pieces)
+        if self._by_time:
+            yield from numbered(timed, first_seq, self, buffer_bytes)
+            return
+        for rows in timed:
+            rows.seqs[:] = first_seq
+            yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
 
 
 def timed_cursor(stores: TableStores, layer: Layer, window_bytes: int) -> LayerCursor:
-    """Return a cursor over uploaded rows, whose sequence numbers stand for their times from now on."""
+    """Return a cursor over uploaded rows, with their times as sequence numbers."""
 
     def windows() -> Iterator[Window]:
         for window in layer_windows(stores, layer, window_bytes):
@@ -107,73 +124,48 @@ def timed_cursor(stores: TableStores, layer: Layer, window_bytes: int) -> LayerC
     return LayerCursor(windows())
 
 
-def distinct_versions(cursors: Sequence[LayerCursor], fold: Fold | None, decide: Decide | None) -> Iterator[RowColumns]:
-    """Yield rows of all cursors by key ascending, newest first, one for each key and time.
+def distinct_versions(
+    windows: Iterable[MergeWindow], fold: MergeFunction | None, tie_break: TieBreak | None, *, by_time: bool
+) -> Iterator[RowColumns]:
+    """Yield merged rows, newest first, one for each key and time.
 
     Parameters
     ----------
-    cursors : of rows whose sequence numbers stand for their times; one in front is newer
+    windows : in merged order; of rows of one key and time the first is the newest, and all are in one window
     fold : joins operands of one key and time, None if not given
-    decide : arranges rows of one key and time; None for those of the first cursor to win
+    tie_break : decides between rows of one key and time; None for the newest to win
+    by_time : whether sequence numbers are times; else a key has one version
     """
-    for sources, rows in merged_steps(cursors):
-        backward = rows[::-1]
+    for window in windows:
+        sources = window.sources
+        backward = merge_all(sources, window.lows, window.highs)[::-1]
         first = new_key_mask(sources, backward)
-        seqs = gather_fields(sources, backward).seqs
-        first[1:] |= seqs[1:] != seqs[:-1]
-        arranged = None if decide is None else decide(sources, backward, first)
-        kept, chosen = one_version_per_key(
-            sources, backward if arranged is None else backward[arranged], fold, first=first
-        )
-        flat = take_rows(kept, chosen[::-1])
-        flat.create_ts[:] = times_of_seqs(flat.seqs)
-        flat.flags[:] |= HAS_CREATE
-        yield flat
+        if by_time:
+            seqs = gather_fields(sources, backward).seqs
+            first[1:] |= seqs[1:] != seqs[:-1]
+        if tie_break is not None and not first.all():
+            backward = backward[tie_break(sources, backward, first)]
+        kept, chosen = one_version_per_key(sources, backward, fold, first=first)
+        yield take_rows(kept, chosen[::-1])
 
 
-def _decide_by_rank(
-    sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]
-) -> NDArray[np.int64] | None:
+def restore_times(rows: RowColumns) -> RowColumns:
+    """Give rows, in place, the times that their sequence numbers stand for."""
+    rows.create_ts[:] = times_of_seqs(rows.seqs)
+    rows.flags[:] |= HAS_CREATE
+    return rows
+
+
+def _break_by_rank(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:
     fields = gather_fields(sources, rows)
     return order_repeats(first, Ranks(fields.create_ts, (fields.flags & HAS_CREATE) != 0))
-
-
-def merged_steps(cursors: Sequence[LayerCursor]) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
-    """Yield rows of all cursors by (key ascending, seq descending); those equal in both in one step, newest in front.
-
-    Unlike a read this takes versions of a key from all layers by turns, and cuts between them where windows end.
-    """
-    while live := [cursor for cursor in cursors if cursor.load()]:
-        sources = [cursor.rows for cursor in live if cursor.rows is not None]
-        ends = [_position(rows, cursor.high - 1) for rows, cursor in zip(sources, live, strict=True)]
-        key, backward_seq = min(ends)
-        lows = np.array([cursor.low for cursor in live], np.int64)
-        highs = np.array(
-            [_reach(rows, cursor, key, -backward_seq) for rows, cursor in zip(sources, live, strict=True)], np.int64
-        )
-        yield sources, merge_all(sources, lows, highs)
-        for cursor, high in zip(live, highs.tolist(), strict=True):
-            cursor.low = high
-
-
-def _position(rows: RowColumns, row: int) -> tuple[bytes, int]:
-    return rows.key(row), -int(rows.seqs[row])
-
-
-def _reach(rows: RowColumns, cursor: LayerCursor, key: bytes, seq: int) -> int:
-    """Return up to where rows of a window are of lower keys, or of this one and not older."""
-    start = lower_bound(rows, key, cursor.low, cursor.high)
-    end = lower_bound(rows, key + b"\0", start, cursor.high)
-    return end - int(np.searchsorted(rows.seqs[start:end][::-1], np.uint64(seq)))
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-def numbered(
-    pieces: Iterator[RowColumns], first_seq: int, spill: VersionSpill, buffer_bytes: int
-) -> Iterator[SortedRows]:
-    """Yield rows with the numbers they are stored by; the last key of a piece may go on in the next one."""
+def numbered(pieces: Iterator[RowColumns], first_seq: int, spill: Spill, buffer_bytes: int) -> Iterator[SortedRows]:
+    """Yield rows with their sequence numbers; the last key of a piece may continue in the next one."""
     held = _HeldKey(spill, buffer_bytes)
     for rows in pieces:
         starts = np.flatnonzero(new_key_mask([rows], np.arange(len(rows), dtype=np.int64)))
@@ -200,7 +192,7 @@ def _numbered(rows: RowColumns, first_seq: int) -> SortedRows:
 class _HeldKey:
     """The versions of one key seen so far, newest first; beyond the buffer they are spilled once more."""
 
-    def __init__(self, spill: VersionSpill, buffer_bytes: int) -> None:
+    def __init__(self, spill: Spill, buffer_bytes: int) -> None:
         self._spill, self._buffer_bytes = spill, buffer_bytes
         self.key: bytes | None = None
         self._count = self._held_bytes = 0

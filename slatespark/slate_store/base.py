@@ -1,4 +1,4 @@
-"""A table as its methods hold it: stores, clock, and the options that all calls share."""
+"""The state of an open table: stores, clock, and the options that all calls share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slatespark.table.stores import TableStores, open_stores
 
 
 class OpenTable:
-    """A table as its methods hold it: stores, clock, and the options that all calls share."""
+    """The state of an open table: stores, clock, and the options that all calls share."""
 
     def __init__(self, stores: TableStores, clock: Clock, common: dict[str, Any]) -> None:
         self._stores, self._clock, self._common = stores, clock, common
@@ -30,7 +30,7 @@ class OpenTable:
 
     @property
     def url(self) -> str:
-        """Where the table is."""
+        """The location of the table."""
         return self._stores.url
 
     def __repr__(self) -> str:

@@ -19,11 +19,11 @@ from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.fold import Fold, resolve_operator
+from slatespark.table.read.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder, Stamp
-from slatespark.table.rows.sort_spill import TaskSorter
 from slatespark.table.rows.sst_upload import upload_task
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
 from tests.support.row_values import columns_to_rows
 
@@ -53,7 +53,12 @@ def batches(changed: list[Change], batch_rows: int) -> list[pa.RecordBatch]:
 
 
 def run(
-    changed: list[Change], *, buffer: int, batch_rows: int = 7, fold: Fold | None = CONCAT, ttl_ms: int | None = 10
+    changed: list[Change],
+    *,
+    buffer: int,
+    batch_rows: int = 7,
+    fold: MergeFunction | None = CONCAT,
+    ttl_ms: int | None = 10,
 ) -> list[Row]:
     stores = open_stores(f"memory://sort-spill-{next(_numbers)}", storage={})
     sorter = TaskSorter(batches(changed, batch_rows), ENCODER, Stamp(5, 1000, ttl_ms), fold, buffer_bytes=buffer)

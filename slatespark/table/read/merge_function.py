@@ -1,4 +1,4 @@
-"""Merge operators: how operands fold onto a value. Source: spec section 7.5, design section 3."""
+"""Merge operators: functions that fold operands onto a value. See docs/reference/format/rows.md."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColu
 from slatespark.options.values import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
-Fold: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]
+MergeFunction: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]
 
 INT_BYTES: Final = 8
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
-def resolve_operator(operator: MergeOperator | None) -> Fold | None:
+def resolve_operator(operator: MergeOperator | None) -> MergeFunction | None:
     """Return the function behind the option `mergeOperator`; None if it is not given.
 
     Raises
@@ -44,7 +44,7 @@ def resolve_operator(operator: MergeOperator | None) -> Fold | None:
     return function  # type: ignore[no-any-return]  # whatever the user named
 
 
-def fold_rows(group: Sequence[Row], fold: Fold | None) -> Row:
+def fold_rows(group: Sequence[Row], fold: MergeFunction | None) -> Row:
     """Return one row for the versions of one key.
 
     Parameters
@@ -78,9 +78,9 @@ def fold_rows(group: Sequence[Row], fold: Fold | None) -> Row:
 
 
 def no_operator(key: bytes) -> OptionError:
-    """Return the error for operands that nobody says how to fold."""
+    """Return the error for operands without a merge operator."""
     return OptionError(
-        f"Key {key.hex()} holds merge operands.", todo="Say how they fold with the option mergeOperator."
+        f"Key {key.hex()} holds merge operands, and there is no operator.", todo="Give the option mergeOperator."
     )
 
 
@@ -102,12 +102,12 @@ def row_at(sources: Sequence[RowColumns], packed: int) -> Row:
 
 
 def fold_concat(existing: bytes | None, operands: list[bytes]) -> bytes:
-    """Return the value with all operands behind it."""
+    """Return the value followed by all operands."""
     return (existing or b"") + b"".join(operands)
 
 
 def fold_sum(existing: bytes | None, operands: list[bytes]) -> bytes:
-    """Return the sum of 64-bit integers; it wraps, so it serves u64 and i64 alike."""
+    """Return the sum of 64-bit integers; it wraps, so it serves both u64 and i64."""
     total = sum(_integers(existing, operands, signed=False))
     return (total & (2**64 - 1)).to_bytes(INT_BYTES, "little")
 
@@ -133,4 +133,4 @@ def _integers(existing: bytes | None, operands: list[bytes], *, signed: bool) ->
     return [int.from_bytes(part, "little", signed=signed) for part in parts]
 
 
-_BUILT_IN: Final[dict[str, Fold]] = {"concat": fold_concat, "sum": fold_sum, "max": fold_max, "min": fold_min}
+_BUILT_IN: Final[dict[str, MergeFunction]] = {"concat": fold_concat, "sum": fold_sum, "max": fold_max, "min": fold_min}

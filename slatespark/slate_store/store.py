@@ -1,33 +1,30 @@
-"""SlateStore: a table with pyarrow, without Spark. Delegates everything."""
+"""SlateStore: a table with pyarrow, without Spark. It delegates everything."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
+from slatespark.slate_store.inspection import Inspection
+from slatespark.slate_store.reading import Reads
+from slatespark.slate_store.upkeep import Upkeep
+from slatespark.slate_store.versions import Versions
+from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
 from slatespark.table.definition.plan import plan_creation
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.write.load import create_table
 
-if TYPE_CHECKING:
-    pass
-from slatespark.table.slate_store.inspection import Inspection
-from slatespark.table.slate_store.reading import Reads
-from slatespark.table.slate_store.upkeep import Upkeep
-from slatespark.table.slate_store.versions import Versions
-from slatespark.table.slate_store.writing import Writes
-
 
 class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
     """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
 
-    Make one with `open` or `create`. Options are the keyword arguments of the methods, as in the reference of options,
+    Get one with `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,
     with Python values: times are ms since the epoch, ISO text or datetimes; keys are bytes.
 
     Examples
@@ -49,13 +46,13 @@ class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
         Parameters
         ----------
         path : local path or URL
-        clock : where time comes from; the system clock by default
-        storage : `walPath`, and what the storage backend takes (`endpoint_url`, `key`, `secret`, ...)
+        clock : source of time; the system clock by default
+        storage : `walPath`, and options of the storage backend (`endpoint_url`, `key`, `secret`, ...)
 
         Raises
         ------
         TableNotFoundError
-            When there is no database.
+            When there is no database at `path`.
         """
         store = cls._at(path, clock, storage)
         fetch_latest_manifest(store._stores)
@@ -77,16 +74,16 @@ class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
         ----------
         path : local path or URL
         schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
-        keyColumns : which of them make the key, in order
-        clock : where time comes from, the system clock by default; or the table property of that name
-        properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and what `open` takes
+        keyColumns : the columns of the key, in order
+        clock : source of time, the system clock by default; or, as text, the table property of that name
+        properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and the arguments of `open`
 
         Raises
         ------
         TableExistsError
-            When a table stands there already.
+            When a table exists there already.
         SchemaError, OptionError, UnsupportedFormatError
-            When there can be no such table.
+            When the schema or a property is invalid.
         """
         if isinstance(clock, str):
             properties, clock = {**properties, "clock": clock}, None

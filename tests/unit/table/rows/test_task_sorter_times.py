@@ -18,11 +18,11 @@ from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.fold import Fold, resolve_operator
+from slatespark.table.read.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import NewFile, upload_task
-from slatespark.table.rows.version_sort import VersionSorter
+from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.row_values import columns_to_rows
@@ -69,14 +69,14 @@ def run(
     *,
     buffer: int,
     batch_rows: int = 7,
-    fold: Fold | None = CONCAT,
+    fold: MergeFunction | None = CONCAT,
     encoder: RowEncoder | None = None,
     sst_size: int = 3000,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:
     stores = open_stores(f"memory://version-sort-{next(_numbers)}", storage={})
     made = batches(changed, batch_rows)
     encoder = encoder or RowEncoder(RAW_CODEC, op_column="op", timestamp_column="at")
-    sorter = VersionSorter(made, encoder, Stamp(FIRST_SEQ, 0, TTL_MS), fold, buffer_bytes=buffer)
+    sorter = TaskSorter(made, encoder, Stamp(FIRST_SEQ, 0, TTL_MS), fold, buffer_bytes=buffer)
     options = WriteOptions.parse({"path": "p", "sstSize": sst_size, "blockSize": 1024})
     files = upload_task(stores, SystemClock(), sorter, options, 0)
     assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"

@@ -11,8 +11,8 @@ from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, PLAIN, Selection
-from slatespark.table.read.fold import Fold, fold_rows, resolve_operator
 from slatespark.table.read.fold_groups import fold_groups, fold_selection
+from slatespark.table.read.merge_function import MergeFunction, fold_rows, resolve_operator
 from tests.support.row_values import columns_to_rows
 
 
@@ -127,7 +127,7 @@ def groups(draw: st.DrawFn, values: st.SearchStrategy[bytes]) -> list[Row]:
     ]
 
 
-def folded_alone(group: Sequence[Row], fold: Fold, *, keeps_operands: bool) -> Row:
+def folded_alone(group: Sequence[Row], fold: MergeFunction, *, keeps_operands: bool) -> Row:
     base = group[-1]
     folded = fold_rows(group[:-1] if base.kind is RowKind.DELETE else group, fold)
     kind = RowKind.MERGE if keeps_operands and base.kind is RowKind.MERGE else RowKind.PUT
@@ -140,7 +140,9 @@ def _reversed(existing: bytes | None, operands: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("operator", ["concat", "sum", "max", "min", pytest.param(_reversed, id="a function")])
 @given(data=st.data(), keeps_operands=st.booleans())
-def test_many_groups_fold_as_each_alone(operator: str | Fold, data: st.DataObject, keeps_operands: bool) -> None:
+def test_many_groups_fold_as_each_alone(
+    operator: str | MergeFunction, data: st.DataObject, keeps_operands: bool
+) -> None:
     fold = resolve_operator(operator)
     assert fold is not None
     size = 8 if operator in ("sum", "max", "min") else data.draw(st.integers(0, 3))

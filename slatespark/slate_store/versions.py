@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_count,
-    parse_duration_or_none,
+    parse_lasting_duration,
     parse_rounding,
     parse_text,
 )
+from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     create_checkpoint,
@@ -20,7 +22,7 @@ from slatespark.table.checkpoints.store import (
     list_checkpoints,
     refresh_checkpoint,
 )
-from slatespark.table.commit.idempotence import settle_outcomes
+from slatespark.table.commit.idempotence import record_outcomes
 from slatespark.table.inspection.sequences import (
     SequenceMatch,
     SequencePoint,
@@ -31,7 +33,6 @@ from slatespark.table.inspection.sequences import (
 from slatespark.table.inspection.versions import VersionFacts, list_versions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.time_travel import resolve_version
-from slatespark.table.slate_store.base import version_of
 from slatespark.table.write.alteration import (
     raise_history_floor,
 )
@@ -40,10 +41,6 @@ from slatespark.table.write.restore import restore_to_version
 from slatespark.table.write.trim import trim_history
 from slatespark.units import parse_time_ms
 
-if TYPE_CHECKING:
-    pass
-from slatespark.table.slate_store.base import OpenTable
-
 _VERSION = parse_count(1, 2**63 - 1)
 
 
@@ -51,15 +48,15 @@ class Versions(OpenTable):
     """Versions: history, checkpoints, restores, trims, clones, sequence numbers."""
 
     def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
-        """Return the newest `limit` versions of the table, newest first, with what is known of their commits."""
+        """Return the newest `limit` versions of the table, newest first, with the known facts of their commits."""
         return list_versions(self._stores, None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit"))
 
     def sequences(self) -> tuple[SequencePoint, ...]:
         """Return the points of the sequence tracker, oldest first: which sequence number was reached when."""
         return list_sequences(self._stores)
 
-    def seqToTimestamp(self, seq: int | str, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
-        """Return when a sequence number was reached, as far as the sequence tracker knows.
+    def seqToTimestamp(self, seq: int | str, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the name of the client
+        """Return when a sequence number was reached, according to the sequence tracker.
 
         Parameters
         ----------
@@ -68,46 +65,46 @@ class Versions(OpenTable):
 
         Returns
         -------
-        The point found, and whether it is another one than was asked for; None if there is none on that side.
+        The nearest point, and whether it differs from the request; None if there is none on that side.
 
         Raises
         ------
         OptionError
-            When `seq` is no number, or `round` neither.
+            When `seq` is not a number, or `round` is invalid.
         """
         number = parse_count(0, 2**63 - 1)(seq, "seq")
         return find_seq_point(self._stores, number, round_up=parse_rounding(round))
 
-    def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
-        """Return the sequence number reached at an instant, as far as the sequence tracker knows.
+    def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the name of the client
+        """Return the sequence number reached at an instant, according to the sequence tracker.
 
         Parameters
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
-        round, and what is returned : as for `seqToTimestamp`
+        round, and the result : as for `seqToTimestamp`
 
         Raises
         ------
         OptionError
-            When `timestamp` is no instant, or `round` neither.
+            When `timestamp` is not an instant, or `round` is invalid.
         """
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
 
     def checkpoints(self) -> tuple[CheckpointFacts, ...]:
-        """Return the checkpoints, those too that commits left for `versionRetention`."""
+        """Return the checkpoints, including those that commits made for `versionRetention`."""
         return list_checkpoints(self._stores)
 
     def createCheckpoint(
         self, name: str | None = None, lifetime: str | int | timedelta | None = None, version: int | None = None
     ) -> CheckpointFacts:
-        """Keep a version from being collected, and return its checkpoint.
+        """Keep a version from garbage collection, and return its checkpoint.
 
         Parameters
         ----------
-        name : one that no other checkpoint has; reads take it, or the id, in the option `checkpoint`
-        lifetime : a duration like `7d`; for ever by default
-        version : the newest state by default, with all that the WAL holds
+        name : a unique name; reads take it, or the id, in the option `checkpoint`
+        lifetime : a duration such as `7d`; for ever by default
+        version : by default the newest state, WAL included
 
         Raises
         ------
@@ -120,32 +117,32 @@ class Versions(OpenTable):
             self._stores,
             self._clock,
             name=None if name is None else parse_text(name, "name"),
-            lifetime_ms=parse_duration_or_none(lifetime, "lifetime"),
+            lifetime_ms=parse_lasting_duration(lifetime, "lifetime"),
             manifest_id=None if version is None else _VERSION(version, "version"),
         )
 
     def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
-        """Let a checkpoint last for so long from now, for ever by default.
+        """Let a checkpoint last for `lifetime` from now, for ever by default.
 
         Raises
         ------
-        HistoryTrimmedError
-            When there is no such checkpoint, or none any more.
+        InvalidRequestError
+            When no checkpoint has this id or name; it may have expired.
         """
-        lifetime_ms = parse_duration_or_none(lifetime, "lifetime")
-        settle_outcomes(self._stores)
+        lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
+        record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
     def deleteCheckpoint(self, idOrName: str) -> None:
-        """Release a checkpoint: what it alone kept may be collected. Raises as `refreshCheckpoint`."""
-        settle_outcomes(self._stores)
+        """Delete a checkpoint: files that it alone kept may now be collected. Raises as `refreshCheckpoint`."""
+        record_outcomes(self._stores)
         delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
 
     def restoreToVersion(self, version: int, **options: Any) -> int:
         """Make the state of an earlier version the newest one, in one commit, and return the new version.
 
-        Rows written since are hidden, not lost: the version one below the new one shows them, for `versionRetention`,
-        at least seven days, and restoring that one undoes the restore. Schema and properties stay as they are.
+        Later writes are hidden, not lost: the version id just below the new one shows them, for `versionRetention`, at
+        least seven days, and restoring that version undoes the restore. Schema and properties stay as they are.
 
         Parameters
         ----------
@@ -157,32 +154,32 @@ class Versions(OpenTable):
         HistoryTrimmedError
             When the version, or a file of it, was collected.
         CommitConflictError
-            When anybody else commits meanwhile.
+            When another process commits at the same time.
         """
         parsed = WriteOptions.parse({**self._common, **options})
         return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
 
     def restoreToTimestamp(self, timestamp: int | str | datetime, **options: Any) -> int:
-        """Make the newest version committed at or before an instant the newest one; see `restoreToVersion`.
+        """Restore the latest version committed at or before an instant; see `restoreToVersion`.
 
         Raises
         ------
         OptionError
-            When the instant lies in the future.
+            When the instant is in the future.
         HistoryTrimmedError
-            When that version was collected, or there was none yet.
+            When that version was collected, or the table did not exist yet.
         """
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), **options)
 
     def trimHistory(self, after: int | str | datetime, **options: Any) -> int:
-        """Remove everything that a history table learnt after an instant, in one commit; return the version without it.
+        """Remove all row versions of a history table created after an instant, in one commit; return the new version.
 
-        The version one below that one shows what was there before, for `versionRetention`, at least seven days.
+        The version id just below the new one shows the state before, for `versionRetention`, at least seven days.
 
         Parameters
         ----------
-        after : ms since the epoch, ISO text or a datetime; row versions created later go
+        after : ms since the epoch, ISO text or a datetime; later row versions are removed
         options : write options
 
         Raises
@@ -190,9 +187,9 @@ class Versions(OpenTable):
         InvalidRequestError
             When the table has no history.
         HistoryTrimmedError
-            When the instant lies below the history floor.
+            When the instant is below the history floor.
         CommitConflictError
-            When anything was committed meanwhile, or a SlateDB client is at work.
+            When another commit came first, or a SlateDB client is active.
         """
         after_ms = parse_time_ms(after, name="trimHistory")
         parsed = WriteOptions.parse({**self._common, **options})
@@ -200,41 +197,42 @@ class Versions(OpenTable):
         return version_of(trim_history(self._stores, self._clock, after_ms, parsed), latest_id)
 
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
-        """Give up the past of a history table below an instant, so that compaction may drop what only that needs.
+        """Raise the history floor of a table, so that compaction may drop versions that only earlier reads need.
 
-        Reads as of an earlier time fail from now on, and so do writes of rows with earlier times of their own. Of each
-        key the newest version of then stays.
+        From now on reads as of earlier times fail, and so do writes of rows with earlier timestamps. The version of
+        each key that is valid at the floor stays.
 
         Parameters
         ----------
-        ts : ms since the epoch, ISO text or a datetime; not below the floor that is set
+        ts : ms since the epoch, ISO text or a datetime; not below the present floor
 
         Raises
         ------
         InvalidRequestError
             When the table has no history, or the floor would fall.
         OptionError
-            When the instant lies in the future.
+            When the instant is in the future.
         """
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
-    def clone(self, target: str, version: int | None = None, checkpoint: str | None = None) -> Self:
-        """Make a shallow clone at `target`, and return it: a table of its own that begins with the files of this one.
+    def clone(self, target: str | os.PathLike[str], version: int | None = None, checkpoint: str | None = None) -> Self:
+        """Create a shallow clone at `target`, and return it: a separate table that begins with the files of this one.
 
         Parameters
         ----------
-        target : an empty place in the same store
+        target : an empty location in the same store
         version, checkpoint : what to clone, one of them or neither for the newest state
 
         Raises
         ------
         TableExistsError, InvalidRequestError
-            When the place is not empty, or has no root in common with this table.
+            When the target is not empty or has no root in common with this table, or there is no such checkpoint.
         HistoryTrimmedError
-            When the version, or the checkpoint, is not there any more.
+            When the version was collected.
         """
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
-        clone_table(self._stores, self._clock, parse_text(target, "target"), version=number, checkpoint=checkpoint)
+        place = parse_text(os.fspath(target), "target")
+        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint)
         return self._at(target, self._clock, dict(self._stores.storage))

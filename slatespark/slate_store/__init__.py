@@ -1,0 +1,10 @@
+"""SlateStore, by concern: reading, writing, versions, inspection, upkeep. Each method delegates.
+
+May import everything in `slatespark.table` and `slatespark.display`. Keep out: decisions.
+"""
+
+from __future__ import annotations
+
+from slatespark.slate_store.store import SlateStore
+
+__all__ = ["SlateStore"]

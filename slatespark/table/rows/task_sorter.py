@@ -1,0 +1,178 @@
+"""TaskSorter: the rows of one task -> one sequence in file order, in memory that a buffer bounds.
+
+Rows are sorted one buffer at a time. As long as keys come in order, as in a sorted load, these chunks follow each other
+as they are. The rows of a chunk's last key wait for the next chunk, which may have more of them. From the first chunk
+on that does not come in order, all rows are spilled to local disk and merged.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels import key_lengths, new_key_mask, sort_rows, take_rows, value_lengths
+from slatespark.table.read.merge_function import MergeFunction, row_at
+from slatespark.table.read.plan import Layer
+from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, group_batches
+from slatespark.table.rows.encoder import RowEncoder, Stamp
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.spill import Spill
+from slatespark.table.rows.versions import Versions, arrange_versions, joined, number_versions
+from slatespark.table.stores import TableStores
+
+
+class TaskSorter:
+    """The rows of one task, one version for each key and time.
+
+    Rows have the time of the write, so that a key has one version, unless the encoder gives each row its own time. Of
+    rows of one key and time the last one wins, or `sequenceColumn` decides.
+
+    First take `ascending`. If `is_done` then, it has yielded all rows. Else `merged` yields all rows, including those.
+
+    Parameters
+    ----------
+    batches : of the schema that the encoder was planned for
+    encoder : turns them into rows
+    stamp : seq and times of every row
+    fold : joins several operands of one key, None if not given
+    buffer_bytes : bounds the rows held in memory; the disk used is bounded by the data of the task
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        encoder: RowEncoder,
+        stamp: Stamp,
+        fold: MergeFunction | None,
+        *,
+        buffer_bytes: int,
+    ) -> None:
+        self._first_seq, self._fold, self._buffer_bytes = stamp.seq, fold, buffer_bytes
+        self._by_time = encoder.has_times
+        self._chunks = (
+            _sort_chunk(held, encoder, stamp, fold, is_last=is_last)
+            for held, is_last in group_batches(batches, buffer_bytes)
+        )
+        self._waiting: list[Versions] = []  # the chunk that did not come in order, and the key before it
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `ascending` has yielded all rows."""
+        return not self._waiting
+
+    def ascending(self) -> Iterator[SortedRows]:
+        """Yield rows in file order, for as long as their keys come in order.
+
+        Raises
+        ------
+        SchemaError
+            When a row cannot be stored.
+        InvalidRequestError
+            When several operands of one key and time meet and no operator is given.
+        """
+        held: Versions | None = None  # of the last key so far
+        for chunk in self._chunks:
+            rest = chunk.versions
+            if held is None and chunk.is_last:
+                yield self._piece(rest)
+                return
+            if not chunk.came_sorted or (held is not None and not self._may_follow(held, rest)):
+                self._waiting = [rest] if held is None else [held, rest]
+                return
+            if held is not None and _first_row(rest).key == _first_row(held).key:
+                held, rest = self._join(held, rest)
+                if held is not None and _memory_of(held) > self._buffer_bytes:
+                    self._waiting = [part for part in (held, rest) if len(part.rows)]
+                    return
+                if not len(rest.rows):
+                    continue
+            if held is not None:
+                yield self._piece(held)
+            done, last = rest.split(_start_of_last_key(rest) if self._by_time else len(rest.rows) - 1)
+            yield self._piece(done)
+            held = last.copy()
+        if held is not None:
+            yield self._piece(held)
+
+    def merged(self, below: tuple[TableStores, Layer] | None) -> Iterator[SortedRows]:
+        """Yield all rows of the task in file order; raises as `ascending`.
+
+        Parameters
+        ----------
+        below : where the rows lie that `ascending` yielded; None if there were none
+        """
+        with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+            spill = Spill(folder, by_time=self._by_time)
+            while self._waiting:
+                spill.add(self._waiting.pop(0))
+            for chunk in self._chunks:
+                spill.add(chunk.versions)
+            yield from spill.merge(self._first_seq, self._fold, self._buffer_bytes, below)
+
+    def _may_follow(self, held: Versions, rest: Versions) -> bool:
+        """Tell whether a sorted chunk can follow the last key without a spill."""
+        last, first = _first_row(held), _first_row(rest)
+        if last.key == first.key and not self._by_time:
+            return first.kind is not RowKind.MERGE  # an operand needs the row that it folds onto
+        return last.key <= first.key
+
+    def _join(self, held: Versions, rest: Versions) -> tuple[Versions | None, Versions]:
+        """Return the last key with its versions from the next chunk, and the rest of that chunk."""
+        if not self._by_time:
+            return None, rest  # its row replaces the one held
+        more, rest = rest.split(_end_of_first_key(rest))
+        flat = joined([take_rows(part.sources, part.rows[::-1]) for part in (held, more)])
+        rows = np.arange(len(flat), dtype=np.int64)
+        return arrange_versions([flat], rows, None, self._fold, by_time=True).copy(), rest
+
+    def _piece(self, versions: Versions) -> SortedRows:
+        """Return rows as they are written."""
+        if self._by_time:  # else they have the number of the write already
+            number_versions(versions, self._first_seq)
+        in_place = len(versions.sources) == 1 and bool((np.diff(versions.rows) == 1).all())
+        return SortedRows(versions.sources, versions.rows, is_scattered=not in_place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Rows that were in memory together."""
+
+    versions: Versions
+    came_sorted: bool
+    is_last: bool
+
+
+def _sort_chunk(
+    held: list[pa.RecordBatch], encoder: RowEncoder, stamp: Stamp, fold: MergeFunction | None, *, is_last: bool
+) -> _Chunk:
+    encoded = encoder.encode(pa.Table.from_batches(held), stamp)
+    order = sort_rows(encoded.rows)
+    ranks = None if encoded.ranks is None else encoded.ranks.take(order)
+    versions = arrange_versions(
+        [encoded.rows], order, ranks, fold if ranks is None else None, by_time=encoder.has_times
+    )
+    came_sorted = ranks is None and bool((np.diff(order) == 1).all())
+    return _Chunk(versions, came_sorted, is_last)
+
+
+def _first_row(versions: Versions) -> Row:
+    return row_at(versions.sources, int(versions.rows[0]))
+
+
+def _end_of_first_key(versions: Versions) -> int:
+    starts = np.flatnonzero(new_key_mask(versions.sources, versions.rows))
+    return int(starts[1]) if len(starts) > 1 else len(versions.rows)
+
+
+def _start_of_last_key(versions: Versions) -> int:
+    return int(np.flatnonzero(new_key_mask(versions.sources, versions.rows))[-1])
+
+
+def _memory_of(versions: Versions) -> int:
+    used = key_lengths(versions.sources, versions.rows) + value_lengths(versions.sources, versions.rows)
+    return int(used.sum()) + ROW_OVERHEAD_BYTES * len(used)

@@ -1,0 +1,108 @@
+"""UnpublishedFiles: what a transaction has uploaded, protected from garbage collectors until a commit or a rollback."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.commit.discard import delete_files, delete_unshown
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
+from slatespark.table.stores import TableStores
+from slatespark.table.transaction.own_writes import OwnWrites, drop_hidden, move_writes
+
+_RENEWALS: Final = 4  # of a lease in its lifetime
+
+
+class UnpublishedFiles:
+    """The files of a transaction that no manifest shows: those of its current writes, and those that these replaced.
+
+    Parameters
+    ----------
+    options : of the commit
+    write_id : names the lease of the transaction
+    created_ms : when that lease was published
+    """
+
+    def __init__(
+        self, stores: TableStores, clock: Clock, options: WriteOptions, *, write_id: str, created_ms: int
+    ) -> None:
+        self._stores, self._clock, self._options = stores, clock, options
+        self._write_id, self._created_ms, self._lease_renewed_ms = write_id, created_ms, created_ms
+        self._uploaded: set[Ulid] = set()
+        self._writes = OwnWrites()
+
+    @property
+    def writes(self) -> OwnWrites:
+        """The current writes."""
+        return self._writes
+
+    def replace_writes(self, writes: OwnWrites) -> None:
+        """Make `writes` the current ones. Files of the previous ones stay until the end of the transaction."""
+        self._writes = writes
+        self._uploaded |= {file.handle.id for file in writes.files}
+
+    def drop_hidden_versions(self) -> None:
+        """Drop row versions that later writes of the transaction hide."""
+        self.replace_writes(drop_hidden(self._stores, self._clock, self._writes, self._options))
+
+    def move(self, *, by_seq: int, by_ms: int) -> None:
+        """Give all rows higher sequence numbers and another time; raises as `move_writes`."""
+        moved = move_writes(self._stores, self._clock, self._writes, self._options, by_seq=by_seq, by_ms=by_ms)
+        self.replace_writes(moved)
+
+    def protect(self) -> None:
+        """Renew the lease in time, and copy files under new ids before collectors may delete the old ones.
+
+        Raises
+        ------
+        CommitConflictError
+            When the lease had expired and a file was collected.
+        SnapshotExpiredError
+            When a file was collected because of its age.
+        """
+        if not self._renew_lease():
+            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]
+            self.replace_writes(self._writes.with_files(saved))
+        age_ms = self._options.gc_min_age_ms
+        kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._writes.outputs]
+        self.replace_writes(self._writes.with_files(kept))
+
+    def _renew_lease(self) -> bool:
+        """Renew the lease if it is due, and tell whether it was valid until now."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._lease_renewed_ms <= LEASE_LIFETIME_MS // _RENEWALS:
+            return True
+        was_valid = hold_lease(self._stores, self._write_id, self._created_ms, now_ms)
+        self._lease_renewed_ms = now_ms
+        return was_valid
+
+    def release(self) -> None:
+        """End the lease."""
+        delete_lease(self._stores.main, self._write_id)
+
+    # --- deletion -----------------------------------------------------------------------------------------------------
+
+    def delete_all(self) -> None:
+        """Delete all files; for a transaction that never tried to commit."""
+        delete_files(self._stores, self._uploaded)
+
+    def delete_unshown(self, version: int) -> None:
+        """Delete the files that no version after `version` shows."""
+        delete_unshown(self._stores, self._uploaded, version)
+
+    def delete_unpublished(self, record: CommitRecord, *, repeats: bool) -> None:
+        """Delete the files that are not part of a commit.
+
+        Parameters
+        ----------
+        record : of the commit; without its files when a repetition only found that it had landed
+        repeats : an earlier attempt may have published any of the files
+        """
+        if record.write_id == self._write_id and record.first_seq is not None:
+            delete_files(self._stores, (sst_id for sst_id in self._uploaded if str(sst_id) not in record.files))
+        elif record.write_id != self._write_id and not repeats:  # another write was committed under the same pair
+            self.delete_all()
