@@ -10,6 +10,7 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.external_sst import decode_external_sst, label_sst
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.sst import SstBuilder
+from tests.support.effort import examples
 
 LABEL = {"version": 1, "text": "ünïcode", "more": [1, None]}
 
@@ -37,7 +38,7 @@ def test_another_label_replaces_it() -> None:
     assert end.label == {"version": 2}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_damage_after_the_rows_is_detected(data: st.DataObject) -> None:
     whole = label_sst(built(), LABEL)

@@ -233,7 +233,7 @@ def test_heartbeats_are_sent_automatically(
     store.fail("create", "compactions/*", nth=2, times=2, error=UnavailableError("Not now."))
     with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
         clock.advance(77)
-        for _ in range(10_000):
+        for _ in range(60_000):
             if job.entry.worker is not None and job.entry.worker.last_heartbeat_ms == NOW_MS + 77:
                 break
             job._ended.wait(0.001)

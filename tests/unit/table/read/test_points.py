@@ -28,6 +28,7 @@ from slatespark.table.read.points import key_cursors
 from slatespark.table.read.reader import fetch_read_plan, look_up, run_read
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
+from tests.support.effort import examples
 from tests.support.failing_store import FailingStore
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
@@ -56,7 +57,7 @@ def looked_up(
 points = st.lists(st.binary(min_size=1, max_size=3), max_size=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(shapes(), visibilities(), points, st.data(), st.sampled_from([1, 150, 1 << 20]))
 def test_points_show_what_a_scan_shows_of_them(
     shape: Shape, visibility: Visibility, others: list[bytes], data: st.DataObject, buffer_bytes: int
@@ -72,7 +73,7 @@ def test_points_show_what_a_scan_shows_of_them(
     assert found == [row for row in everything(shape, visibility) if row.key in wanted]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(shapes(), visibilities(), st.data())
 def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility, data: st.DataObject) -> None:
     stores = new_stores()
@@ -84,7 +85,7 @@ def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility,
     assert found == [row for row in everything(shape, visibility) if row.key in wanted]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(shapes(), visibilities(), st.lists(st.binary(max_size=3), max_size=8, unique=True), st.data())
 def test_several_ranges_show_what_a_scan_shows_of_them(
     shape: Shape, visibility: Visibility, edges: list[bytes], data: st.DataObject

@@ -27,6 +27,7 @@ from slatespark.table.read.retention import may_be_due, retired_until_ms
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import MAX_MS, MIN_MS
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
@@ -60,7 +61,7 @@ def folding(visibility: Visibility) -> Visibility:
     return replace(visibility, all_versions=False)  # a read of all versions retires nothing
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(shapes(), visibilities().map(folding), st.integers(-2, 301), st.sampled_from([1, 60, 300, 1 << 20]))
 def test_windows_hide_what_is_retired(shape: Shape, visibility: Visibility, retired_ms: int, window_bytes: int) -> None:
     stores = new_stores()
@@ -69,7 +70,7 @@ def test_windows_hide_what_is_retired(shape: Shape, visibility: Visibility, reti
     assert found == kept(everything(shape, visibility), retired_ms)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(shapes(), visibilities().map(folding), st.integers(0, 301), st.sampled_from([1, 150, 1 << 20]))
 def test_looked_up_rows_retire_too(shape: Shape, visibility: Visibility, retired_ms: int, buffer_bytes: int) -> None:
     stores = new_stores()

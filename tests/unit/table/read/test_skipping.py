@@ -24,6 +24,7 @@ from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT, open_stores
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 NOW_MS: Final = 1000
@@ -316,7 +317,7 @@ def test_files_of_later_timestamps_are_not_read_for_an_earlier_instant() -> None
 # --- random tables --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 2**32))
 def test_random_tables_look_the_same_without_records(seed: int) -> None:
     numbers = np.random.default_rng(seed)

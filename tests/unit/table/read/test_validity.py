@@ -23,6 +23,7 @@ from slatespark.table.read.retention import hide_retired, retired_until_ms
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
 from slatespark.units import MAX_MS, MIN_MS
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, shapes
 
@@ -201,7 +202,7 @@ def shown_as_of(shape: Shape, instant: int, retention_ms: int | None) -> list[tu
     return [(row.key, row.value) for row in columns_to_rows(take_rows(folded, selection.rows))]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     shapes().map(timed),
     st.sampled_from([1, 60, 300, 1 << 20]),

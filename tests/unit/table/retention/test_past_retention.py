@@ -12,6 +12,7 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, TOMBSTONE, RowColumns, Selection
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.retention.past_retention import find_earliest_young, live_and_due, retired_keys, surviving_rows
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 
 PUT, MERGE, DELETE = RowKind.PUT, RowKind.MERGE, RowKind.DELETE
@@ -165,7 +166,7 @@ def test_a_rewrite_keeps_rows_that_are_not_due(
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(keys, st.sampled_from(GROUPS)), unique_by=lambda item: item[0]), st.lists(keys, max_size=2))
 def test_keys_are_independent(chosen: list[tuple[bytes, tuple[list[Row], bool]]], ends: list[bytes]) -> None:
     older = [KeyRange(min(ends), max(ends))] if len(set(ends)) == 2 else []

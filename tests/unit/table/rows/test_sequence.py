@@ -21,6 +21,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.rows.sequence import check_sequence_type, order_repeats, rank_values
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import begin_load, commit_load, run_task
+from tests.support.effort import examples
 
 _numbers = count()
 
@@ -109,7 +110,7 @@ def found(url: str) -> Rows:
     return [tuple(row.values()) for row in SlateStore.open(url).scan().read_all().to_pylist()]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(rows_of_keys(), st.sampled_from([200, 500, 1 << 20]), st.integers(1, 7))
 def test_the_highest_wins_across_chunks_and_spills(rows: Rows, buffer: int, batch_rows: int) -> None:
     url = f"memory://sequence-{next(_numbers)}"
@@ -130,7 +131,7 @@ def write_tasks(url: str, tasks: list[Rows], **options: Any) -> None:
     commit_load(stores, SystemClock(), load, outputs)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(rows_of_keys(8), min_size=1, max_size=4), st.sampled_from(["avro", "json"]))
 def test_the_highest_wins_across_tasks(tasks: list[Rows], value_format: str) -> None:
     url = f"memory://sequence-{next(_numbers)}"

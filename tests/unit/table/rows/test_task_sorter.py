@@ -25,6 +25,7 @@ from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 
 _numbers = count()
@@ -91,13 +92,13 @@ def model(changed: list[Change]) -> list[Row]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
 def test_the_last_row_of_a_key_wins_and_operands_fold(changed: list[Change], buffer: int, batch_rows: int) -> None:
     assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(changes(), st.sampled_from([1, 500, 1 << 20]))
 def test_without_an_operator(changed: list[Change], buffer: int) -> None:
     """Needed where an operand is the last of several rows of a key; a spill in between may need one earlier."""
@@ -127,7 +128,7 @@ def test_a_batch_larger_than_the_buffer_is_cut() -> None:
     assert run(changed, buffer=10_000, batch_rows=5000) == model(changed)
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(taken=st.integers(0, 3))
 def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -191,7 +192,7 @@ def test_operands_of_a_key_across_chunks_fold() -> None:
     assert run(changed, buffer=3000, batch_rows=3) == model(changed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(changes(), st.data(), st.sampled_from([1, 200, 500]), st.integers(1, 9))
 def test_rows_that_nearly_come_in_order(
     changed: list[Change], data: st.DataObject, buffer: int, batch_rows: int

@@ -25,6 +25,7 @@ from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
 from slatespark.units import MAX_MS, MIN_MS
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 
 _numbers = count()
@@ -117,20 +118,20 @@ def rows_of(state: dict[bytes, dict[int, tuple[RowKind, bytes]]]) -> list[Row]:
     return rows
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
 def test_all_times_of_a_key_are_kept_in_their_order(changed: list[Change], buffer: int, batch_rows: int) -> None:
     assert run(changed, buffer=buffer, batch_rows=batch_rows)[0] == model(changed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(changes(ops=("put", "delete")), st.booleans(), st.sampled_from([1, 300, 1000, 1 << 20]), st.sampled_from([1, 4]))
 def test_a_load_that_comes_in_key_order(changed: list[Change], by_time: bool, buffer: int, batch_rows: int) -> None:
     changed.sort(key=lambda change: (change.key, change.at_ms if by_time else 0))
     assert run(changed, buffer=buffer, batch_rows=batch_rows, fold=None)[0] == model(changed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(changes(ops=("put",), keys=[b"a", b"b"]), st.sampled_from([1, 300, 1 << 20]))
 def test_the_highest_sequence_wins_among_rows_of_one_time(changed: list[Change], buffer: int) -> None:
     schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("rank", pa.int64())])

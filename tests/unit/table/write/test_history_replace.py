@@ -15,6 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import begin_load, commit_load, load_batches, run_task
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
@@ -170,7 +171,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(CHANGES, min_size=1, max_size=6))
 def test_every_past_state_stays(changes: list[tuple[str, State, tuple[str, int, int]]]) -> None:
     clock = FakeClock(1_700_000_000_000)

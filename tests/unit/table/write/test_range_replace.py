@@ -21,6 +21,7 @@ from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import exact_ranges, plan_bounds
+from tests.support.effort import examples
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("part", pa.int8()), ("day", pa.int32()), ("value", pa.string())])
 DEFINITION = TableDefinition(
@@ -108,7 +109,7 @@ def conditions(draw: st.DrawFn) -> str:
     return " AND ".join(parts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(conditions(), st.lists(SMALL, min_size=1, max_size=30))
 def test_a_key_lies_in_the_intervals_if_the_condition_holds(condition: str, keys: list[tuple[Any, ...]]) -> None:
     condition_of_rows = bind_filter(parse_filter(condition), SCHEMA)
