@@ -26,7 +26,7 @@ def is_compacted(
 ) -> bool:
     """Tell whether the table is one sorted run that a compaction wrote, and nothing in it can be dropped.
 
-    File properties decide. If they are unknown, the answer is no.
+    File properties decide. If they are unknown, or the WAL holds rows, the answer is no.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def is_compacted(
     compression : codec of new files, as the option names it
     """
     layers = state.trees.layers
-    if len(layers) != 1 or layers[0].run_id is None:
+    if len(layers) != 1 or layers[0].run_id is None or state.snapshot.wal.last_seq:
         return False
     slices = layers[0].layer.slices
     if set(file_options) - {"compression"}:

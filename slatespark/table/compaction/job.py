@@ -110,8 +110,8 @@ class ListedJob:
         others = tuple(job for job in listed.jobs if job.id != alive.id)
         if found is not None and not found.status.is_active():  # its commit is under way
             return replace(listed, jobs=(*others, replace(found, worker=self._worker(now_ms))))
-        number, stands = _find_runs(self.stores, alive.spec)
-        if not stands:
+        number, exist = _find_runs(self.stores, alive.spec)
+        if not exist:
             return None if found is None else replace(listed, jobs=others)
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
             return None  # the commit that follows the claim may remove its runs

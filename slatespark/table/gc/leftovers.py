@@ -50,8 +50,8 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
     for meta in definitions:
         reason = needs.young if needs.is_young(meta.modified_ms) else None
         if leases.live:
-            reason = f"job {leases.live[0].write_id} is under way and may create the table"
-        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table came of it")))
+            reason = f"job {leases.live[0].write_id} is running and may create the table"
+        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table was created")))
     if not dry_run:
         for _, verdict in verdicts:
             if verdict.goes:

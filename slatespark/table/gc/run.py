@@ -189,7 +189,7 @@ class _Collection:
         stores = self.stores
         unfinished = list_unfinished(stores)
         ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
-        workers = list_workers(stores)  # who leaves one has a lease by then
+        workers = list_workers(stores)  # a job that leaves one has put its lease before
         leases = survey_leases(stores, self.now_ms)
         jobs = self._drop_dead_jobs()
         released = self._release_checkpoints()

@@ -163,7 +163,7 @@ class _Reaping:
     rewritten : files uploaded for a view, valid while the keys of older views are the same
     finished : files that were rewritten once and are not rewritten again
     reported : files counted in the report: several views may show parts of one, and be dropped one after the other
-    looked_at : number of the first block not yet searched for rows to delete, by view
+    searched_to : number of the first block not yet searched for rows to delete, by view
     youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view
     began_ms, elapsed_ms : start of the present pass, and duration of the earlier ones
     last_version : published by the last pass; 0 if there was none
@@ -183,7 +183,7 @@ class _Reaping:
     rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
     reported: set[Ulid] = field(default_factory=set)
-    looked_at: dict[FileSlice, int] = field(default_factory=dict)
+    searched_to: dict[FileSlice, int] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
     began_ms: int = 0
     elapsed_ms: int = 0
@@ -230,7 +230,7 @@ class _Reaping:
         retired_ms = None if judged_ms is None else retired_until_ms(retention_ms, judged_ms)
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
-            for found in (self.counted, self.rewritten, self.looked_at, self.youngest):
+            for found in (self.counted, self.rewritten, self.searched_to, self.youngest):
                 found.clear()
         if retired_ms is None:
             return None
@@ -258,7 +258,7 @@ class _Reaping:
         batch = self._gather(state, scans)
         if batch.keys:
             self._write_tombstones(state, batch)
-        self.looked_at.update(batch.reached)
+        self.searched_to.update(batch.reached)
         return bool(batch.keys)
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ class _Reaping:
         total = sum(blocks.stored_bytes for *_, blocks in scans)
         for view, outline, blocks in scans:
             part, shared = view.stored.part, view.shared
-            reached = self.looked_at.get(part, 0)
+            reached = self.searched_to.get(part, 0)
             reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
             for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
                 if not all(batch.add(found) for found in search.in_window(window, shared)):

@@ -627,7 +627,7 @@ def test_a_runner_that_loses_a_range(layered: Table) -> None:
     [
         ({"full": True, "l0Only": True}, "l0Only"),
         ({"due": True, "startKey": b"a"}, "startKey"),
-        ({"startKey": b"b", "endKey": b"a"}, "between"),
+        ({"startKey": b"b", "endKey": b"a"}, "startKey"),
         ({"dryrun": True}, "dryRun"),
         ({"minCompactionSource": 2}, "minCompactionSources"),
         ({"filters": [1]}, "filter"),
