@@ -112,7 +112,7 @@ def merge_rows(
     scope = scope.leave_source().judge(BY_SOURCE, clauses, F.col(_IN_SOURCE).isNull())
     rows = _with_operation(scope.frame, sides, clauses)
     stays = F.col(OP_COLUMN) == _KEEP
-    return _settle_keys(rows.where(~stays | _in_the_way(clauses, unmatched_nulls)), sides, clauses)
+    return _decide_keys(rows.where(~stays | _in_the_way(clauses, unmatched_nulls)), sides, clauses)
 
 
 def expression(given: Expression) -> Column:
@@ -283,7 +283,7 @@ def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> Da
     return frame.select(*names, operation.alias(OP_COLUMN), F.col(_CHOICE)).where(F.col(OP_COLUMN).isNotNull())
 
 
-def _settle_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
+def _decide_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
     """Return the rows to write, sorted by key; the job fails if rows of one key contradict each other."""
     keys = [F.col(quoted(name)) for name in sides.key_columns]
     inserted, deleted = _chosen(clauses, kind=NOT_MATCHED), F.col(OP_COLUMN) == _DELETE

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from slatespark.format.manifest import Manifest
-from slatespark.format.properties import SstProperties
 from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
-from slatespark.table.read.properties import find_recorded
 from slatespark.table.stores import TableStores, external_roots, object_context
 
 MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
@@ -33,10 +31,3 @@ def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
     store = stores.at(file.root)
     with object_context(store, file.path, span.start):
         return decode_stats_section(store.get_range(file.path, span), file.info)
-
-
-def recorded_properties(
-    stores: TableStores, wanted: set[str], *, limit: int = MAX_COMMIT_RECORDS
-) -> dict[str, SstProperties]:
-    """Return what our commit records say of files, by id; parameters as for `find_recorded`."""
-    return {name: recorded.properties for name, recorded in find_recorded(stores, wanted, limit=limit).items()}

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from slatespark.errors import OptionError
+from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
@@ -20,8 +21,9 @@ from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import SectionCache
-from slatespark.table.read.layers import MAX_COMMIT_RECORDS, fetch_layers, recorded_properties
+from slatespark.table.read.layers import MAX_COMMIT_RECORDS, fetch_layers
 from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import (
@@ -156,10 +158,11 @@ class _ExpiryCount:
 
     def _recorded(self) -> dict[SstFile, SstProperties]:
         """Return properties from commit records; reads no more records than reading the files would cost requests."""
-        wanted = {str(file.id): file for file in self.shown if file.root == OWN_ROOT}
-        limit = min(MAX_COMMIT_RECORDS, REQUESTS_PER_FILE * len(wanted))
-        found = recorded_properties(self.stores, set(wanted), limit=limit) if wanted else {}
-        return {wanted[name]: properties for name, properties in found.items() if is_plausible(properties)}
+        own = {file.id: file for file in self.shown if file.root == OWN_ROOT}
+        handles = [SstHandle(file.id, file.info, file.format_version) for file in own.values()]
+        limit = min(MAX_COMMIT_RECORDS, REQUESTS_PER_FILE * len(own))
+        found = recorded_properties(self.stores, handles, limit=limit)
+        return {own[sst_id]: properties for sst_id, properties in found.items() if is_plausible(properties)}
 
     def _count_known(self, known: dict[SstFile, SstProperties], slots: ExpirySlots, tally: ExpiryTally) -> None:
         """Count our own files: as a whole if all rows are in one slot, else block by block."""
