@@ -10,17 +10,23 @@ MATRIX_ARGS ?=
 # Workers must run the Python that has our dependencies; Java is looked up as slatespark does it.
 WITH_SPARK = PYSPARK_PYTHON="$(BIN)/python" JAVA_HOME="$$("$(BIN)/python" -m slatespark.spark.java)"
 
-.PHONY: help venv lint test wheel test-wheel test-matrix demo bench clean
+# Left out of `make quick`: long tests, what starts a JVM or a server, and the folders that take half of the time.
+QUICK_MARKS = not slow and not spark and not cluster and not s3
+QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write commit rows transaction retention compaction gc verify)
+
+.PHONY: help venv lint test quick test-long wheel test-wheel test-matrix demo bench clean
 
 help:
-	@echo "make test    lint, type-check, check imports, run every test"
-	@echo "make demo    load a year of flights into a SlateDB database with Spark, step by step"
-	@echo "make lint    the checks of make test without its tests"
-	@echo "make wheel   build the wheel in dist/"
-	@echo "make test-wheel    install the wheel alone into a fresh environment, and run the main paths there"
-	@echo "make test-matrix   the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
-	@echo "make bench   compare with other formats and with the SlateDB client; BENCH_ARGS=..."
-	@echo "make venv    only build the environment, in $(VENV)"
+	@echo "make test        lint, type-check, check imports, run every test"
+	@echo "make quick       unit tests that take less than a minute together, without lint"
+	@echo "make test-long   make test with ten times as many random examples, others in each run"
+	@echo "make test-wheel  install the wheel alone into a fresh environment, and run the main paths there"
+	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
+	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
+	@echo "make lint        the checks of make test without its tests"
+	@echo "make wheel       build the wheel in dist/"
+	@echo "make bench       compare with other formats and with the SlateDB client; BENCH_ARGS=..."
+	@echo "make venv        only build the environment, in $(VENV)"
 
 venv:
 	@sh tools/venv.sh "$(VENV)"
@@ -32,8 +38,17 @@ lint: venv
 	"$(BIN)/lint-imports" --config setup.cfg
 
 # Tests that share a Spark session form one group, so that one worker starts one session; the others fill the rest.
+PYTEST = "$(BIN)/python" -m pytest -n 2 --dist loadgroup
+
 test: lint
-	$(WITH_SPARK) "$(BIN)/python" -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(WITH_SPARK) $(PYTEST) --durations=30 $(PYTEST_ARGS)
+
+quick: venv
+	$(PYTEST) -m "$(QUICK_MARKS)" $(QUICK_PATHS) $(PYTEST_ARGS)
+
+# A single test may take an hour here, which is no reason to suspect that it hangs.
+test-long: lint
+	HYPOTHESIS_PROFILE=thorough $(WITH_SPARK) $(PYTEST) -o faulthandler_timeout=7200 --durations=30 $(PYTEST_ARGS)
 
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv

@@ -50,7 +50,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             "slate syncs what it writes to disk, delta-rs does not.",
             "MB stored: "
             + ", ".join(f"{path.name} {stored_bytes(path) / 1e6:.0f}" for path in sorted(tables.iterdir())),
-            *([] if has_delta else ["delta-rs is not installed: pip install 'slatespark[bench]'"]),
+            *([] if has_delta else ["delta-rs is not installed: pip install deltalake"]),
         ],
     )
 

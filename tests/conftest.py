@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,18 +11,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.client import Client, ClientOptions, Location
+from tests.support.effort import THOROUGH, examples
 
-# One example may cost a database on disk, and the machine may be busy: time limits would only make tests flaky. What CI
-# tries depends on the code alone, so that an old commit stays green; everybody else looks further with each run.
+# One example may cost a database on disk, and the machine may be busy: time limits would only make tests flaky. What a
+# usual run tries depends on the code alone, so that an old commit stays green. A thorough run looks further each time.
 settings.register_profile(
-    "slatespark",
+    "fixed",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize=bool(os.environ.get("CI")),
+    derandomize=True,
     print_blob=True,
 )
-settings.register_profile("thorough", parent=settings.get_profile("slatespark"), max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "slatespark"))
+settings.register_profile(
+    "thorough", parent=settings.get_profile("fixed"), derandomize=False, max_examples=examples(100)
+)
+settings.load_profile("thorough" if THOROUGH else "fixed")
 
 ClientFactory: TypeAlias = Callable[..., Client]
 

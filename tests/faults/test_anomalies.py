@@ -5,7 +5,6 @@ Two transactions are stepped phase by phase, in every order, and call by call; t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +22,10 @@ from slatespark.table.transaction.transaction import Transaction
 from tests.faults.actions import open_table, rows_of
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, read_rows
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 from tests.support.stepping import Outcome, interleave, preempted
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 ON_CALL: Final = "key >= X'6e' AND key < X'6f'"  # those that begin with n
 
 Work = Callable[[Transaction, bytes], None]

@@ -6,7 +6,6 @@ leaves the client at work, or it comes before or after the client's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import reduce
 from itertools import permutations
@@ -20,9 +19,9 @@ from slatespark import ConflictError
 from slatespark.storage.local_store import LocalStore
 from tests.faults.actions import ACTIONS, ROWS, Action, Objects, Rows, client_rows_at, make_table, open_table, rows_of
 from tests.support.client import Client, Delete, Location, Merge, Put, Write
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 NEVER: Final = 1 << 20
 NO_COMMIT: Final = ("checkpoint", "set properties", "vacuum")  # they shut nobody out
 NAMES = [name for name in ACTIONS if name not in NO_COMMIT]

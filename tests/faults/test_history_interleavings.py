@@ -6,7 +6,6 @@ The judge is a model that keeps the versions of each key in the order in which t
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -21,12 +20,12 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.actions import Objects, copied, vacuum
 from tests.faults.jobs import store_on, table_of
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.history_model import HistoryModel, HistoryVersion, Rows
 from tests.support.stepping import ALWAYS, Outcome, alternating, interleave, preempted
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 NOW_MS: Final = 1_700_000_000_000
 FLOOR: Final = 8
 

@@ -7,7 +7,6 @@ it read never fails, and neither does what runs from beginning to end while the 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import permutations
@@ -35,11 +34,11 @@ from tests.faults.actions import (
     vacuum,
 )
 from tests.faults.jobs import stores_of
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, Outcome, alternating, interleave, preempted
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 POINTS: Final = 12 if THOROUGH else 1  # where an action is interrupted, for each pair
 
 

@@ -6,7 +6,6 @@ first vacuum leaves what versions need, and nothing else.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,10 +24,10 @@ from tests.faults.jobs import store_on, stores_of, table_of
 from tests.faults.test_client_interleavings import unpack
 from tests.support.client import Location
 from tests.support.cluster import REPOSITORY
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 KILLS: Final = 100 if THOROUGH else 6
 
 

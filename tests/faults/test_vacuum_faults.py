@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,13 +24,13 @@ from tests.faults.busy_database import CLIENT
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, Delete, Location, Put
 from tests.support.client_admin import compact_full
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, interleave, preempted
 
 HOUR_MS: Final = 3_600_000
 REPOSITORY: Final = Path(__file__).parents[2]
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 KILLS = 100 if THOROUGH else 6
 _names = itertools.count()
 

@@ -29,6 +29,7 @@ from slatespark.table.read.plan import Layer, plan_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import compact_full, compact_l0, create_checkpoint
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
 from tests.support.workload import FAR_FUTURE_MS
@@ -149,7 +150,7 @@ class Merging:
 
 
 @pytest.mark.slow
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_both_compactors_leave_the_same_versions(workload: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -23,6 +23,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from tests.property.test_both_writers import ClientSession, Database, OurWrite
 from tests.support.client import ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Written
 from tests.support.client_admin import collect_garbage, create_checkpoint
+from tests.support.effort import examples
 from tests.support.model import Model, Version
 from tests.support.our_reads import our_rows
 from tests.support.workload import (
@@ -213,7 +214,7 @@ def turns() -> st.SearchStrategy[Turn]:
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(turns(), min_size=2, max_size=8))
 def test_the_past_is_what_it_was_or_is_refused(life: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

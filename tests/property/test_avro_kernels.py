@@ -29,6 +29,7 @@ from slatespark.kernels.avro_program import (
     EncodeProgram,
 )
 from slatespark.kernels.flat import BOOL, BYTES, ITEM_BYTES, FlatColumn
+from tests.support.effort import examples
 from tests.unit.kernels.implementations import COMPILED, REFERENCE
 from tests.unit.kernels.rows import Version, all_rows, columns, delete, put, same
 
@@ -122,7 +123,9 @@ def stored(draw: st.DrawFn, program: DecodeProgram) -> list[Version]:
     return rows
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=200)
+@settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=examples(200)
+)
 @given(st.data())
 def test_decoding(data: st.DataObject) -> None:
     program = data.draw(programs())

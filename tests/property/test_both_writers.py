@@ -16,6 +16,7 @@ from slatespark import SlateStore
 from slatespark.storage import open_store
 from slatespark.table.records.commits import fetch_commit_records
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write, Written, read_rows
+from tests.support.effort import examples
 from tests.support.model import Model
 from tests.support.our_reads import our_rows
 from tests.support.workload import FAR_FUTURE_MS, Run, Step, client_options, keys, values, workloads
@@ -77,7 +78,7 @@ def sessions() -> st.SearchStrategy[ClientSession]:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.one_of(our_writes(), sessions()), min_size=2, max_size=6))
 def test_both_read_what_both_wrote(turns: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from tests.support.client import ClientOptions, Location
+from tests.support.effort import examples
 from tests.support.our_reads import our_rows
 from tests.support.workload import FAR_FUTURE_MS, Run, Step, client_options, without_keys, workloads
 
@@ -18,7 +19,7 @@ NOW_MS = FAR_FUTURE_MS - 1  # after every past expiry, before every future one
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(client_options(), workloads(max_steps=30, past_ttl=True), st.sampled_from([1, 300, 1 << 26]))
 def test_reads_equal_the_model(options: ClientOptions, workload: list[Step], read_buffer: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +36,7 @@ def test_reads_equal_the_model(options: ClientOptions, workload: list[Step], rea
             )
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(workloads(max_steps=20))
 def test_point_reads_and_descending_scans_equal_the_model(workload: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -18,8 +18,9 @@ from slatespark.kernels import take_rows
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.compaction.merge import LayerMerge, MergeRules
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.retention.retained_rows import RowKeeper
+from slatespark.table.retention.row_keeper import RowKeeper
 from tests.support.compaction_model import compacted
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, shapes
 
@@ -27,7 +28,7 @@ ANY_SEQ = 2**64 - 1
 PLAIN = MergeRules(now_ms=100, min_seq=ANY_SEQ, drops_tombstones=True, merge_operator="concat")
 WINDOWS = st.sampled_from([1, 200, 1 << 20])
 
-few = settings(max_examples=settings().max_examples // 3)  # each takes 30 ms
+few = settings(max_examples=examples(33))  # each takes 30 ms
 
 
 def merged(shape: Shape, rules: MergeRules, window_bytes: int, *filters: CompactionFilter) -> list[Row]:

@@ -25,6 +25,7 @@ from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 from tests.property.test_range_replace import key_ranges
 from tests.support.client import Delete, Merge, Put, Ttl, Write, Written
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Model
 from tests.support.our_reads import our_rows
@@ -159,7 +160,7 @@ def _write(row: tuple[str, bytes, bytes], ttl_ms: int | None) -> Write:
     return Delete(key) if kind == "delete" else Merge(key, value, ttl) if kind == "merge" else Put(key, value, ttl)
 
 
-@settings(max_examples=settings().max_examples // 8)  # each takes a quarter of a second
+@settings(max_examples=examples(12))  # each takes a quarter of a second
 @given(turns())
 def test_reads_never_change_by_a_compaction(drawn: list[Turn]) -> None:
     table = Table()

@@ -22,6 +22,7 @@ from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.write.load import load_batches
 from tests.support.client import Client, ClientOptions, Delete, Location, Put
 from tests.support.client_admin import compact_full
+from tests.support.effort import examples
 
 KEYS = [b"k%d" % number for number in range(10)]
 CLIENT = ClientOptions(compactor=True)
@@ -193,13 +194,13 @@ def live(url: str, turns: list[tuple[object, ...]]) -> None:
         table.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(turns)
 def test_what_others_of_ours_did(turns: list[tuple[object, ...]]) -> None:
     live(f"memory://conflict-model-{next(_numbers)}", turns)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(st.lists(st.one_of(client_steps, client_steps, readers), min_size=3, max_size=8))
 def test_what_a_client_did_too(turns: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

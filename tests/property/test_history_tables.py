@@ -35,6 +35,7 @@ from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import CheckpointHandle, compact_full, list_checkpoints
+from tests.support.effort import examples
 from tests.support.history_model import HistoryModel, HistoryVersion, Rows
 from tests.support.our_reads import to_ms
 
@@ -332,4 +333,4 @@ class HistoryMachine(RuleBasedStateMachine):
 
 
 def test_histories() -> None:
-    run_state_machine_as_test(HistoryMachine, settings=settings(max_examples=8, stateful_step_count=12))
+    run_state_machine_as_test(HistoryMachine, settings=settings(max_examples=examples(8), stateful_step_count=12))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore, TransactionConflictError
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 Versions: TypeAlias = dict[int, list[tuple[int, int, int | None]]]  # of an id: time, order of writing, value
@@ -96,7 +97,7 @@ class Run:
             self.took(mine, commit_ms)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.randoms(use_true_random=False), st.integers(3, 7))
 def test_reads_as_of_any_instant_are_as_the_model(random: Random, steps: int) -> None:
     run = Run(random)

@@ -19,6 +19,7 @@ from slatespark.table.records.commits import fetch_commit_records
 from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
 from tests.support.client import Client, ClientOptions, Location, Put, Written
 from tests.support.client_admin import clone_database, compact_full
+from tests.support.effort import examples
 from tests.support.our_reads import our_rows
 from tests.support.workload import keys
 
@@ -73,7 +74,7 @@ def turns() -> st.SearchStrategy[list[Turn]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(turns(), st.booleans())
 def test_intervals_are_replaced_for_both(drawn: list[Turn], is_clone: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

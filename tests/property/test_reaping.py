@@ -23,6 +23,7 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores
 from tests.support.client import ClientOptions, Location, ScanRow, read_rows
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Kind, Model, Version
 from tests.support.our_reads import our_rows
@@ -120,7 +121,7 @@ def reap(stores: TableStores, **given: Any) -> ReapReport:
     return reap_table(stores, FakeClock(PRESENT_MS), **given)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     tables(),
     st.sampled_from([150, 250, 400]),
@@ -150,7 +151,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
 
 
 @pytest.mark.slow
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(client_options(), st.lists(workloads(max_steps=15), min_size=2, max_size=2), st.data())
 def test_between_the_writes_of_the_client(
     options: ClientOptions, workloads: list[list[Step]], data: st.DataObject

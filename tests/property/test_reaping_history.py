@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.table.retention.reap_run import SKEW_MS
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 START_MS = 1_700_000_000_000
@@ -30,7 +31,7 @@ commits = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(commits, st.integers(1, 60), st.integers(0, 30), st.sampled_from([None, 2]))
 def test_as_of_reads_stay_exact(
     history: list[list[tuple[bytes, int, str]]], floor: int, retention_ms: int, batch_rows: int | None

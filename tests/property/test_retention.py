@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.units import MAX_MS
 from tests.support.client import ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Write, Written
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Model
 from tests.support.our_reads import our_rows
@@ -36,7 +37,7 @@ commits = st.tuples(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(commits, min_size=1, max_size=7),
     st.sampled_from([0, 1, 5, 10, 20, 40, MAX_MS]),
@@ -88,7 +89,7 @@ def young_rows(rows: list[ScanRow], now_ms: int, retention_ms: int) -> list[Scan
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(client_options(), workloads(max_steps=25, past_ttl=True), st.sampled_from([1, 1 << 26]), st.data())
 def test_rows_of_the_client_retire_as_well(
     options: ClientOptions, workload: list[Step], read_buffer: int, data: st.DataObject

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, Retention
 from slatespark.kernels.results import Fields
+from tests.support.effort import examples
 from tests.unit.kernels.implementations import COMPILED, REFERENCE
 from tests.unit.kernels.rows import same
 
@@ -49,7 +50,7 @@ def keys_of_versions(draw: st.DrawFn) -> tuple[Fields, NDArray[np.bool_]]:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(keys_of_versions(), retentions)
 def test_both_kernels_keep_the_same(versions: tuple[Fields, NDArray[np.bool_]], retention: Retention) -> None:
     compiled = COMPILED.retain_versions(*versions, retention)

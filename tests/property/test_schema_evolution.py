@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.encoding.column_types import list_of, map_of
+from tests.support.effort import examples
 
 _numbers = count()
 
@@ -157,7 +158,9 @@ def write_rows(model: Model, store: SlateStore, columns: list[Column], data: st.
         column.step = next(step for step, kind in enumerate(column.path) if kind == found)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(st.data())
 def test_five_versions(data: st.DataObject) -> None:
     value_format = data.draw(st.sampled_from(["avro", "json"]))

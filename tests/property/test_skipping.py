@@ -23,6 +23,7 @@ from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT
+from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows
 
 T = TypeVar("T")
@@ -199,7 +200,7 @@ def shown(sources: Sequence[Sequence[Row]], rule: SkipRule, passes: Callable[[Ro
     return [row for row in rows if passes(row)]
 
 
-@settings(max_examples=2000)
+@settings(max_examples=examples(2000))
 @given(st.integers(0, 2**32))
 def test_a_scan_shows_the_same_with_and_without_skipping(seed: int) -> None:
     choose = Chooser(seed)

@@ -37,6 +37,7 @@ from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, Ttl, Write, Written
 from tests.support.client import read_rows as client_reads
 from tests.support.client_admin import compact_full
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Kind, Model, Version
 from tests.support.time_model import TimeModel, canonical
@@ -483,4 +484,4 @@ def _with_ttl(write: Write, ttl: Ttl) -> Write:
 
 @pytest.mark.slow
 def test_any_instant_shows_what_the_model_says() -> None:
-    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=12, stateful_step_count=12))
+    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=examples(12), stateful_step_count=12))

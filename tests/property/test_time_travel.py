@@ -42,6 +42,7 @@ from tests.support.client_admin import (
     seq_for_time,
     time_for_seq,
 )
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 HOUR_MS = 3_600_000
@@ -328,4 +329,4 @@ def pairs(table: pa.Table) -> Rows:
 
 @pytest.mark.slow
 def test_the_past_of_a_table_that_is_cut_restored_and_cloned() -> None:
-    run_state_machine_as_test(TravelMachine, settings=settings(max_examples=6, stateful_step_count=8))
+    run_state_machine_as_test(TravelMachine, settings=settings(max_examples=examples(6), stateful_step_count=8))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slatespark import CommitConflictError, SlateStore
 from slatespark.table.stores import open_stores
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.timed_rows import SCHEMA, Timed, VersionModel, stored_versions, write_tasks
 
@@ -35,7 +36,7 @@ shapes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.tuples(tasks, shapes), min_size=1, max_size=3))
 def test_all_versions_are_stored_in_their_order(writes: list[tuple[list[list[Timed]], dict[str, int]]]) -> None:
     url, clock, model = f"memory://timed-writes-{next(_numbers)}", FakeClock(NOW_MS), VersionModel()

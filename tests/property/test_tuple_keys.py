@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_columns, key_program
 from slatespark.kernels.tuple_program import KeyStatus
+from tests.support.effort import examples
 from tests.unit.kernels.implementations import COMPILED, REFERENCE
 from tests.unit.kernels.rows import all_rows, columns, put, same
 
@@ -219,7 +220,7 @@ def edited(key: bytes, changes: list[tuple[int, str, int]]) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tables(), st.lists(wild_keys, max_size=5), edits, st.data())
 def test_any_bytes(
     table: tuple[list[pa.DataType], list[tuple[Any, ...]]],

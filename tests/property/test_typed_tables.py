@@ -32,6 +32,7 @@ from slatespark import SlateStore
 from slatespark.encoding.avro_schema import avro_name
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full
+from tests.support.effort import examples
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -432,4 +433,4 @@ class TypedTable(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_a_typed_table_is_a_dict_of_rows() -> None:
-    run_state_machine_as_test(TypedTable, settings=settings(max_examples=20, stateful_step_count=12))
+    run_state_machine_as_test(TypedTable, settings=settings(max_examples=examples(20), stateful_step_count=12))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,11 +15,11 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.jobs import Job, stores_of, table_of
+from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
 MINUTE_MS: Final = 60_000
 KEYS: Final = [b"a", b"b", b"c", b"d"]
-THOROUGH: Final = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 RETENTIONS: Final = ["none", "10m", "3h"]
 _names = itertools.count()
 
@@ -172,7 +171,7 @@ class Life:
 STEPS: Final = ["write", "overwrite", "cut", "compact", "keep", "keep_older", "release", "begin", "finish", "wait"]
 
 
-@settings(max_examples=1000 if THOROUGH else 20)
+@settings(max_examples=examples(20))
 @given(
     st.sampled_from(RETENTIONS),
     st.lists(st.tuples(st.sampled_from([*STEPS, "wait", "vacuum", "vacuum"]), st.sampled_from(KEYS)), max_size=25),

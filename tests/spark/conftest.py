@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slatespark.spark.java import ensure_java
+from tests.support.cluster import JVM_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home / 'derby'}")
+        .config("spark.driver.extraJavaOptions", f"{JVM_OPTIONS} -Dderby.system.home={home / 'derby'}")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

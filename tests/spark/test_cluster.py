@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.cluster import run_in_cluster
 
 pytestmark = pytest.mark.cluster
 
+# Each task waits for the other one, so each has an executor to itself.
 COUNT_EXECUTORS = """
 def where(rows):
     import time, slatespark
-    time.sleep(1)  # long enough that both executors get a task
+    folder = Path(arguments["folder"])
+    (folder / str(os.getpid())).touch()
+    deadline_s = time.monotonic() + 120
+    while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline_s:
+        time.sleep(0.05)
     for row in rows:
         yield os.getpid()
 import os
-pids = spark.sparkContext.parallelize(range(4), 4).mapPartitions(where).collect()
+pids = spark.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect()
 result = {"processes": len(set(pids)), "doubled": 2 * arguments["number"]}
 """
 
 
-def test_a_script_runs_on_several_executors() -> None:
-    assert run_in_cluster(COUNT_EXECUTORS, number=21) == {"processes": 2, "doubled": 42}
+def test_a_script_runs_on_several_executors(tmp_path: Path) -> None:
+    assert run_in_cluster(COUNT_EXECUTORS, number=21, folder=str(tmp_path)) == {"processes": 2, "doubled": 42}
 
 
 def test_a_script_that_fails_shows_why() -> None:

@@ -19,6 +19,8 @@ from typing import Any, Final
 from slatespark.spark.java import ensure_java
 
 REPOSITORY: Final = Path(__file__).parents[2]
+# A JVM of a test lives for minutes at most: its second compiler would take more time than it saves.
+JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _PROLOGUE: Final = """\
 import json, sys
@@ -45,7 +47,7 @@ def run_in_cluster(
     master: str = "local-cluster[2,1,1024]",
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
-    timeout_s: float = 300,
+    timeout_s: float = 900,
     **arguments: Any,
 ) -> Any:
     """Run a script on several executors and return its `result`.
@@ -73,6 +75,8 @@ def run_in_cluster(
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": JVM_OPTIONS,
+            "spark.executor.extraJavaOptions": JVM_OPTIONS,
             "spark.executor.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",

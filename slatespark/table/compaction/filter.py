@@ -1,6 +1,6 @@
-"""CompactionFilter: what a compaction asks about the versions that it would keep; and the rules that come built in.
+"""CompactionFilter: decides about the versions that a compaction would keep; and the built-in filters.
 
-A filter sees Arrow batches and knows nothing of files, so it can be tested with a table made by hand.
+A filter sees Arrow batches and no files, so it can be tested with a hand-made table.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ ACTIONS: Final = (KEEP, DROP, TOMBSTONE, REPLACE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterDecisions:
-    """What becomes of the versions of a batch.
+    """The decisions about the versions of a batch.
 
     Attributes
     ----------
-    actions : for each version `keep`; `drop`, as if it had never been written: an older one shows again, if there is
-        one; `tombstone`, the row is deleted; or `replace`
-    values : of versions to be replaced the new values, in some or all of the value columns; the others stay. As many
-        rows as the batch has; those of other versions do not matter
-    expiries : of versions to be replaced the instants at which they expire, a TIMESTAMP, null for never; without it
-        they stay
+    actions : for each version `keep`; `drop`, as if it had never been written, so that an older version becomes
+        visible; `tombstone`, the row is deleted; or `replace`
+    values : new values of the replaced versions, for some or all value columns; other columns stay. One row per version
+        of the batch; the rows of versions that are not replaced are ignored
+    expiries : new expiry instants of the replaced versions, TIMESTAMP, null for never; without it they stay
     """
 
     actions: pa.Array | pa.ChunkedArray
@@ -48,36 +47,36 @@ class FilterDecisions:
 
 @runtime_checkable
 class CompactionFilter(Protocol):
-    """Decides about the versions that a compaction would keep. Any object with such a method is one.
+    """Decides about the versions that a compaction would keep. Any object with this method is one.
 
-    It must go by what it is shown alone: ranges of keys are compacted side by side, on any machine, and again when a
+    Its decisions must depend on the batch alone: key ranges are compacted in parallel, on any machine, and again when a
     task fails.
     """
 
     def decide(self, versions: pa.RecordBatch) -> FilterDecisions | pa.Array | pa.ChunkedArray:
-        """Return what becomes of each version.
+        """Return the decision about each version.
 
         Parameters
         ----------
-        versions : whole keys, ascending, the newest version of a key first; columns as of a read with
+        versions : whole keys, ascending, the newest version of a key first; columns as in a read with
             `readVersions=all`: those of the table, `_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`
 
         Returns
         -------
-        The decisions, or their actions alone.
+        The decisions, or only the actions.
         """
 
 
-# --- built in -------------------------------------------------------------------------------------------------------
+# --- built-in filters -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireFilter:
-    """Takes what has expired: puts become tombstones, operands go. Every compaction has this rule.
+    """Removes expired versions: puts become tombstones, operands are dropped. Every compaction has this rule.
 
     Parameters
     ----------
-    now : the instant at which it is judged; by default that of the compaction
+    now : the instant at which expiry is judged; by default that of the compaction
     """
 
     now: int | str | datetime | None = None
@@ -100,19 +99,19 @@ class ExpireFilter:
 
 @dataclass(frozen=True, slots=True)
 class RetentionFilter:
-    """Takes rows whose last upsert lies too far back. Every compaction of a table with `retention` has this rule.
+    """Removes rows past retention. Every compaction of a table with `retention` has this rule.
 
     Parameters
     ----------
-    retention : how long after its last upsert a row is kept: `30d`, ms, or a timedelta
-    now : the instant at which it is judged; by default that of the compaction
+    retention : how long a row is kept after its last upsert: `30d`, ms, or a timedelta
+    now : the instant at which retention is judged; by default that of the compaction
     """
 
     retention: str | int | timedelta
     now: int | str | datetime | None = None
 
     def __post_init__(self) -> None:
-        """Check duration and instant."""
+        """Check the duration and the instant."""
         _ = self.retention_ms, self.now_ms
 
     @property
@@ -126,7 +125,7 @@ class RetentionFilter:
         return None if self.now is None else parse_time_ms(self.now, name="now")
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
-        """Return `tombstone` for the newest version of what is past retention, `drop` for the rest of it."""
+        """Return `tombstone` for the newest version of a row past retention, `drop` for its other versions."""
         retired_ms = retired_until_ms(self.retention_ms, _given(self.now_ms, "RetentionFilter"))
         first = new_keys(versions)
         if retired_ms is None or not len(first):
@@ -142,13 +141,13 @@ class RetentionFilter:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFloorFilter:
-    """Gives up the past of a history table below an instant: of each key only the newest version of then stays.
+    """Removes the past of a history table below an instant: of each key only the newest version at that time stays.
 
-    Given to a compaction it raises the table's floor first, as `setHistoryFloor` does.
+    A compaction with this filter first raises the table's floor, as `setHistoryFloor` does.
 
     Parameters
     ----------
-    floor : the earliest instant that reads can still ask for
+    floor : the earliest instant that reads can ask for afterwards
     """
 
     floor: int | str | datetime
@@ -163,7 +162,7 @@ class HistoryFloorFilter:
         return parse_time_ms(self.floor, name="floor")
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
-        """Return `drop` for what no read at or after the floor needs."""
+        """Return `drop` for versions that no read at or after the floor can see."""
         flags, _, created_ms = _times(versions, "_create_ts", HAS_CREATE)
         later = (flags != 0) & ~reached(flags, HAS_CREATE, created_ms, self.floor_ms)
         hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
@@ -185,12 +184,12 @@ def new_keys(versions: pa.RecordBatch) -> NDArray[np.bool_]:
 
 
 def key_sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many versions each key has; `first` says which are the newest of their keys."""
+    """Return the number of versions of each key; `first` marks the newest version of each."""
     return np.diff(np.flatnonzero(first), append=len(first))
 
 
 def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which versions lie below the newest of their key with which a read does not go on to older ones."""
+    """Return which versions lie below the first version of their key at which a read stops."""
     ends = ~goes_on
     before: NDArray[np.int64] = np.cumsum(ends) - ends
     hidden: NDArray[np.bool_] = before > np.repeat(before[first], key_sizes(first))
@@ -203,7 +202,7 @@ def _is_op(versions: pa.RecordBatch, op: str) -> NDArray[np.bool_]:
 
 
 def _times(versions: pa.RecordBatch, name: str, flag: int) -> tuple[NDArray[np.uint8], int, NDArray[np.int64]]:
-    """Return a column of timestamps as the first parameters of `reached`: flags, which lack `flag` at nulls, and ms."""
+    """Return a timestamp column as the first parameters of `reached`: flags (without `flag` at nulls), and ms."""
     stored_ms = versions.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
     times_ms: NDArray[np.int64] = pc.fill_null(stored_ms, 0).to_numpy(zero_copy_only=False)
     there: NDArray[np.bool_] = stored_ms.is_valid().to_numpy(zero_copy_only=False)
@@ -212,7 +211,9 @@ def _times(versions: pa.RecordBatch, name: str, flag: int) -> tuple[NDArray[np.u
 
 def _given(now_ms: int | None, name: str) -> int:
     if now_ms is None:
-        raise OptionError(f"{name}: asked outside of a compaction, it has no instant to go by.", todo="Give it now.")
+        raise OptionError(
+            f"{name} has no instant.", why="Outside of a compaction there is no default.", todo="Give it `now`."
+        )
     return now_ms
 
 

@@ -1,4 +1,4 @@
-"""Asking a compaction filter, and checking what it answers before anything is done with it."""
+"""Calling a compaction filter, and checking its decisions before they are applied."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from slatespark.table.read.key_prefixes import name_key
 from slatespark.table.rows.row_expiry import Expiries, expire_at, same_expiry
 from slatespark.table.rows.sorted_rows import SortedRows
 
-KEEP, DROP, BURY, REPLACE = range(len(ACTIONS))  # as numbers, in the order of `ACTIONS`
+KEEP, DROP, TO_TOMBSTONE, REPLACE = range(len(ACTIONS))  # as numbers, in the order of `ACTIONS`
 
 _TAKES_NULLS: Final = ("avro", "json")  # value formats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What a filter decided, checked.
+    """The checked decisions of a filter.
 
     Attributes
     ----------
     actions : (n,) int8, the numbers above
-    values : all value columns of the versions to be replaced; None if they keep theirs
-    expiries : of all versions; None if they keep theirs
+    values : all value columns of the replaced versions; None if they keep their values
+    expiries : of all versions; None if they keep their expiries
     """
 
     actions: NDArray[np.int8]
@@ -46,18 +46,19 @@ class Answer:
 def ask_filter(
     chosen: CompactionFilter, versions: pa.RecordBatch, stored: SortedRows, codec: RowCodec, table: str
 ) -> Answer:
-    """Return what a filter makes of a batch.
+    """Return the decisions of a filter about a batch.
 
     Parameters
     ----------
     versions : whole keys, as the filter sees them
     stored : the same versions
-    codec, table : to check values with, and for messages
+    codec, table : for checking values, and for messages
 
     Raises
     ------
     InvalidRequestError
-        When it fails, naming the key if one alone makes it fail; or when its answer does not fit the batch.
+        When the filter raises; the message names the key if a single key is enough for that. Or when its decisions do
+        not fit the batch.
     """
     asking = _Asking(chosen, versions, stored, codec, table)
     try:
@@ -76,7 +77,7 @@ class _Asking:
     table: str
 
     def failure(self, exc: Exception) -> InvalidRequestError:
-        """Return the error for a filter that raises: with the first key at which it does so again."""
+        """Return the error for a filter that raised, with the first key at which it raises again."""
         first = new_key_mask(self.stored.sources, self.stored.rows)
         starts = np.append(np.flatnonzero(first), len(first))
         low, high = 0, len(starts) - 1
@@ -85,14 +86,14 @@ class _Asking:
             low, high = (low, middle) if self._fails(starts[low], starts[middle]) else (middle, high)
         if self._fails(starts[low], starts[high]):
             where = f"at {self._key(int(starts[low]))}"
-        else:  # only together with others, or not again
+        else:  # it raises only for several keys together, or not again
             where = f"from {self._key(0)} to {self._key(len(first) - 1)}"
         return self._refused(f"failed {where}: {type(exc).__name__}: {exc}.")
 
     def _fails(self, start: int, end: int) -> bool:
         try:
             self.chosen.decide(self.versions.slice(start, end - start))
-        except Exception:  # the first one was noted
+        except Exception:  # the first one is reported
             return True
         return False
 
@@ -124,14 +125,14 @@ class _Asking:
 
     def _check_replaced(self, found: FilterDecisions, replaced: NDArray[np.bool_]) -> None:
         if found.values is None and found.expiries is None:
-            raise self._refused("replaces versions by nothing.", "Give values, expiries, or both.")
+            raise self._refused("replaces versions without a replacement.", "Give values, expiries, or both.")
         deleted = replaced & ((gather_fields(self.stored.sources, self.stored.rows).flags & TOMBSTONE) != 0)
         if deleted.any():
             name = self._key(int(np.flatnonzero(deleted)[0]))
             raise self._refused(f"replaces the tombstone of {name}.", "A tombstone has no value: keep it, or drop it.")
 
     def _values(self, given: object, replaced: NDArray[np.bool_]) -> pa.Table | None:
-        """Return all value columns of the versions to be replaced, of the types of the table."""
+        """Return all value columns of the replaced versions, cast to the types of the table."""
         if not isinstance(given, pa.Table | pa.RecordBatch):
             raise self._refused(f"returned values as {_kind(given)}.", "Give a pyarrow Table or RecordBatch.")
         if given.num_rows != len(replaced):
@@ -183,7 +184,7 @@ class _Asking:
         name = type(self.chosen).__name__
         return InvalidRequestError(
             f"{self.table}: the compaction filter {name} {what}",
-            why="The table is as it was.",
+            why="The table is unchanged.",
             todo=todo or "Correct the filter.",
         )
 

@@ -1,4 +1,4 @@
-"""Which of the filters given to a compaction become rules of its merge, and whether the others may be asked. Pure."""
+"""Which filters of a compaction become rules of its merge, and whether the others may be called. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from slatespark.units import ms_to_text
 
 @dataclass(frozen=True, slots=True)
 class FilterPlan:
-    """What filters come to for one merge.
+    """The effect of the filters on one merge.
 
     Attributes
     ----------
-    rules : of the merge, with what built-in filters add to them
-    stage : the filters that are asked; None if there are none, or if they have to wait
-    waits : whether there are filters that are not asked, for an open snapshot may need any version
+    rules : of the merge, including those of built-in filters
+    stage : the filters that are called; None if there are none, or if they are deferred
+    waits : filters are deferred, because an open snapshot may need any version
     """
 
     rules: MergeRules
@@ -38,14 +38,14 @@ class FilterPlan:
 
 
 def check_filters(given: object, definition: TableDefinition, table: str) -> tuple[CompactionFilter, ...]:
-    """Return the filters that a compaction of a table was given.
+    """Return the given filters, checked.
 
     Raises
     ------
     OptionError
-        When something among them is no filter, or two of them contradict each other.
+        When an item is no filter, or two filters contradict each other.
     InvalidRequestError
-        When the table takes no such filter.
+        When a filter cannot be used on the table.
     """
     if isinstance(given, CompactionFilter) or not isinstance(given, Sequence):
         raise OptionError(f"filters: {type(given).__name__} is no list.", todo="Give a list of filters.")
@@ -63,25 +63,24 @@ def _check_takes(chosen: CompactionFilter, definition: TableDefinition, table: s
     if isinstance(chosen, HistoryFloorFilter) and not definition.has_history:
         raise InvalidRequestError(
             f"{table}: {name} is for history tables.",
-            todo="Of other tables every compaction keeps the newest version of a key alone.",
+            todo="Leave it out: on other tables every compaction keeps only the newest version of a key.",
         )
     if isinstance(chosen, ExpireFilter | HistoryFloorFilter) or not definition.has_history:
         return
     raise InvalidRequestError(
         f"{table}: {name} cannot be used on a history table.",
-        why="Every version that a compaction leaves there is one that reads as of some time show, and filters may not "
-        "change the past.",
+        why="As-of reads show every version that a compaction keeps there, and filters may not change the past.",
         todo="Delete the rows, raise the history floor (setHistoryFloor), and compact.",
     )
 
 
 def resolve_filter_now(filters: Sequence[CompactionFilter], now_ms: int | None) -> int | None:
-    """Return the one instant that a compaction and its filters name; None if none is named.
+    """Return the instant that a compaction and its filters were given; None without any.
 
     Raises
     ------
     OptionError
-        When they name several.
+        When there are several.
     """
     named = {chosen.now_ms for chosen in filters if isinstance(chosen, ExpireFilter | RetentionFilter)}
     instants = sorted((named | {now_ms}) - {None}, key=str)
@@ -92,7 +91,7 @@ def resolve_filter_now(filters: Sequence[CompactionFilter], now_ms: int | None) 
 
 
 def requested_floor(filters: Sequence[CompactionFilter], definition: TableDefinition) -> int | None:
-    """Return the instant to which filters raise the floor of a history table; None if it stands there already."""
+    """Return the instant to which filters raise the floor of a history table; None if that is the floor already."""
     asked_ms = max((chosen.floor_ms for chosen in filters if isinstance(chosen, HistoryFloorFilter)), default=None)
     return None if asked_ms == definition.full_history_ts_low_ms else asked_ms
 
@@ -100,16 +99,16 @@ def requested_floor(filters: Sequence[CompactionFilter], definition: TableDefini
 def plan_filters(
     filters: Sequence[CompactionFilter], rules: MergeRules, definition: TableDefinition, manifest: Manifest, table: str
 ) -> FilterPlan:
-    """Return what filters come to for one merge.
+    """Return the effect of the filters on one merge.
 
-    Filters of the user are asked only where every reader sees the newest state. As long as an open snapshot of a client
-    is noted in the manifest, they wait: each version that the merge leaves is above it, or is what it reads.
+    The user's filters are called only if every reader sees the newest state. While the manifest lists an open snapshot
+    of a client, they are deferred: every version that the merge keeps is above that snapshot, or visible to it.
 
     Parameters
     ----------
     filters : checked
     rules : of the merge
-    definition, manifest, table : what is compacted
+    definition, manifest, table : of the compacted table
     """
     for chosen in filters:
         if isinstance(chosen, RetentionFilter) and rules.now_ms is not None:

@@ -1,7 +1,7 @@
-"""FilterStage: what compaction filters make of the versions that a compaction would keep.
+"""FilterStage: applies compaction filters to the versions that a compaction would keep.
 
-It stands between the decision which versions stay and the files that they go to. A filter is not asked about versions
-that an open snapshot or an as-of read needs (`filter_plan`); so nothing has to be found again that it takes away.
+It runs after the decision which versions stay, and before they are written. Filters are not called about versions that
+an open snapshot or an as-of read needs (`filter_plan`), so nothing that they remove can be missed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.kernels import gather_fields, gather_keys, key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.table.compaction.filter import CompactionFilter, below_group
-from slatespark.table.compaction.filter_answers import BURY, DROP, KEEP, REPLACE, Answer, ask_filter
+from slatespark.table.compaction.filter_answers import DROP, KEEP, REPLACE, TO_TOMBSTONE, Answer, ask_filter
 from slatespark.table.read.arrow import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
@@ -30,15 +30,15 @@ from slatespark.table.read.arrow import (
 )
 from slatespark.table.rows.sorted_rows import SortedRows
 
-MAX_KEY_BYTES: Final = 256 << 20  # of the versions of one key, which are shown together
+MAX_KEY_BYTES: Final = 256 << 20  # of all versions of one key: a filter sees them together
 
 
 @dataclass(slots=True)
 class FilterTally:
-    """How many versions filters dropped, made tombstones of, and replaced."""
+    """The number of versions that filters dropped, turned into tombstones, and replaced."""
 
     dropped: int = 0
-    buried: int = 0
+    tombstones: int = 0
     replaced: int = 0
 
 
@@ -48,9 +48,9 @@ class FilterStage:
 
     Attributes
     ----------
-    filters : asked one after the other; each sees what the one before left
+    filters : called in this order; each sees the result of the one before
     codec : of the table
-    table : where it is, for messages
+    table : its URL, for messages
     drops_tombstones : nothing older than the sources holds any of their keys
     """
 
@@ -60,19 +60,19 @@ class FilterStage:
     drops_tombstones: bool
 
     def apply(self, pieces: Iterable[SortedRows], tally: FilterTally) -> Iterator[SortedRows]:
-        """Yield what the filters make of rows, in the same order.
+        """Yield the rows after all filters, in the same order.
 
         Parameters
         ----------
-        pieces : keys ascending, newest version first; a key may go on in the next piece
-        tally : where is counted what they do
+        pieces : keys ascending, newest version first; a key may continue in the next piece
+        tally : counts the changes
 
         Raises
         ------
         InvalidRequestError
-            When a filter fails, or answers with something else than decisions.
+            When a filter fails, or does not return decisions.
         CorruptDataError
-            When a row does not decode as the columns of the table.
+            When a row cannot be decoded into the columns of the table.
         """
         for piece in _whole_keys(pieces, self.table):
             for batch in _batches(piece):
@@ -81,13 +81,13 @@ class FilterStage:
                     yield kept
 
     def _filter(self, piece: SortedRows, tally: FilterTally) -> SortedRows:
-        buried_before = tally.buried
+        tombstones_before = tally.tombstones
         for chosen in self.filters:
             if not len(piece.rows):
                 break
             answer = ask_filter(chosen, self._show(piece), piece, self.codec, self.table)
             piece = _changed(piece, answer, self.codec, tally)
-        return piece if tally.buried == buried_before else self._settled(piece)
+        return piece if tally.tombstones == tombstones_before else self._without_hidden(piece)
 
     def _show(self, piece: SortedRows) -> pa.RecordBatch:
         """Return versions as a read of all versions shows them."""
@@ -96,8 +96,8 @@ class FilterStage:
         projection = Projection(names, shows_deletes=True, codec=self.codec)
         return make_batch(decode_columns(piece.sources, piece.rows, names, projection, self.table), projection)
 
-    def _settled(self, piece: SortedRows) -> SortedRows:
-        """Leave out what new tombstones hide, and these where nothing older can lie below."""
+    def _without_hidden(self, piece: SortedRows) -> SortedRows:
+        """Drop versions hidden by new tombstones, and tombstones with nothing older below."""
         if not len(piece.rows):
             return piece
         flags = gather_fields(piece.sources, piece.rows).flags
@@ -108,13 +108,13 @@ class FilterStage:
 
 
 def _changed(piece: SortedRows, answer: Answer, codec: RowCodec, tally: FilterTally) -> SortedRows:
-    """Return versions as an answer wants them."""
+    """Return versions changed as the filter decided."""
     actions = answer.actions
     if (actions == KEEP).all():
         return piece
-    touched = (actions == BURY) | (actions == REPLACE)
+    touched = (actions == TO_TOMBSTONE) | (actions == REPLACE)
     tally.dropped += int((actions == DROP).sum())
-    tally.buried += int((actions == BURY).sum())
+    tally.tombstones += int((actions == TO_TOMBSTONE).sum())
     tally.replaced += int((actions == REPLACE).sum())
     rows, sources = piece.rows.copy(), list(piece.sources)
     if touched.any():
@@ -126,18 +126,18 @@ def _changed(piece: SortedRows, answer: Answer, codec: RowCodec, tally: FilterTa
 
 def _rewritten(rows: RowColumns, answer: Answer, touched: NDArray[np.bool_], codec: RowCodec) -> RowColumns:
     """Return copies of versions as tombstones, or with other values and expiries."""
-    buried = answer.actions[touched] == BURY
+    deleted = answer.actions[touched] == TO_TOMBSTONE
     flags, expire_ts, lengths = rows.flags.copy(), rows.expire_ts.copy(), rows.value_lengths.copy()
     starts, data = rows.value_starts.copy(), rows.value_bytes
-    flags[buried] = (flags[buried] & HAS_CREATE) | TOMBSTONE
-    expire_ts[buried], lengths[buried] = 0, 0
+    flags[deleted] = (flags[deleted] & HAS_CREATE) | TOMBSTONE
+    expire_ts[deleted], lengths[deleted] = 0, 0
     if answer.expiries is not None:
-        given, expires = answer.expiries.expire_ts[touched][~buried], answer.expiries.expires[touched][~buried]
-        flags[~buried] = np.where(expires, flags[~buried] | HAS_EXPIRE, flags[~buried] & ~np.uint8(HAS_EXPIRE))
-        expire_ts[~buried] = given
+        given, expires = answer.expiries.expire_ts[touched][~deleted], answer.expiries.expires[touched][~deleted]
+        flags[~deleted] = np.where(expires, flags[~deleted] | HAS_EXPIRE, flags[~deleted] & ~np.uint8(HAS_EXPIRE))
+        expire_ts[~deleted] = given
     if answer.values is not None:
         encoded, offsets = codec.encode_values(answer.values)
-        starts[~buried], lengths[~buried] = len(data) + offsets[:-1], np.diff(offsets)
+        starts[~deleted], lengths[~deleted] = len(data) + offsets[:-1], np.diff(offsets)
         data = np.concatenate([data, encoded])
     return replace(rows, flags=flags, expire_ts=expire_ts, value_bytes=data, value_starts=starts, value_lengths=lengths)
 
@@ -146,7 +146,7 @@ def _rewritten(rows: RowColumns, answer: Answer, touched: NDArray[np.bool_], cod
 
 
 def _whole_keys(pieces: Iterable[SortedRows], table: str) -> Iterator[SortedRows]:
-    """Yield the same rows in pieces that end where keys do."""
+    """Yield the same rows in pieces that end at key boundaries."""
     waiting: SortedRows | None = None
     for piece in pieces:
         if not len(piece.rows):
@@ -167,7 +167,7 @@ def _whole_keys(pieces: Iterable[SortedRows], table: str) -> Iterator[SortedRows
 
 
 def _goes_on(before: SortedRows, after: SortedRows) -> bool:
-    """Tell whether the last key of a piece is the first of the next."""
+    """Tell whether the last key of a piece is the first key of the next."""
     last = gather_keys(before.sources, before.rows[-1:])[1]
     return last.tobytes() == gather_keys(after.sources, after.rows[:1])[1].tobytes()
 
@@ -182,7 +182,7 @@ def _check_size(rows: RowColumns, table: str) -> None:
     if size > MAX_KEY_BYTES:
         raise InvalidRequestError(
             f"{table}: the versions of key {rows.key(0).hex()} take more than {MAX_KEY_BYTES >> 20} MiB.",
-            why="Filters are shown all versions of a key together.",
+            why="A filter sees all versions of a key together.",
             todo="Compact without filters.",
         )
 

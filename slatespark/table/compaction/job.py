@@ -1,13 +1,13 @@
-"""The entry of a running compaction in `.compactions`: what the client's tools list, and collectors go by.
+"""The entry of a running compaction in `.compactions`, which the client's tools list and garbage collectors respect.
 
-It is there from before the first output is uploaded until the commit has landed: no SST that is younger than it is
-collected. Nobody is fenced for it: the epochs are claimed by the commit. The worker reports by heartbeats, and
-its id is noted beside the claims, so that other jobs of ours know it. Partial outputs are never listed: a coordinator
-that takes the job over after our end merges what its sources show by then.
+It is listed before the first output is uploaded, until the commit has landed: collectors keep every SST that is younger
+than it. Listing it fences nobody: the commit claims the epochs. The worker sends heartbeats, and its id is recorded
+beside the claims, so that other jobs of ours recognise it. Partial outputs are never listed: if we die, a coordinator
+that reclaims the job merges the sources as they are then.
 
-A job that is listed as running names runs alone, and only those that are there. Commits of ours give L0 views other
-places, and a client whose worker misses a source takes the job up again and again; meanwhile it merges no L0 view, and
-its writer comes to a halt at eight. So L0 views stay free, and a job without runs is not listed before its commit.
+A running job lists only runs, and only existing ones. Our commits move L0 views, and a client whose worker misses a
+source retries the job again and again; meanwhile it merges no L0 view, and its writer stalls at eight. So L0 views are
+never listed as sources, and a job without runs is not listed before its commit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
-HEARTBEAT_S: Final = 10.0  # a coordinator takes a job back after 30 s without one
+HEARTBEAT_S: Final = 10.0  # a coordinator reclaims a job after 30 s without one
 
 
 @dataclass(slots=True)
@@ -48,11 +48,11 @@ class ListedJob:
 
     Attributes
     ----------
-    entry : as it is listed while it runs, or at its end
+    entry : the current entry, running or ended
     spec : with all sources
-    write_id : of the job, whose lease is renewed as long as it takes
-    is_held : the heartbeat in the list never grows old: nobody may take it over, since that would cost history
-    leased_ms : when the lease was made, or renewed last
+    write_id : of the job, whose lease is renewed while it runs
+    is_held : the listed heartbeat never becomes stale: no client may reclaim the job, since that would lose history
+    leased_ms : when the lease was last put or renewed
     """
 
     stores: TableStores
@@ -66,11 +66,11 @@ class ListedJob:
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def complete(self) -> None:
-        """End a job that was committed; the commit has listed it as completed."""
+        """End a committed job; the commit has listed it as completed."""
         self._end(CompactionStatus.COMPLETED)
 
     def fail(self) -> None:
-        """List the job as failed; if that fails, too, the entry is dropped as one without a heartbeat."""
+        """List the job as failed; if that fails too, the entry is dropped later for its stale heartbeat."""
         self._end(CompactionStatus.FAILED)
 
     def _end(self, status: CompactionStatus) -> None:
@@ -88,8 +88,8 @@ class ListedJob:
     def report(self) -> None:
         """Renew the heartbeat.
 
-        An entry that was taken off the list is put back, unless another job has its runs. One that names runs that are
-        gone is taken off.
+        An entry that was removed from the list is put back, unless another job has its runs. It is removed if its runs
+        are gone.
         """
         with self._writing:
             if not self.entry.status.is_active():
@@ -105,24 +105,24 @@ class ListedJob:
                 self.leased_ms = now_ms
 
     def _with_alive(self, listed: Compactions, alive: Compaction, now_ms: int) -> Compactions | None:
-        """Return the list with the job alive in it; None if it is right as it is."""
+        """Return the list with the live job in it; None if it needs no change."""
         found = next((job for job in listed.jobs if job.id == alive.id), None)
         others = tuple(job for job in listed.jobs if job.id != alive.id)
         if found is not None and not found.status.is_active():  # its commit is under way
             return replace(listed, jobs=(*others, replace(found, worker=self._worker(now_ms))))
-        number, stands = _find_runs(self.stores, alive.spec)
-        if not stands:
+        number, exist = _find_runs(self.stores, alive.spec)
+        if not exist:
             return None if found is None else replace(listed, jobs=others)
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
-            return None  # what follows a claim may take its runs away: then it is not to be there
+            return None  # the commit that follows the claim may remove its runs
         return None if found == alive else replace(listed, jobs=(*others, alive))
 
     def _worker(self, heartbeat_ms: int) -> WorkerSpec:
-        assert self.entry.worker is not None  # `_list_job` gave it one
+        assert self.entry.worker is not None  # set by `_list_job`
         return replace(self.entry.worker, last_heartbeat_ms=heartbeat_ms)
 
     def report_regularly(self) -> None:
-        """Renew the heartbeat until the job has ended; a failure is made good by the next one."""
+        """Renew the heartbeat until the job has ended; after a failure the next renewal catches up."""
         while not self._ended.wait(HEARTBEAT_S):
             with contextlib.suppress(SlateError):
                 self.report()
@@ -132,15 +132,15 @@ class ListedJob:
 def listed_job(
     stores: TableStores, clock: Clock, spec: TieredSpec, write_id: str, *, is_held: bool
 ) -> Iterator[ListedJob]:
-    """List a compaction of runs as running, with heartbeats, as long as the context lasts; it failed if not completed.
+    """List a compaction as running, with heartbeats, while the context is open. It failed unless `complete` was called.
 
-    Other compactions of ours that work on the same runs go off the list, and so do those that nobody works on.
+    Other compactions of ours on the same runs are removed from the list, and so are abandoned ones.
 
     Parameters
     ----------
-    spec : what is merged
-    write_id : of the job, whose lease stands
-    is_held : nobody may ever take the job over
+    spec : the sources
+    write_id : of the job, which has a lease
+    is_held : no client may ever reclaim the job
     """
     now_ms = clock.now_ms()
     worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
@@ -156,7 +156,7 @@ def listed_job(
 
 
 def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: WorkerSpec) -> Compaction:
-    """Return the entry of a new job; it is listed if there are runs in it, and all of them in the table."""
+    """Return the entry of a new job; it is listed if it has runs, and all of them exist."""
     job_id = Ulid(0)
 
     def listing(listed: Compactions) -> Compactions | None:
@@ -167,8 +167,8 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
             raise ClockRegressionError(
                 f"{stores.url}: the newest compaction is of {ms_to_text(newest_ms)} ({newest_ms}), our clock says "
                 f"{ms_to_text(now_ms)} ({now_ms}).",
-                why="Files of a compaction are not older than the one before it, and may not be of the future.",
-                todo=f"Compact again from {ms_to_text(newest_ms - MAX_AHEAD_MS)} by our clock on, or set it right.",
+                why="Compaction ids ascend, and may not be in the future.",
+                todo=f"Correct the clock, or compact again once it has reached {ms_to_text(newest_ms - MAX_AHEAD_MS)}.",
             )
         job_id = new_ulid(clock, max(now_ms, newest_ms))
         if not _find_runs(stores, spec)[1]:
@@ -198,27 +198,27 @@ def _share_sources(job: Compaction, spec: CompactionSpec) -> bool:
 
 
 def _is_taken(listed: Compactions, spec: CompactionSpec) -> bool:
-    """Tell whether another job has taken the place of one that is not listed; a hold has not."""
+    """Tell whether another job, other than a hold, has sources of one that is not listed."""
     active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER)
     return any(_share_sources(job, spec) for job in active)
 
 
 def _find_runs(stores: TableStores, spec: CompactionSpec) -> tuple[int, bool]:
-    """Return the newest version, and whether a job merges runs, all of which it has."""
+    """Return the newest version, and whether the job has runs, all of which exist in it."""
     number, manifest = fetch_latest_manifest(stores)
     return number, bool(spec.sorted_runs) and set(spec.sorted_runs) <= set(manifest.run_ids())
 
 
 def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) -> Compactions | None:
-    """Return the list with a job at its end; None if it is right as it is.
+    """Return the list with an ended job; None if it needs no change.
 
-    Of those before that have ended, the client keeps none (docs/reference/format/compactions.md).
+    Earlier ended jobs are removed, as the client does (docs/reference/format/compactions.md).
     """
-    assert ended.worker is not None  # all of ours have one
+    assert ended.worker is not None  # every job of ours has one
     now_ms = ended.worker.last_heartbeat_ms
     found = next((job for job in listed.jobs if job.id == ended.id), None)
     is_there = ended.status is CompactionStatus.COMPLETED if found is None else found.status is ended.status
-    if is_there:  # or it was, before others ended
+    if is_there:  # it is, or it was and others have ended since
         return None
     outputs = () if found is None else found.output_ssts
     others = (job for job in listed.jobs if job.id != ended.id)
@@ -227,5 +227,5 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
 
 
 def _edit_list(stores: TableStores, clock: Clock, edit: Callable[[Compactions], Compactions | None]) -> None:
-    """Publish the list of compactions with a change, under the epoch that it has; None leaves it as it is."""
+    """Publish an edited list of compactions under its current epoch; None from `edit` changes nothing."""
     compactions_object(stores).update(clock, lambda newest: edit(newest.value))

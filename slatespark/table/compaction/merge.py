@@ -1,8 +1,8 @@
 """Merging the layers of a key range into new files. See docs/explanation/what-a-compaction-keeps.md.
 
-A window holds whole keys, and is decided, folded and written as a whole. A key whose versions go beyond a window is
-gone through twice: once for its times, which decide, and once for its values. So memory is bounded by windows, but for
-about 25 bytes for each version of a single key.
+A window holds whole keys, and is decided, folded and written as a whole. A key whose versions exceed a window is read
+twice: once for the times, which decide, and once for the values. So windows bound the memory, except for about 25 bytes
+per version of a single key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Layer, cut_layers
-from slatespark.table.retention.retained_rows import RowKeeper
+from slatespark.table.retention.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
@@ -38,14 +38,14 @@ class MergeRules:
 
     Attributes
     ----------
-    now_ms : expired is what expires at or before it; None if nothing is
-    min_seq : of each key every version above it stays, and the newest at or below it; for history tables
-        `2**64 - 1` leaves it to the floor
+    now_ms : versions that expire at or before it have expired; None if none has
+    min_seq : of each key all versions above it are kept, and the newest at or below it; on history tables `2**64 - 1`
+        leaves the decision to the floor
     drops_tombstones : nothing older than the sources holds any of their keys
-    floor_ms : of history tables, what was created after it stays as it is; None if everything does
+    floor_ms : history tables: versions created after it are kept unchanged; None if all are
     has_history : whether it is a history table
-    retired_ms : of plain tables with retention, what was created at or before it goes; None if nothing does
-    merge_operator : how operands fold; None if there must not be any
+    retired_ms : plain tables with retention: rows created at or before it are removed; None if there is no such instant
+    merge_operator : how operands are folded; None if operands are refused
     """
 
     now_ms: int | None
@@ -57,7 +57,7 @@ class MergeRules:
     merge_operator: MergeOperator | None = None
 
     def retention(self) -> Retention:
-        """Return what they mean for the versions of a key."""
+        """Return the rules as the kernels take them."""
         if not self.has_history:
             return Retention(
                 min_seq=self.min_seq,
@@ -65,7 +65,7 @@ class MergeRules:
                 retired_ms=self.retired_ms,
                 drops_tombstones=self.drops_tombstones,
             )
-        if self.floor_ms is None:  # the lowest number of all: every version lies above it, or is the oldest of its key
+        if self.floor_ms is None:  # 0: every version is above it, or the oldest of its key
             return Retention(min_seq=0)
         return Retention(
             min_seq=self.min_seq,
@@ -77,15 +77,15 @@ class MergeRules:
 
 @dataclass(frozen=True, slots=True)
 class MergedRange:
-    """What became of a key range.
+    """The result of merging a key range.
 
     Attributes
     ----------
-    files : uploaded, in key order; empty if nothing is left
+    files : uploaded, in key order; empty if no row is left
     rows_in, rows_out : versions read, and versions in the files
-    expired : versions that had expired, or were past retention: they are gone, or tombstones by now
+    expired : versions that had expired or were past retention: dropped, or turned into tombstones
     dropped : versions that are in no file: hidden, expired, folded into others, filtered, or tombstones
-    filtered : versions that filters dropped, made tombstones of, or changed
+    filtered : versions that filters dropped, turned into tombstones, or changed
     bytes_in, bytes_out : stored bytes of the blocks read, and of the files
     """
 
@@ -108,20 +108,20 @@ def merge_range(
     planned_ms: int,
     filters: FilterStage | None = None,
 ) -> MergedRange:
-    """Merge the layers of a key range, and upload what stays.
+    """Merge the layers of a key range, and upload the versions that are kept.
 
     Parameters
     ----------
     layers : newest first, cut to the range; never the WAL
-    rules : what stays
+    rules : which versions are kept
     options : codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in flight
-    planned_ms : time part of file ids, the driver's
-    filters : are asked about what stays; None if there are none
+    planned_ms : time part of the file ids, by the driver's clock
+    filters : decide about the kept versions; None without filters
 
     Raises
     ------
     InvalidRequestError
-        When a filter fails, or answers with something else than decisions.
+        When a filter fails, or does not return decisions.
     CorruptDataError, SnapshotExpiredError, UnavailableError
         When the sources cannot be read.
     OptionError
@@ -140,7 +140,7 @@ def merge_range(
         rows_out=rows_out,
         expired=keeper.outdated,
         dropped=keeper.rows_in - rows_out,
-        filtered=tally.dropped + tally.buried + tally.replaced,
+        filtered=tally.dropped + tally.tombstones + tally.replaced,
         bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
         bytes_out=sum(file.size for file in files),
     )
@@ -148,13 +148,13 @@ def merge_range(
 
 @dataclass(slots=True)
 class LayerMerge:
-    """The layers of a range on their way into new files.
+    """Merges the layers of a range.
 
     Attributes
     ----------
     layers : newest first
-    keeper : decides what stays
-    window_bytes : of each layer that are held at a time
+    keeper : decides which versions are kept
+    window_bytes : held at a time of each layer
     """
 
     stores: TableStores
@@ -163,7 +163,7 @@ class LayerMerge:
     window_bytes: int
 
     def pieces(self) -> Iterator[SortedRows]:
-        """Yield what stays, in key order, newest first within a key."""
+        """Yield the kept versions, in key order, newest first within a key."""
         cursors = [self._cursor(layer) for layer in self.layers]
         for window in whole_key_windows(cursors):
             if isinstance(window, LongKey):
@@ -175,7 +175,7 @@ class LayerMerge:
     def _cursor(self, layer: Layer) -> LayerCursor:
         return LayerCursor(layer_windows(self.stores, layer, self.window_bytes))
 
-    # --- a key whose versions go beyond a window ------------------------------------------------------------------
+    # --- a key whose versions exceed a window ---------------------------------------------------------------------
 
     def _long_key(self, found: LongKey) -> Iterator[SortedRows]:
         fields = self._key_fields(found)
@@ -185,7 +185,7 @@ class LayerMerge:
         yield from self._key_pieces(found.key, self.keeper.decide(fields, first))
 
     def _key_fields(self, found: LongKey) -> Fields:
-        """Consume the key, and return what decides about its versions."""
+        """Consume the key, and return the fields that decide about its versions."""
         parts: list[Fields] = []
         for rows, low, high in found.parts:
             span = np.arange(low, high, dtype=np.int64)
@@ -199,9 +199,9 @@ class LayerMerge:
         )
 
     def _key_pieces(self, key: bytes, marks: NDArray[np.uint8]) -> Iterator[SortedRows]:
-        """Yield what stays of a key, which is read once more."""
+        """Yield the kept versions of a key, which is read a second time."""
         seen = 0
-        open_group: RowColumns | None = None  # what the operands of a group that goes on have folded to so far
+        open_group: RowColumns | None = None  # folded operands of a group that continues
         for layer in cut_layers(self.layers, KeyRange(key, key_after(key))):
             for window in layer_windows(self.stores, layer, self.window_bytes):
                 rows = np.arange(window.low, window.high, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What `compact` takes: its arguments, and of the write options those that make sense there."""
+"""The options of `compact`: its arguments, and the write options that apply to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name, unknown_option
 
+_FILE_OPTIONS: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey")
 _TAKEN: Final = option_keys(WriteOptions, Call.COMPACT)
 _ARGUMENTS: Final = (
     "full",
+    "force",
     "where",
     "filters",
     "now",
@@ -30,12 +32,12 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
     Parameters
     ----------
     common : path and storage
-    given : what came besides the arguments
+    given : the further options of the call
 
     Raises
     ------
     OptionError
-        When one is unknown, malformed, or of no use to a compaction.
+        When one is unknown, malformed, or does not apply to a compaction.
     """
     taken = {normalize_name(name) for name in _TAKEN}
     options = {normalize_name(name) for name in option_keys(WriteOptions)}
@@ -45,8 +47,14 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
         if normalize_name(name) not in options:
             raise unknown_option(name, [*_ARGUMENTS, *_TAKEN])
         raise OptionError(
-            f"compact: {name} is of no use to a compaction.",
-            why="It rewrites rows as they are.",
-            todo=f"Of write options it takes {', '.join(_TAKEN)}.",
+            f"compact: {name} does not apply to a compaction.",
+            why="A compaction rewrites rows as they are.",
+            todo=f"Use one of {', '.join(_TAKEN)}.",
         )
     return WriteOptions.parse({**common, **given})
+
+
+def given_file_options(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys of the options in `given` that shape files."""
+    names = {normalize_name(name) for name, value in given.items() if value is not None}
+    return frozenset(key for key in _FILE_OPTIONS if normalize_name(key) in names)

@@ -1,7 +1,7 @@
-"""Which files are due for a compaction by their age: the table property `periodicCompactionInterval`. Pure.
+"""Which files are due for a compaction by age: the table property `periodicCompactionInterval`. Pure.
 
-Expired rows leave a table when their file is rewritten. A large run may not be merged for months; so files that may
-hold expired rows are rewritten when they have become old, some at a time.
+Expired rows leave a table when their file is rewritten, and a large run may not be merged for months. So old files that
+may hold expired rows are rewritten, some at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slatespark.table.read.plan import SstFile
 
 MAX_FILES: Final = 16  # a round
 MAX_BYTES: Final = 1 << 30  # stored bytes a round; one file at least
-JITTER: Final = 0.1  # of the interval: files that were made together do not all come due together
+JITTER: Final = 0.1  # of the interval: files created together do not all become due together
 
 _DRAWN_BITS: Final = 16
 
@@ -32,20 +32,20 @@ def find_due_files(
     max_files: int = MAX_FILES,
     max_bytes: int = MAX_BYTES,
 ) -> frozenset[Ulid]:
-    """Return the files that a compaction of what is due rewrites, the oldest ones if there are many.
+    """Return the due files to rewrite, the oldest ones if there are many.
 
     Parameters
     ----------
-    files : that the table shows
-    known : what is known of them; others may hold anything
-    interval_ms : how old a file that may hold expired rows gets; None for as old as it may
-    present_ms : by the clock of the machine, as are the times of files
-    expired_ms : rows that expire at or before it can go; None if none can
+    files : of the table
+    known : properties of files; a file without may hold anything
+    interval_ms : maximum age of a file that may hold expired rows; None for no maximum
+    present_ms : by the clock of the machine, as the times of files
+    expired_ms : rows that expire at or before it can be dropped; None if none can
     max_files, max_bytes : of a round
     """
     if interval_ms is None or expired_ms is None:
         return frozenset()
-    found = {file.id: file for file in files if _may_have_expired(known.get(file.id), expired_ms)}
+    found = {file.id: file for file in files if may_have_expired(known.get(file.id), expired_ms)}
     created_ms = {sst_id: _created_ms(sst_id, known.get(sst_id)) for sst_id in found}
     due = [sst_id for sst_id in found if due_ms(sst_id, created_ms[sst_id], interval_ms) <= present_ms]
     due.sort(key=lambda sst_id: (created_ms[sst_id], sst_id.value))
@@ -60,12 +60,13 @@ def find_due_files(
 
 
 def due_ms(sst_id: Ulid, created_ms: int, interval_ms: int) -> int:
-    """Return when a file becomes due: after the interval and up to a tenth more, the same at every look."""
+    """Return when a file becomes due: after the interval and up to a tenth more, the same in every call."""
     drawn = sst_id.value % (1 << _DRAWN_BITS)
     return created_ms + interval_ms + int(interval_ms * JITTER) * drawn // (1 << _DRAWN_BITS)
 
 
-def _may_have_expired(properties: SstProperties | None, expired_ms: int) -> bool:
+def may_have_expired(properties: SstProperties | None, expired_ms: int) -> bool:
+    """Tell whether a file may hold rows that expire at or before `expired_ms`."""
     if properties is None:
         return True
     is_unknown = properties.any_flags & HAS_EXPIRE != 0 and properties.min_expire_ts is None
@@ -73,5 +74,5 @@ def _may_have_expired(properties: SstProperties | None, expired_ms: int) -> bool
 
 
 def _created_ms(sst_id: Ulid, properties: SstProperties | None) -> int:
-    """Return when the rows were put together; a file may have got a later id since."""
+    """Return when the rows were written; a copied file has a later id."""
     return sst_id.timestamp_ms if properties is None else properties.created_ms

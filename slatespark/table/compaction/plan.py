@@ -1,7 +1,7 @@
-"""Which layers a compaction merges, and into what. Pure; a plan can be printed, tested and refused.
+"""Which layers a compaction merges, and into which run. Pure; a plan can be printed, tested and refused.
 
-Sources follow each other in the order of layers, and their outputs stand in the lowest run among them, or in a new one
-above all runs where only L0 views are merged. See docs/reference/format/compactions.md.
+Sources are adjacent layers. Their output becomes the lowest run among them, or a new run above all others if only L0
+views are merged. See docs/reference/format/compactions.md.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MAX_SOURCES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SizeTiers:
-    """The parameters of the client's size-tiered scheduler, by its names, with its defaults.
+    """The parameters of the client's size-tiered scheduler, with its names and defaults.
 
     Attributes
     ----------
-    min_compaction_sources, max_compaction_sources : how many layers one compaction merges
+    min_compaction_sources, max_compaction_sources : bounds of the number of layers in one compaction
     include_size_threshold : how many times as large as the smallest newer source the next one may be
     """
 
@@ -48,7 +48,7 @@ class SizeTiers:
 
     @classmethod
     def parse(cls, min_sources: object, max_sources: object, threshold: object) -> Self:
-        """Return the parameters that a user gave; raises `OptionError` for those of which no merge comes to an end."""
+        """Return the parameters that a user gave; raises `OptionError` for those with which merging never ends."""
         least = parse_count(2, MAX_SOURCES)(min_sources, "minCompactionSources")
         most = parse_count(2, MAX_SOURCES)(max_sources, "maxCompactionSources")
         if least > most:
@@ -69,7 +69,7 @@ class SourceLayer:
     Attributes
     ----------
     layer : its slices
-    views : as the manifest has them; of a layer that is not cut one for each slice
+    views : as in the manifest; one per slice if the layer is not cut
     run_id : of a sorted run; None for an L0 view
     """
 
@@ -79,11 +79,11 @@ class SourceLayer:
 
     @property
     def stored_bytes(self) -> int:
-        """As the client counts them: data and filters, of a file as a whole for each view of it."""
+        """Size as the client counts it: data and filters of the whole file, once per view of it."""
         return sum(part.file.info.filter_offset + part.file.info.filter_len for part in self.layer.slices)
 
     def cut(self, keys: Sequence[KeyRange]) -> SourceLayer:
-        """Return the part that shows any of the keys: the slices cut to them, and their views as they are."""
+        """Return the part that overlaps the keys: slices cut to them, with their views unchanged."""
         name = self.layer.name
         pieces = [
             (view, piece)
@@ -97,14 +97,14 @@ class SourceLayer:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What a compaction is planned on.
+    """The layers of a version, for planning.
 
     Attributes
     ----------
     version : manifest id
-    layers : newest first; runs without a view left out
+    layers : newest first; without empty runs
     next_run_id : the number of a new run
-    busy : numbers of runs, and ids of L0 views, that another compaction is at
+    busy : numbers of runs and ids of L0 views that another compaction merges
     """
 
     version: int
@@ -113,11 +113,11 @@ class Trees:
     busy: frozenset[int | Ulid] = frozenset()
 
     def is_busy(self, layer: SourceLayer) -> bool:
-        """Tell whether another compaction is at a layer; an L0 view keeps its id when a commit makes it a run."""
+        """Tell whether another compaction merges a layer; an L0 view keeps its id when a commit makes it a run."""
         return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
 
     def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Trees:
-        """Return the same trees with what other compactions are at."""
+        """Return the same trees with the sources of other compactions marked as busy."""
         specs = list(jobs)
         busy = frozenset[int | Ulid](
             source for spec in specs for sources in (spec.sorted_runs, spec.l0_view_ids) for source in sources
@@ -146,9 +146,9 @@ class CompactionPlan:
     kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
     version : manifest id that it was planned on
     sources : newest first; slices cut to the keys
-    keys : what is merged, ascending, not overlapping
-    destination : number of the run that gets the outputs
-    is_lowest : nothing below the sources holds any of the keys, so tombstones can go
+    keys : merged key ranges, ascending, not overlapping
+    destination : number of the output run
+    is_lowest : nothing below the sources holds any of the keys, so tombstones can be dropped
     above : files above the sources that hold some of the keys
     """
 
@@ -162,17 +162,17 @@ class CompactionPlan:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """What is read, newest first."""
+        """The layers to read, newest first."""
         return tuple(source.layer for source in self.sources)
 
     @property
     def files(self) -> tuple[SstFile, ...]:
-        """Every file that is read, once."""
+        """The files to read, each once."""
         return tuple(dict.fromkeys(part.file for layer in self.layers for part in layer.slices))
 
     @property
     def stored_bytes(self) -> int:
-        """Of these files, but for their footers; where they are cut, less is read."""
+        """Size of these files without their footers; less is read if they are cut."""
         return sum(file.info.sections_end for file in self.files)
 
     @property
@@ -182,7 +182,7 @@ class CompactionPlan:
 
     @property
     def spec(self) -> TieredSpec:
-        """The sources and the destination as the job in `.compactions` names them."""
+        """The sources and the destination as listed in `.compactions`."""
         return TieredSpec(
             l0_view_ids=tuple(view.id for source in self.sources if source.run_id is None for view in source.views),
             sorted_runs=tuple(source.run_id for source in self.sources if source.run_id is not None),
@@ -192,13 +192,13 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """What one task merges; it can run anywhere, in any order.
+    """The work of one task; it can run anywhere, in any order.
 
     Attributes
     ----------
-    keys : nothing else is in the layers
+    keys : the layers are cut to them
     layers : newest first
-    rules, options, planned_ms, filters : as for `merge_range`; the options say where the table is
+    rules, options, planned_ms, filters : as for `merge_range`; the options locate the table
     """
 
     keys: KeyRange
@@ -210,12 +210,12 @@ class RangeTask:
 
 
 def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
-    """Return how much a range reads, so that all of them are about as large, and as many as are merged together.
+    """Return the size of a range, so that all ranges are similar and fill the parallel workers.
 
     Parameters
     ----------
     stored_bytes : of all ranges
-    most_bytes, least_bytes : of a range; a smaller one is not worth a task of its own
+    most_bytes, least_bytes : bounds of a range; a smaller one is not worth a task
     together : how many are merged at a time
     """
     needed = -(-stored_bytes // most_bytes)
@@ -224,17 +224,17 @@ def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together
     return max(1, -(-stored_bytes // max(1, count)))
 
 
-# --- choosing -------------------------------------------------------------------------------------------------------
+# --- plans of each kind ---------------------------------------------------------------------------------------------
 
 
 def plan_merge(
     trees: Trees, kind: str, chosen: Sequence[SourceLayer], keys: Sequence[KeyRange] = (ALL_KEYS,)
 ) -> CompactionPlan | None:
-    """Return the plan that merges some keys of layers that follow each other; None if they hold none of them.
+    """Return the plan that merges some keys of adjacent layers; None if the layers hold none of the keys.
 
     Parameters
     ----------
-    chosen : of the layers of the trees, newest first, with none left out in between that holds any of the keys
+    chosen : layers of the trees, newest first; none in between that holds any of the keys is left out
     keys : ascending, not overlapping, none empty
     """
     if not chosen:
@@ -263,7 +263,7 @@ def plan_full(trees: Trees) -> CompactionPlan | None:
 
 
 def plan_interval(trees: Trees, keys: Sequence[KeyRange]) -> CompactionPlan | None:
-    """Return the plan that merges all layers in some intervals of keys; None if there is no such key."""
+    """Return the plan that merges all layers in some key intervals; None if no file holds such keys."""
     return plan_merge(trees, INTERVAL, trees.layers, keys)
 
 
@@ -273,10 +273,10 @@ def plan_l0(trees: Trees) -> CompactionPlan | None:
 
 
 def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
-    """Return the plan that rewrites files in their places, those of the newest layer that has any; None if none has.
+    """Return the plan that rewrites the due files of the newest layer that has any, in place; None if none has.
 
-    Expired rows become tombstones, and go where nothing older lies below. What newer files hide stays until they are
-    merged.
+    Expired rows become tombstones, or are dropped if nothing older lies below. Rows hidden by newer files stay until
+    they are merged.
     """
     for layer in trees.layers:
         parts = [part.keys for part in layer.layer.slices if part.file.id in due]
@@ -286,12 +286,12 @@ def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
 
 
 def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:
-    """Return the plan that merges the longest series of small runs that follow each other; None if it is too short.
+    """Return the plan that merges the longest series of adjacent small runs; None if it is too short.
 
     Parameters
     ----------
-    below_bytes : how large a small run may be
-    at_least, at_most : how many it takes, and how many of them are merged, the oldest ones
+    below_bytes : size limit of a small run
+    at_least, at_most : length of the series, and how many of it are merged, the oldest ones
     """
     series = max(_series(trees.layers, below_bytes), key=len, default=[])
     return plan_merge(trees, SMALL, series[-at_most:]) if len(series) >= at_least else None
@@ -309,7 +309,7 @@ def _series(layers: Iterable[SourceLayer], below_bytes: int) -> Iterable[list[So
 
 
 def _joined(parts: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
-    """Return the keys of ascending ranges, which may share a boundary key, as ranges that lie apart."""
+    """Return ascending ranges, which may share a boundary key, as disjoint ranges."""
     joined: list[KeyRange] = []
     for keys in parts:
         if joined and joined[-1].end is not None and keys.start <= joined[-1].end:
@@ -323,11 +323,11 @@ def _joined(parts: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
 
 
 def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
-    """Return what the client's scheduler would merge next; None if it would let everything be.
+    """Return the next merge of the client's scheduler; None if it finds nothing to merge.
 
-    L0 views first, the oldest ones if there are many. Then the newest series of runs of which each is at most
+    L0 views come first, the oldest ones if there are many. Then the newest series of runs of which each is at most
     `include_size_threshold` times as large as the smallest newer one. Either waits while `max_compaction_sources` runs
-    of such sizes are below it, which come first. What another compaction is at ends a series.
+    of similar size lie below it; those are merged first. A busy layer ends a series.
     """
     l0 = [layer for layer in trees.layers if layer.run_id is None]
     runs = [layer for layer in trees.layers if layer.run_id is not None]
@@ -347,7 +347,7 @@ def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
 
 
 def _find_end(sizes: Sequence[int], start: int, tiers: SizeTiers) -> int:
-    """Return where the series of similar runs from `start` on ends, or where it would have to wait."""
+    """Return the end of the series of similar runs from `start`, or where it would have to wait."""
     smallest, total = sizes[start], 0
     for at in range(start, len(sizes)):
         if sizes[at] > smallest * tiers.include_size_threshold:
@@ -359,7 +359,7 @@ def _find_end(sizes: Sequence[int], start: int, tiers: SizeTiers) -> int:
 
 
 def _is_held_back(total: int, sizes: Sequence[int], below: int, tiers: SizeTiers) -> bool:
-    """Tell whether as many runs as one compaction takes are waiting right below what `total` bytes would become."""
+    """Tell whether a full compaction's worth of similar runs lies right below an output of `total` bytes."""
     if below == len(sizes) or sizes[below] > total * tiers.include_size_threshold:
         return False
     smallest = sizes[below]

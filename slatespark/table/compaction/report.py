@@ -1,4 +1,4 @@
-"""What a compaction did, or would do."""
+"""CompactionReport: the result of a compaction, or its plan."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from slatespark.ranges import KeyRange
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """One plan, and what came of it.
+    """One merge, done or planned.
 
     Attributes
     ----------
     kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
-    sources : names of the layers that were merged, newest first
-    keys : what was merged, ascending
-    destination : number of the run that has the outputs
-    is_lowest : nothing older lies below, so tombstones went
-    files_in, bytes_in : files with sources, and stored bytes that were read; of a plan, the files as a whole
-    version : that the commit published; None for a plan that was not run, as all below
-    files_out, bytes_out : what took its place
-    rows_in, rows_out : versions read and left
+    sources : names of the merged layers, newest first
+    keys : merged key ranges, ascending
+    destination : number of the output run
+    is_lowest : nothing older lies below, so tombstones were dropped
+    files_in, bytes_in : files and stored bytes read; of a plan, the whole files
+    version : published by the commit; None for a plan that was not run, as all below
+    files_out, bytes_out : files and bytes written
+    rows_in, rows_out : versions read and written
     expired : versions that had expired or were past retention
     dropped : versions that are in no file any more
-    filtered : versions that filters dropped, made tombstones of, or changed
-    filters_waited : filters were not asked, for an open snapshot of a client may need any version; or rows past the
-        retention of a filter stayed, for merge operands may lie above them
+    filtered : versions that filters dropped, turned into tombstones, or changed
+    filters_waited : filters were not called, because an open snapshot of a client may need any version; or rows past
+        the retention of a filter stayed, because merge operands may lie above them
     """
 
     kind: str
@@ -49,18 +49,19 @@ class CompactionJob:
 
 @dataclass(frozen=True, slots=True)
 class CompactionReport:
-    """What a compaction did, or would do.
+    """The result of a compaction, or its plan.
 
     Attributes
     ----------
-    url, version : the table, and the manifest id that it was left at
+    url, version : the table, and its manifest id afterwards
     now_ms : the instant at which expiry was judged; None if nothing counted as expired
     dry_run : nothing was done: the jobs are plans
-    jobs : in order, each a commit of its own; none if there was nothing to merge: then no filter was asked
-    filters : names of those that were given
+    jobs : in order, each a commit of its own; none if nothing was merged: then no filter was called
+    filters : names of the given filters
     rows_in, rows_out, expired, dropped, filtered, bytes_in, bytes_out : sums over the jobs
     elapsed_ms : from the first plan to the last commit
     has_own_time : whether `now_ms` is of a clock of the table's own
+    is_compacted : a full compaction was requested, and the table already is one compacted run: nothing was done
     """
 
     url: str
@@ -78,8 +79,9 @@ class CompactionReport:
     bytes_out: int = 0
     elapsed_ms: int = 0
     has_own_time: bool = False
+    is_compacted: bool = False
 
     @property
     def filters_waited(self) -> bool:
-        """Whether filters had to wait in some job."""
+        """Whether filters were deferred in some job."""
         return any(job.filters_waited for job in self.jobs)

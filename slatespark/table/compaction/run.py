@@ -1,13 +1,13 @@
-"""Compaction: sources are merged range by range, here or elsewhere, and their files committed in one manifest.
+"""Compaction: merge the sources range by range, locally or remotely, and commit the files in one manifest.
 
-A compaction plans on a snapshot and takes long; whatever else is committed meanwhile stays above it. It fails only if
-what it merged was changed. See docs/explanation/how-a-compaction-works.md, docs/reference/format/compactions.md.
+A compaction plans on a snapshot and takes long. Rows committed meanwhile stay above its output, and it fails only if
+its sources changed. See docs/explanation/how-a-compaction-works.md, docs/reference/format/compactions.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,6 +32,7 @@ from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
+from slatespark.table.compaction.compacted import is_compacted
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
     FilterPlan,
@@ -57,7 +58,7 @@ from slatespark.table.compaction.plan import (
     range_size,
 )
 from slatespark.table.compaction.report import CompactionJob, CompactionReport
-from slatespark.table.compaction.state import State, count_operands, fetch_state, hold_no_operands
+from slatespark.table.compaction.state import CompactionState, count_operands, fetch_state, hold_no_operands
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows, sample_index
@@ -73,16 +74,16 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.range_replace import named_ranges
 
-RANGE_FILES: Final = 4  # files of `sstSize` that a range is read from, about: the last one of each is smaller
-MAX_TOGETHER: Final = 4  # ranges that are merged here at a time, at most: each takes `writeBuffer` and a file
-MAX_CONFLICTS: Final = 5  # with files that turn out to do no harm
+RANGE_FILES: Final = 4  # size of a range, in files of `sstSize`
+MAX_TOGETHER: Final = 4  # local ranges in parallel: each takes `writeBuffer` and a file
+MAX_CONFLICTS: Final = 5  # with files that turn out to be harmless
 
 Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
 Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
-_DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, nor will be
-_REPEATED: Final = (SIZE_TIERED, DUE)  # planned anew after each commit, until there is nothing left to do
+_DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
+_REPEATED: Final = (SIZE_TIERED, DUE)  # planned again after each commit, until nothing is left to merge
 _ANY_SEQ: Final = (1 << 64) - 1
 _SEED_BITS: Final = 64
 
@@ -105,36 +106,39 @@ def compact_table(
     progress: Progress | None = None,
     dry_run: bool = False,
     baseline: Baseline | None = None,
+    force: bool = False,
+    file_options: Collection[str] = (),
 ) -> CompactionReport:
-    """Merge layers of a table into runs, and return what was done.
+    """Merge layers of a table into runs, and return a report.
 
-    Without anything chosen it does what the client's size-tiered scheduler would, until that would rest.
+    By default it follows the client's size-tiered scheduler until that finds nothing to merge.
 
     Parameters
     ----------
-    full : everything becomes one run
-    where : a condition on leading key columns: all layers are merged within these intervals; key bytes in the options
-        name one, too
-    l0_only : all L0 views become a run
-    due : files that may hold expired rows are rewritten if the table's `periodicCompactionInterval` says so
-    pick : chooses what is merged, instead of these
-    filters : asked about what would be kept, one after the other; if nothing is merged, none is asked
+    full : merge everything into one run; does nothing if the table is one compacted run, see `is_compacted`
+    where : a condition on leading key columns: merge all layers within these intervals. Key options name one as well
+    l0_only : merge all L0 views into a run
+    due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
+    pick : chooses the sources instead
+    filters : decide about the versions that would be kept, in this order; not called if nothing is merged
     now_ms : the instant at which expiry and retention are judged; see `resolve_destructive_now`
-    options : how files are written, `mergeOperator`, and `ifClientActive`
+    options : file options, `mergeOperator`, and `ifClientActive`
     tiers : parameters of the size-tiered choice
-    runner : merges ranges, and returns what became of them in their order; by default on threads of this process. Its
-        attribute `together`, if it has one, says how many it merges at a time: there are as many, if large enough
-    range_bytes : how much one task reads at most, about
-    progress : is told how far it is
+    runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
+        `together`, if any, says how many it merges at a time
+    range_bytes : approximate maximum that one task reads
+    progress : called with the progress
     dry_run : only plan; of several commits the first one
-    baseline : a client at work since then is not shut out unless `ifClientActive` says so; by default since each plan
+    baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
+    force : a full compaction rewrites a compacted run too
+    file_options : keys of the file options that the caller gave explicitly
 
     Raises
     ------
     TableNotFoundError, OptionError, UnsupportedFormatError, CorruptDataError
-        When there is nothing to compact, or it cannot be.
+        When there is nothing to compact, or it cannot be compacted.
     CommitConflictError
-        When what was merged was changed meanwhile, or a SlateDB client is at work.
+        When the sources changed meanwhile, or a SlateDB client is active.
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
     refuse_pair(given, "a compaction")
@@ -160,6 +164,9 @@ def compact_table(
     _check_operator(given, state.definition, stores.url)
     keys = named_ranges(where, given, state.definition.codec())
     state = compaction.take_filters(filters, state, dry_run=dry_run)
+    may_skip = full and not force and pick is None and now_ms is None and not filters
+    if may_skip and is_compacted(stores, state, file_options=file_options, compression=given.compression):
+        return replace(compaction.run(state, lambda _: None, dry_run=dry_run), is_compacted=True)
     if pick is None:
         tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
         ranges = None if keys is None else partial(plan_interval, keys=keys)
@@ -169,19 +176,19 @@ def compact_table(
 
 
 def _check_operator(options: WriteOptions, definition: TableDefinition, table: str) -> None:
-    """Refuse to fold for good in another way than reads do."""
+    """Refuse an operator other than that of reads: a compaction folds for good."""
     given, own = options.merge_operator, definition.merge_operator
     if given is None or own is None or resolve_operator(given) is resolve_operator(own):
         return
     raise OptionError(
-        f"mergeOperator: {given} is given, and {table} folds by {own}.",
+        f"mergeOperator: {given} was given, but the merge operator of {table} is {own}.",
         why="A compaction folds operands for good.",
         todo="Leave the option out, or change the table's property.",
     )
 
 
 def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
-    """Yield what becomes of ranges, in their order, a few of them merged at a time on threads of this process."""
+    """Yield the merged ranges in order; a few are merged at a time, on threads of this process."""
     if len(tasks) < 2:
         yield from (run_task(stores, clock, task) for task in tasks)
         return
@@ -194,18 +201,19 @@ def _threads() -> int:
 
 
 def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
-    """Merge one range, and upload what stays of it."""
+    """Merge one range, and upload its files."""
     return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters)
 
 
 @dataclass(slots=True)
 class _Compaction:
-    """A compaction under way.
+    """A running compaction.
 
     Attributes
     ----------
-    asked_ms, now_ms : what was given, and what the first job made of it for all of them
-    drops_visible_rows : rows may be removed that only filters, or a later instant than the default, remove
+    asked_ms, now_ms : the given instant, and the one resolved by the first job for all jobs
+    drops_visible_rows : rows that reads still show may be dropped, by filters or by a later `now` than the default; the
+        commit then conflicts with transactions that depend on the keys
     """
 
     stores: TableStores
@@ -222,18 +230,20 @@ class _Compaction:
     drops_visible_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
 
-    def look(self) -> State:
-        """Return what the next job is planned on."""
+    def look(self) -> CompactionState:
+        """Return the state for planning the next job."""
         state = fetch_state(self.stores, self.clock, self.asked_ms if self.now_ms is None else self.now_ms)
         self.now_ms = state.now_ms
         return state
 
-    def take_filters(self, filters: Sequence[CompactionFilter], state: State, *, dry_run: bool) -> State:
-        """Check the filters, raise the floor that they ask for, and return what the first job is planned on.
+    def take_filters(
+        self, filters: Sequence[CompactionFilter], state: CompactionState, *, dry_run: bool
+    ) -> CompactionState:
+        """Check the filters, raise the floor if they require it, and return the state for planning the first job.
 
         Parameters
         ----------
-        state : as it was looked at; with filters it is looked at again
+        state : fetched before; with filters it is fetched again
         """
         self.filters = check_filters(filters, state.definition, self.stores.url)
         if self.filters:
@@ -241,16 +251,16 @@ class _Compaction:
             floor_ms = requested_floor(self.filters, state.definition)
             if floor_ms is not None and not dry_run:
                 raise_history_floor(self.stores, self.clock, floor_ms)
-            self.now_ms = None  # the filters may have named one
+            self.now_ms = None  # a filter may have its own
             state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
         self.drops_visible_rows = bool(self.filters) or state.now_ms > default_ms
         return state
 
-    def run(self, state: State, pick: Pick, *, dry_run: bool) -> CompactionReport:
-        """Do one job after the other, and return what was done."""
+    def run(self, state: CompactionState, pick: Pick, *, dry_run: bool) -> CompactionReport:
+        """Run one job after the other, and return the report."""
         began_ms = self.clock.now_ms()
-        most = len(state.trees.layers)  # enough for what is there; what others add meanwhile may wait
+        most = len(state.trees.layers)  # enough for the present layers; those added meanwhile may wait
         while len(self.jobs) < most and (plan := pick(state.trees)) is not None:
             stage = self._plan_filters(state, plan)
             self._check_operands(state, plan, stage.rules)
@@ -263,13 +273,13 @@ class _Compaction:
             state = self.look()
         return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
 
-    # --- what is kept -------------------------------------------------------------------------------------------------
+    # --- rules --------------------------------------------------------------------------------------------------------
 
-    def _plan_filters(self, state: State, plan: CompactionPlan) -> FilterPlan:
-        """Return the rules of a merge, and the filters that are asked."""
+    def _plan_filters(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
+        """Return the rules of a merge, and the filters to call."""
         definition, manifest = state.definition, state.snapshot.manifest
         has_history = definition.has_history
-        # Whoever changes the parent of a clone would delete rows here.
+        # Number 0: a change to the parent's retention must not delete rows of the clone.
         retention_ms = None if has_history or state.number == 0 else definition.retention_ms
         rules = MergeRules(
             now_ms=state.now_ms,
@@ -283,29 +293,29 @@ class _Compaction:
         planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
         if planned.rules.retired_ms is None or self._may_retire(state, plan):
             return planned
-        # Who asked for it by a filter is told; the table's own retention waits for the next compaction.
+        # A retention filter that has to wait is reported; the table's own retention waits for the next compaction.
         waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in self.filters)
         return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
 
-    def _may_retire(self, state: State, plan: CompactionPlan) -> bool:
-        """Tell whether rows past retention may go: an operand above the sources would make them young again."""
+    def _may_retire(self, state: CompactionState, plan: CompactionPlan) -> bool:
+        """Tell whether rows past retention may be dropped: an operand above the sources would make them young again."""
         if not hold_no_operands(plan.above, state.known):
             return False
         snapshot = state.snapshot
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         return wal is None or not (wal.flags & MERGE).any()
 
-    def _check_operands(self, state: State, plan: CompactionPlan, rules: MergeRules) -> None:
-        """Refuse, before anything is read, operands that nobody says how to fold."""
+    def _check_operands(self, state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> None:
+        """Refuse operands without an operator, before any row is read."""
         if resolve_operator(rules.merge_operator) is None and count_operands(self.stores, plan.files, state.known):
             raise OptionError(
-                f"mergeOperator: {self.stores.url} holds merge operands, and nobody says how they fold.",
+                f"mergeOperator: {self.stores.url} holds merge operands, but no merge operator is known.",
                 todo="Give the option mergeOperator, or set the table's property.",
             )
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
-    def _run_job(self, state: State, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+    def _run_job(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
         if self.options.if_client_active != "fence":
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
         definition, snapshot = state.definition, state.snapshot
@@ -343,7 +353,7 @@ class _Compaction:
         return _facts(plan, stage, record, merged)
 
     def _merge(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int, merged: list[MergedRange]) -> None:
-        """Add what became of each range to `merged`, in key order."""
+        """Append the result of each range to `merged`, in key order."""
         tasks = self._tasks(plan, stage, planned_ms)
         read_bytes = 0
         for part in self.runner(tasks):
@@ -352,7 +362,7 @@ class _Compaction:
             if self.progress is not None:
                 self.progress("Merging", read_bytes, max(read_bytes, plan.stored_bytes))
         if len(merged) != len(tasks):
-            raise InternalError(f"{len(tasks)} ranges were to be merged, and {len(merged)} came back.")
+            raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
 
     def _tasks(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int) -> list[RangeTask]:
         target_bytes = range_size(
@@ -375,7 +385,7 @@ class _Compaction:
         ]
 
     def _requirements(
-        self, state: State, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
+        self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
     ) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""
         yield FilesExist(self.stores, files)
@@ -415,7 +425,7 @@ class _Compaction:
             assert record is not None  # only a write without rows has none
             return record
         raise CommitConflictError(
-            f"{self.stores.url}: others committed {MAX_CONFLICTS} times meanwhile.", todo="Run it again."
+            f"{self.stores.url}: {MAX_CONFLICTS} other commits conflicted with this one.", todo="Run it again."
         )
 
     def _find_harmless(self, plan: CompactionPlan) -> frozenset[Ulid]:
@@ -424,7 +434,7 @@ class _Compaction:
         known = file_properties(self.stores, manifest)
         return frozenset(sst_id for sst_id in manifest.ssts if hold_no_operands([sst_id], known))
 
-    def _report(self, state: State, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
+    def _report(self, state: CompactionState, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
         versions = [job.version for job in self.jobs if job.version is not None]
         return CompactionReport(
             url=self.stores.url,
@@ -445,7 +455,7 @@ class _Compaction:
         )
 
 
-def _may_fold(state: State, plan: CompactionPlan, rules: MergeRules) -> bool:
+def _may_fold(state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> bool:
     """Tell whether a merge may fold operands."""
     return rules.merge_operator is not None and not hold_no_operands((file.id for file in plan.files), state.known)
 

@@ -1,4 +1,4 @@
-"""What a compaction is planned on: a snapshot, its layers, and what is known of its files."""
+"""CompactionState: the snapshot, layers and file properties that a compaction plans on."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from slatespark.table.stores import TableStores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """What a job of a compaction is planned on.
+class CompactionState:
+    """The state that a job of a compaction plans on.
 
     Attributes
     ----------
-    number, definition : of the table; the number is None for a raw table without one, and 0 for a clone that goes by
-        its parent's
-    known : what commit records say of its files
+    number, definition : of the table; the number is None for a raw table without a definition, and 0 for a clone that
+        uses its parent's
+    known : properties of files, from commit records
     """
 
     snapshot: Snapshot
@@ -48,14 +48,14 @@ class State:
 
     @property
     def expired_ms(self) -> int | None:
-        """What expired at or before it may go; None if nothing may, for as-of reads are to be answered exactly."""
+        """Versions that expired at or before it may be dropped; None if none may, so that as-of reads stay exact."""
         if not self.definition.has_history:
             return self.now_ms
         floor_ms = self.definition.full_history_ts_low_ms
         return None if floor_ms is None else min(self.now_ms, floor_ms)
 
     def due_files(self, clock: Clock) -> frozenset[Ulid]:
-        """Return the files that are due by the table's `periodicCompactionInterval`."""
+        """Return the files that are due under the table's `periodicCompactionInterval`."""
         return find_due_files(
             distinct_files(source.layer for source in self.trees.layers),
             self.known,
@@ -65,12 +65,12 @@ class State:
         )
 
 
-def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
-    """Return the present state of a table; raises where there is none, or it cannot be written.
+def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> CompactionState:
+    """Return the present state of a table; raises if there is no table, or it cannot be written.
 
     Parameters
     ----------
-    now_ms : the instant at which expiry and retention are judged; by default as `resolve_destructive_now` has it
+    now_ms : the instant at which expiry and retention are judged; for the default see `resolve_destructive_now`
     """
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
@@ -80,11 +80,11 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> State:
     jobs = fetch_compactions(stores)[1].active_jobs()
     trees = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
     trees = trees.beside(job.spec for job in jobs if _is_at_work(stores, job, clock))
-    return State(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
+    return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
 
 
 def _is_at_work(stores: TableStores, job: Compaction, clock: Clock) -> bool:
-    """Tell whether somebody works on a job; a hold is no work."""
+    """Tell whether a job is running; a hold is not."""
     now_ms = clock.now_ms()
     return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
 
@@ -93,11 +93,11 @@ def _is_at_work(stores: TableStores, job: Compaction, clock: Clock) -> bool:
 
 
 def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping[Ulid, SstProperties]) -> int | None:
-    """Return how many merge operands files hold; None where one of them does not tell.
+    """Return how many merge operands files hold; None if one of them has no statistics.
 
     Parameters
     ----------
-    known : properties of files, which spare a request each
+    known : properties of files, each of which saves a request
     """
     asked = []
     total = 0

@@ -252,7 +252,7 @@ def _replaced() -> ConflictError:
 def join_creation(
     current: TableDefinition, planned: TableDefinition, *, owner_alive: bool, merge_schema: bool
 ) -> TableDefinition:
-    """Return the definition for a table of which a creator found a definition, but no manifest yet.
+    """Return the definition of a new table for which a creator found a definition, but no manifest yet.
 
     Parameters
     ----------

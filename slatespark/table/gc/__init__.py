@@ -1,5 +1,5 @@
-"""Garbage collection: vacuum removes unreferenced objects; absence proves that a key is in no object.
+"""Garbage collection: vacuum deletes unreferenced objects; absence proves that no object holds a key.
 
-May import `slatespark.table.verify`, `write` and below. `plan` is pure. Keep out: anything that adds an object other
-than a collector's boundary.
+May import `slatespark.table.verify`, `write` and below. `plan` is pure. Keep out: anything that adds an object, other
+than a boundary.
 """

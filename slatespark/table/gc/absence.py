@@ -1,11 +1,10 @@
-"""Whether keys are gone: everything of a table that holds rows is looked through, whoever still needs it or not.
+"""Whether keys are gone: searches every object of a table that holds rows, referenced or not.
 
-That is every SST that lies there, also those that no version shows, and of each the whole, whatever views show of it;
-the SSTs of other databases that a version reads; and every WAL file. What lies there and cannot be looked through is
-named. Bloom filters are not asked. A table that changes meanwhile is listed again, until what is there has been looked
-through: a row may move from a file to another one.
+That is every SST, including unreferenced ones and rows outside the views; the SSTs of other databases that a version
+reads; and every WAL file. Objects that cannot be searched are reported. Bloom filters are not used. If the table
+changes meanwhile it is listed again, until every object has been searched: a row may move from one file to another.
 
-Parts of an upload to S3 that was broken off are no objects: no listing shows them, so nothing is said of them.
+Parts of an unfinished multipart upload to S3 are not objects: no listing shows them, so the proof does not cover them.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ class KeyLocation:
     Attributes
     ----------
     url : of the object
-    versions : those that show the file, or replay it, ascending; none if nothing needs it, so that a vacuum takes it
-    checkpoints : those that keep one of these versions: name, or id
-    is_current : whether the newest version is one of them; what it shows may be hidden all the same
-    rows : how many row versions, by `put`, `delete` and `merge`
+    versions : that reference the file, ascending; none if it is unreferenced, so that a vacuum deletes it
+    checkpoints : that pin one of these versions: name, or id
+    is_current : whether the newest version is one of them; its rows may be hidden even so
+    rows : number of row versions, by `put`, `delete` and `merge`
     first_key : the smallest of the keys that it holds
     newest_seq : highest sequence number of these rows
     """
@@ -81,10 +80,10 @@ class AbsenceReport:
     version : the newest one
     versions : all that exist
     gone : no object holds a row of the keys, and nothing is unread
-    found : objects that do
-    unread : parts of objects that killed writers left, or that are being written, which a vacuum takes once they are
-        old; and what lies among the objects that hold rows and is none of them by its name
-    objects : how many were looked through
+    found : objects that hold rows of the keys
+    unread : partial objects of killed or running writers, which a vacuum deletes once they are old; and objects with
+        foreign names in the folders of SSTs and WAL files
+    objects : number searched
     """
 
     url: str
@@ -97,7 +96,7 @@ class AbsenceReport:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _AbsenceCount:
     """Rows of the keys in one object."""
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -118,11 +117,11 @@ class _Tally:
 def keys_to_prove(
     stores: TableStores, key: Sequence[Any], where: str | None, options: WriteOptions
 ) -> tuple[KeyRange, ...]:
-    """Return the keys that a proof is about.
+    """Return the keys to search for.
 
     Parameters
     ----------
-    key : a value for each key column; empty where a range is meant
+    key : a value for each key column; empty if a range is given
     where : a condition on leading key columns
     options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
@@ -142,7 +141,7 @@ def keys_to_prove(
 
 
 def prove_absent(stores: TableStores, keys: Sequence[KeyRange]) -> AbsenceReport:
-    """Return where rows with some keys are stored, or that they are gone.
+    """Return where rows with the given keys are stored, or that they are gone.
 
     Raises
     ------
@@ -151,18 +150,18 @@ def prove_absent(stores: TableStores, keys: Sequence[KeyRange]) -> AbsenceReport
     InvalidRequestError
         When the WAL is kept elsewhere.
     TableNotFoundError
-        When there is no table, or a database was not found of which it reads files.
+        When there is no table, or a database whose files it reads was not found.
     ConflictError
-        When the table changed faster than it could be looked through.
+        When the table changed faster than it could be searched.
     """
-    return _Search(stores, keys).run()
+    return _AbsenceSearch(stores, keys).run()
 
 
 @dataclass(slots=True)
-class _Search:
+class _AbsenceSearch:
     stores: TableStores
     keys: Sequence[KeyRange]
-    tallies: dict[tuple[str, str], _Tally] = field(default_factory=dict)  # by root and path
+    counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
 
     def run(self) -> AbsenceReport:
@@ -173,24 +172,24 @@ class _Search:
             found = list(self._objects(ssts, wal))
             unread |= set(self._others(ssts, wal))
             there = {place for place, _ in found}
-            fresh = [(place, target) for place, target in found if place not in self.tallies]
-            self.tallies = {place: tally for place, tally in self.tallies.items() if place in there}
+            fresh = [(place, target) for place, target in found if place not in self.counts]
+            self.counts = {place: count for place, count in self.counts.items() if place in there}
             for place, target in fresh:
-                self.tallies[place] = self._tally(place, target)
+                self.counts[place] = self._count(place, target)
             if not fresh and latest_id == fetch_latest_manifest(self.stores)[0]:
                 return self._report(latest_id, sorted(unread))
-        raise ConflictError(f"{self.stores.url} changes faster than it can be looked through.", todo="Try again.")
+        raise ConflictError(f"{self.stores.url} changes faster than it can be searched.", todo="Try again.")
 
     def _unfinished(self) -> Iterator[str]:
         for root, meta in list_unfinished(self.stores):
             yield f"{(self.stores.wal if root else self.stores.main).url}/{meta.path}"
 
     def _others(self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]) -> Iterator[str]:
-        """Yield what lies beside the objects that hold rows, and may hold some."""
+        """Yield the other objects that may hold rows."""
         main, apart = self.stores.main, self.stores.wal
         found = [(main, meta) for meta in ssts if sst_id(meta.path) is None]
         found += [(apart, meta) for meta in wal if numbered(meta.path, SST_EXTENSION) is None]
-        if apart.url != main.url:  # the WAL is not looked for there
+        if apart.url != main.url:  # WAL files beside the table are not part of its WAL
             found += [(main, meta) for meta in main.list(WAL_DIR)]
         yield from (f"{store.url}/{meta.path}" for store, meta in found if meta.size)
 
@@ -203,14 +202,14 @@ class _Search:
         for number in numbers - {latest_id}:
             try:
                 self.manifests[number] = known.get(number) or fetch_manifest(self.stores, number)
-            except SnapshotExpiredError:  # collected meanwhile
+            except SnapshotExpiredError:  # garbage-collected meanwhile
                 continue
         return latest_id
 
     def _objects(
         self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]
     ) -> Iterator[tuple[tuple[str, str], ObjectMeta | SstFile]]:
-        """Yield every object that holds rows: those of other databases as manifests describe them."""
+        """Yield every object that holds rows; SSTs of other databases as the manifests describe them."""
         for meta in ssts:
             if sst_id(meta.path) is not None:
                 yield (OWN_ROOT, meta.path), meta
@@ -227,49 +226,49 @@ class _Search:
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
-    def _tally(self, place: tuple[str, str], target: ObjectMeta | SstFile) -> _Tally:
-        tally = _Tally()
+    def _count(self, place: tuple[str, str], target: ObjectMeta | SstFile) -> _AbsenceCount:
+        count = _AbsenceCount()
         try:
             if isinstance(target, SstFile):
-                self._tally_sst(target, tally)
+                self._count_sst(target, count)
             elif target.path.startswith(WAL_DIR):
-                self._tally_wal(target, tally)
+                self._count_wal(target, count)
             else:
-                self._tally_sst(self._file(target), tally)
-        except FileNotFoundError:  # collected meanwhile: the next listing tells what has taken its place
-            return _Tally()
-        return tally
+                self._count_sst(self._file(target), count)
+        except FileNotFoundError:  # garbage-collected meanwhile: the next listing shows its replacement
+            return _AbsenceCount()
+        return count
 
     def _file(self, meta: ObjectMeta) -> SstFile:
-        """Return an SST of the table as it describes itself, since no manifest may know it."""
+        """Return an SST of the table from its own info, since it may be in no manifest."""
         store, ulid = self.stores.main, sst_id(meta.path)
-        assert ulid is not None  # `_objects` passes others over
+        assert ulid is not None  # `_objects` skips other names
         with object_context(store, meta.path):
             footer = decode_footer(store.get_range(meta.path, footer_range(meta.size)))
             info = decode_info_section(store.get_range(meta.path, info_range(footer, meta.size)))
         return SstFile(OWN_ROOT, ulid, info, footer.version)
 
-    def _tally_sst(self, file: SstFile, tally: _Tally) -> None:
+    def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
         whole = SstHandle(file.id, file.info, file.format_version).key_range()
         for keys in self.keys:
             wanted = keys.intersect(whole)
             if not wanted.is_empty():
                 for window in layer_windows(self.stores, Layer("file", (FileSlice(file, wanted),)), WINDOW_BYTES):
-                    tally.add(window.rows, window.low, window.high)
+                    count.add(window.rows, window.low, window.high)
 
-    def _tally_wal(self, meta: ObjectMeta, tally: _Tally) -> None:
+    def _count_wal(self, meta: ObjectMeta, count: _AbsenceCount) -> None:
         with object_context(self.stores.wal, meta.path):
             rows = decode_wal(bytes(self.stores.wal.get(meta.path)))
         ordered = take_rows([rows], sort_rows(rows))
         for keys in self.keys:
             low = lower_bound(ordered, keys.start, 0, len(ordered))
             high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
-            tally.add(ordered, low, high)
+            count.add(ordered, low, high)
 
-    # --- who needs it -----------------------------------------------------------------------------------------------
+    # --- references -------------------------------------------------------------------------------------------------
 
     def _report(self, latest_id: int, unread: Sequence[str]) -> AbsenceReport:
-        found = [self._location(place, tally, latest_id) for place, tally in self.tallies.items() if tally.rows]
+        found = [self._location(place, count, latest_id) for place, count in self.counts.items() if count.rows]
         return AbsenceReport(
             url=self.stores.url,
             version=latest_id,
@@ -277,15 +276,15 @@ class _Search:
             gone=not found and not unread,
             found=tuple(sorted(found, key=lambda location: location.url)),
             unread=tuple(unread),
-            objects=len(self.tallies),
+            objects=len(self.counts),
         )
 
-    def _location(self, place: tuple[str, str], tally: _Tally, latest_id: int) -> KeyLocation:
+    def _location(self, place: tuple[str, str], count: _AbsenceCount, latest_id: int) -> KeyLocation:
         root, path = place
         is_wal = root == OWN_ROOT and path.startswith(WAL_DIR)
         store = self.stores.wal if is_wal else self.stores.at(root)
-        versions = tuple(number for number in sorted(self.manifests) if self._needs(number, path, latest_id))
-        assert tally.first_key is not None  # it has rows
+        versions = tuple(number for number in sorted(self.manifests) if self._references(number, path, latest_id))
+        assert count.first_key is not None  # it has rows
         return KeyLocation(
             url=f"{store.url}/{path}",
             versions=versions,
@@ -295,16 +294,16 @@ class _Search:
                 if point.manifest_id in versions
             ),
             is_current=latest_id in versions,
-            rows=dict(tally.rows),
-            first_key=tally.first_key,
-            newest_seq=tally.newest_seq,
+            rows=dict(count.rows),
+            first_key=count.first_key,
+            newest_seq=count.newest_seq,
         )
 
-    def _needs(self, number: int, path: str, latest_id: int) -> bool:
+    def _references(self, number: int, path: str, latest_id: int) -> bool:
         manifest = self.manifests[number]
         if path.startswith(WAL_DIR):
             wal_id = numbered(path, SST_EXTENSION)
-            assert wal_id is not None  # `_objects` passes others over
+            assert wal_id is not None  # `_objects` skips other names
             return manifest.replay_after_wal_id < wal_id and (
                 number == latest_id or wal_id <= manifest.wal_id_last_seen
             )

@@ -1,8 +1,8 @@
-"""What a job left that began to create a table and did not come to its first version: a definition, files, leases.
+"""Leftovers of a table creation that failed before the first version: a definition, files, leases.
 
-Such a definition binds whoever creates a table at the place as long as the lease of its job lives, and stands in the
-way of another table from then on. Where anything says that a table stood here, nothing is touched: then it is the
-manifests that are missing. See docs/reference/table-metadata.md.
+While the lease of the failed job lives, such a definition binds every creator of a table at this place; afterwards it
+blocks them. If there are signs of an earlier table nothing is deleted: then its manifests are missing. See
+docs/reference/table-metadata.md.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.stores import TableStores
 
-_SIGNS = (COMPACTIONS_DIR, GC_DIR, CLAIMS_DIR, COMMITS_DIR)  # of a table that stood
+_SIGNS = (COMPACTIONS_DIR, GC_DIR, CLAIMS_DIR, COMMITS_DIR)  # of an earlier table
 
 
 def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_run: bool) -> VacuumReport:
-    """Remove what was left of a table that was never made.
+    """Delete the leftovers of a failed table creation.
 
     Raises
     ------
     TableNotFoundError
-        When there is nothing of the kind.
+        When there are none.
     InvalidRequestError
-        When a table stood here, and lost its manifests.
+        When there was a table, and its manifests are missing.
     """
     ssts, definitions = stores.main.list(COMPACTED_DIR), stores.main.list(DEFINITION_DIR)
-    marks = survey_leases(stores, now_ms)
-    if not definitions and not marks.verdicts:
-        fetch_latest_manifest(stores)  # says that there is no table
+    leases = survey_leases(stores, now_ms)
+    if not definitions and not leases.verdicts:
+        fetch_latest_manifest(stores)  # raises that there is no table
     signs = [WAL_DIR] if stores.wal.list(WAL_DIR) else [folder for folder in _SIGNS if stores.main.list(folder)]
     if signs:
         raise InvalidRequestError(
             f"{stores.url} has no manifest, but {signs[0]} is not empty.",
-            why="A table stood here, and its manifests are missing.",
-            todo="Restore them; nothing was removed.",
+            why="There was a table here, and its manifests are missing.",
+            todo="Restore them; nothing was deleted.",
         )
-    needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=marks.live)
+    needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=leases.live)
     verdicts = [
         *(("sst", verdict) for verdict in judge_ssts(ssts, needs)),
-        *(("lease", verdict) for verdict in marks.verdicts),
+        *(("lease", verdict) for verdict in leases.verdicts),
     ]
     for meta in definitions:
         reason = needs.young if needs.is_young(meta.modified_ms) else None
-        if marks.live:
-            reason = f"job {marks.live[0].write_id} is under way and may create the table"
-        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table came of it")))
+        if leases.live:
+            reason = f"job {leases.live[0].write_id} is running and may create the table"
+        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table was created")))
     if not dry_run:
         for _, verdict in verdicts:
             if verdict.goes:
@@ -65,6 +65,6 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
 
 
 def _delete(stores: TableStores, verdict: Verdict) -> None:
-    """Delete an object, unless somebody else made a table meanwhile."""
+    """Delete an object, unless a table was created meanwhile."""
     if find_latest_manifest(stores) is None:
         delete_unchanged(stores.main, verdict.meta)

@@ -1,7 +1,7 @@
-"""What a collection takes away, what it leaves, and why: listings and versions in, a verdict on every object out. Pure.
+"""Garbage collection decisions: listings and versions in, a verdict with a reason on every object out. Pure.
 
-Whatever somebody may still need stays: a version that is kept, a job under way, another client. All ages are judged at
-one instant. See docs/reference/format/garbage-collection.md, docs/explanation/how-a-compaction-works.md.
+Objects stay if a kept version, a running job or another client may need them. All ages are judged at one instant. See
+docs/reference/format/garbage-collection.md, docs/explanation/how-a-compaction-works.md.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
 from slatespark.units import duration_to_text, ms_to_text
 
-# A client's own collector spares what is younger by default: it may be about to publish it.
+# A client's own collector keeps younger files by default: the client may be about to publish them.
 CLIENT_MIN_AGE_MS: Final = 300_000
 _SKEW_MS: Final = 600_000  # between the clock of a job and that of the store
-UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # a file that is being written takes less
+UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # writing a file takes less
 
-FOREIGN: Final = "no object of a SlateDB database"
+FOREIGN: Final = "not an object of a SlateDB database"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of an object.
+    """The decision about an object.
 
     Attributes
     ----------
-    goes : whether nobody needs it
-    reason : why it goes, or stays
+    goes : whether it is deleted
+    reason : for deleting or keeping it
     """
 
     meta: ObjectMeta
@@ -42,12 +42,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class KeptVersion:
-    """A version that stays, and what it needs of the WAL.
+    """A kept version, and the WAL files that it references.
 
     Attributes
     ----------
-    why : what keeps it
-    wal_after, wal_last : it counts on the WAL files (wal_after, wal_last]
+    why : the reason for keeping it
+    wal_after, wal_last : it references the WAL files (wal_after, wal_last]
     """
 
     number: int
@@ -58,7 +58,7 @@ class KeptVersion:
 
 @dataclass(frozen=True, slots=True)
 class LiveLease:
-    """A job that may still publish whatever was uploaded since it began; `created_ms` None is not known."""
+    """A job that may still publish any file uploaded since it began; `created_ms` is None if unknown."""
 
     write_id: str
     created_ms: int | None
@@ -66,19 +66,19 @@ class LiveLease:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Who needs what, at the moment after which nothing old can become needed again.
+    """All references to objects, at a moment after which no old object can become referenced again.
 
     Attributes
     ----------
-    now_ms, min_age_ms : the instant of the collection, and how old an object is at least that goes
+    now_ms, min_age_ms : the instant of the collection, and the minimum age of deleted objects
     replay_after : WAL id after which the newest version replays
-    versions : those that stay, ascending
-    shown_by : the newest of them that shows an SST, by all that they show, those of other databases too
-    unknown : why it is not known what all of them need; None if it is
-    leases : jobs of ours under way
+    versions : the kept ones, ascending
+    shown_by : the newest kept version that references each SST, including SSTs of other databases
+    unknown : why the references of some kept version are unknown; None if all are known
+    leases : running jobs of ours
     jobs : active compactions
     client_since_ms : time of the oldest file that a client may be about to flush; None if no client can publish
-    takes_fences : whether WAL fences go as other WAL files do
+    takes_fences : whether WAL fences are deleted like other WAL files
     """
 
     now_ms: int
@@ -93,12 +93,12 @@ class Needs:
     takes_fences: bool = False
 
     def is_young(self, time_ms: int) -> bool:
-        """Tell whether something of that time is younger than what goes."""
+        """Tell whether an object of that time is too young to be deleted."""
         return self.now_ms - time_ms < self.min_age_ms
 
     @property
     def young(self) -> str:
-        """The reason for which young objects stay."""
+        """The reason for keeping a young object."""
         return f"younger than {duration_to_text(self.min_age_ms)}"
 
 
@@ -107,13 +107,13 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class PlannedVersions:
-    """Versions that stay.
+    """The kept versions.
 
     Attributes
     ----------
-    kept : why, by number, ascending
-    recent_from : those from it on were the newest one at some moment since the least age ago; so a read that began
-        then goes on
+    kept : reasons by number, ascending
+    recent_from : versions from this one on were the newest at some moment within the minimum age, so reads of them may
+        still be running
     """
 
     kept: Mapping[int, str]
@@ -130,21 +130,22 @@ def plan_versions(
     busy_ms: int | None = None,
     proof: int | None = None,
 ) -> PlannedVersions:
-    """Decide which versions stay.
+    """Decide which versions are kept.
 
-    A writer that finds its version behind the boundary takes it for lost, and commits once more. So the
-    boundary must not pass what a job under way may just have committed.
+    A writer that finds its version behind the boundary considers it lost, and commits again. So the boundary must not
+    pass a version that a running job may just have committed.
 
     Parameters
     ----------
     listed : when each manifest was stored, by number
-    pins : what checkpoints say of the versions they keep
-    busy_ms : when the oldest job of ours under way began; None if there is none
-    proof : from it on manifests tell that other clients dropped nothing of a history table; None if they need not
+    pins : reasons of the versions that checkpoints pin
+    busy_ms : when the oldest running job of ours began; None without any
+    proof : manifests from this one on prove that other clients dropped nothing of a history table; None if no proof is
+        needed
     """
     numbers = sorted(listed)
     young = [number for number in numbers if now_ms - listed[number] < min_age_ms]
-    # The one before the first young one was replaced by that.
+    # The version before the first young one was the newest until then.
     recent_from = numbers[max(0, bisect_left(numbers, young[0]) - 1)] if young else latest_id
     busy = [number for number in numbers if busy_ms is not None and listed[number] >= busy_ms - _SKEW_MS]
     busy_from = busy[0] if busy else latest_id
@@ -157,9 +158,9 @@ def plan_versions(
         elif number >= recent_from:
             kept[number] = f"the newest version within the last {duration_to_text(min_age_ms)}"
         elif number >= busy_from:
-            kept[number] = "a job under way may just have committed it"
+            kept[number] = "a running job may just have committed it"
         elif proof is not None and number >= proof:
-            kept[number] = "it proves that no other client dropped anything of the table's history"
+            kept[number] = "it proves that no other client dropped rows of the table's history"
     return PlannedVersions(kept, min(recent_from, latest_id))
 
 
@@ -176,22 +177,22 @@ def judge_ssts(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
         elif (version := needs.shown_by.get(ulid)) is not None:
             yield Verdict(meta, goes=False, reason=f"version {version.number} needs it: {version.why}")
         elif ulid in named:
-            yield Verdict(meta, goes=False, reason=f"compaction {named[ulid].id} has it among its results")
+            yield Verdict(meta, goes=False, reason=f"it is an output of compaction {named[ulid].id}")
         else:
             reason = _reason_to_spare(max(ulid.timestamp_ms, meta.modified_ms), ulid, needs)
             yield Verdict(meta, goes=reason is None, reason=reason or "no version that is kept needs it")
 
 
 def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> str | None:
-    """Return why an SST stays that nobody names; None if nothing speaks for it."""
+    """Return why an unreferenced SST is kept; None if it can be deleted."""
     if needs.unknown is not None:
         return needs.unknown
     for lease in needs.leases:
         if lease.created_ms is None or made_ms >= lease.created_ms:
-            return f"job {lease.write_id} is under way and may publish it"
+            return f"job {lease.write_id} is running and may publish it"
     for job in needs.jobs:
         if job.status is CompactionStatus.RUNNING and made_ms >= job.id.timestamp_ms:
-            return f"compaction {job.id} is under way and may publish it"
+            return f"compaction {job.id} is running and may publish it"
     may_be_flushed = needs.client_since_ms is not None and ulid.timestamp_ms >= needs.client_since_ms
     if may_be_flushed and needs.now_ms - made_ms < CLIENT_MIN_AGE_MS:
         return "a SlateDB client may be about to publish it"
@@ -199,7 +200,7 @@ def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> str | None:
 
 
 def outputs_of(job: Compaction) -> Iterator[Ulid]:
-    """Yield the files that a compaction has noted as done."""
+    """Yield the listed outputs of a compaction."""
     yield from (handle.id for handle in job.output_ssts)
     if job.context is not None:
         yield from (handle.id for part in job.context.subcompactions for handle in part.output_ssts)
@@ -220,7 +221,7 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> str | No
     if number > needs.replay_after:
         return "its rows may be in no SST yet"
     if number == needs.replay_after:
-        return "replay goes on behind it"
+        return "replay starts behind it"
     for version in reversed(needs.versions):
         if version.wal_after < number <= version.wal_last:
             return f"version {version.number} needs it: {version.why}"
@@ -229,11 +230,11 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> str | No
     if needs.is_young(meta.modified_ms):
         return needs.young
     if meta.size == 0 and not needs.takes_fences:
-        return "a fence: it stops a writer that was shut out here"
+        return "it is a fence: it stops a fenced writer that has not noticed yet"
     return None
 
 
-# --- what is numbered, and what is ours -----------------------------------------------------------------------------
+# --- manifests and our own objects ----------------------------------------------------------------------------------
 
 
 def judge_manifests(
@@ -243,13 +244,13 @@ def judge_manifests(
 
     Parameters
     ----------
-    going : those that the boundary declares dead
-    why : why another one stays
+    going : numbers that the boundary declares dead
+    why : the reason for keeping another one
     """
     dead = set(going)
     for number, meta in listed.items():
         if number in dead:
-            yield Verdict(meta, goes=True, reason="no checkpoint keeps it, and newer versions replaced it")
+            yield Verdict(meta, goes=True, reason="newer versions replaced it, and no checkpoint pins it")
         else:
             yield Verdict(meta, goes=False, reason=why(number))
 
@@ -272,25 +273,25 @@ def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdic
 
 
 def judge_unfinished(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
-    """Yield a verdict on what killed writers left of objects."""
+    """Yield a verdict on each partial object."""
     for meta in listed:
         goes = needs.now_ms - meta.modified_ms >= max(needs.min_age_ms, UNFINISHED_MIN_AGE_MS)
-        yield Verdict(meta, goes=goes, reason="its writer is gone" if goes else "it may be still being written")
+        yield Verdict(meta, goes=goes, reason="its writer was killed" if goes else "it may still be being written")
 
 
 def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[int], needs: Needs) -> Iterator[Verdict]:
-    """Yield a verdict on each claim: it tells whose a manifest is, and goes with that.
+    """Yield a verdict on each claim: it tells who wrote a manifest, and is deleted after it.
 
     Parameters
     ----------
     listed : number of the manifest and object, by path
-    kept : numbers of the manifests that stay
+    kept : numbers of the kept manifests
     """
     there = set(kept)
     newest = max(there)
     for number, meta in listed.values():
         if number in there or number > newest:
-            yield Verdict(meta, goes=False, reason=f"it tells whose manifest {number} is")
+            yield Verdict(meta, goes=False, reason=f"it tells who wrote manifest {number}")
         elif needs.is_young(meta.modified_ms):
             yield Verdict(meta, goes=False, reason=needs.young)
         else:
@@ -300,25 +301,25 @@ def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[in
 def judge_commits(
     listed: Mapping[int, ObjectMeta], batched: Iterable[int], kept: Iterable[int], needs: Needs
 ) -> Iterator[Verdict]:
-    """Yield a verdict on each single commit record: it goes when a batch holds the same, so that no history is lost.
+    """Yield a verdict on each single commit record: it is deleted once a batch holds a copy, so no history is lost.
 
     Parameters
     ----------
     listed : by number of the version
-    batched : numbers of the records that sound batches hold
-    kept : numbers of the manifests that stay
+    batched : numbers of the records in sound batches
+    kept : numbers of the kept manifests
     """
     repeated, there = set(batched), set(kept)
     for number, meta in listed.items():
         if number not in repeated:
-            reason: str | None = "it tells what the commit did"
+            reason: str | None = "it is the only record of the commit"
         elif number in there:
-            reason = f"version {number} is there"
+            reason = f"version {number} is kept"
         else:
             reason = needs.young if needs.is_young(meta.modified_ms) else None
         yield Verdict(meta, goes=reason is None, reason=reason or "a batch of records holds it too")
 
 
 def pin_text(name: str, expires_ms: int | None) -> str:
-    """Return what is said of a version that a checkpoint keeps."""
+    """Return the reason for keeping a version that a checkpoint pins."""
     return f"checkpoint {name} keeps it, {'for ever' if expires_ms is None else f'until {ms_to_text(expires_ms)}'}"

@@ -1,4 +1,4 @@
-"""What a collection did: every object that it looked at, and why that went or stayed."""
+"""VacuumReport: every object that a vacuum examined, its action, and the reason."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WOULD_DELETE: Final = "would delete"
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """An object.
+    """An examined object.
 
     Attributes
     ----------
-    path : below the table, or below the place of its WAL
+    path : below the table, or below the location of its WAL
     size : bytes
     action : `deleted`, `kept`, or `would delete`
-    reason : why
+    reason : for the action
     kind : `manifest`, `compactions`, `sst`, `wal`, `unfinished`, `claim`, `commit record`, `lease` or `definition`
     """
 
@@ -36,18 +36,18 @@ class CollectedFile:
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What a collection did, or would do.
+    """The result of a vacuum, or its plan.
 
     Attributes
     ----------
-    version : the newest one; None where no table stands
+    version : the newest one; None if there is no table
     now_ms : the instant at which ages were judged
-    min_age_ms : nothing younger went
+    min_age_ms : younger objects were kept
     dry_run : whether nothing was changed
-    files : in the order in which they went
-    checkpoints_released : those that had expired, or only said what was committed
-    jobs_dropped : ids of compactions that nobody works on any more
-    unknown : why SSTs and WAL files stayed that nobody names; None if there was no such reason
+    files : in the order of deletion
+    checkpoints_released : those that had expired, or only recorded the outcome of a commit
+    jobs_dropped : ids of abandoned compactions
+    unknown : why unreferenced SSTs and WAL files were kept: some references are unknown; None otherwise
     """
 
     url: str
@@ -62,20 +62,20 @@ class VacuumReport:
 
     @property
     def collected(self) -> tuple[CollectedFile, ...]:
-        """What went, or would go."""
+        """Deleted objects, or those that would be deleted."""
         return tuple(file for file in self.files if file.action != KEPT)
 
     @property
     def kept(self) -> tuple[CollectedFile, ...]:
-        """What stayed."""
+        """Kept objects."""
         return tuple(file for file in self.files if file.action == KEPT)
 
     @property
     def bytes(self) -> int:
-        """Of all that went, or would go."""
+        """Total size of the collected objects."""
         return sum(file.size for file in self.collected)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many objects went, or would go, by kind."""
+        """Number of collected objects by kind."""
         return Counter(file.kind for file in self.collected)

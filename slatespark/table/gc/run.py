@@ -1,13 +1,13 @@
-"""One collection: what nobody needs is found, and deleted in an order of which every beginning leaves the table sound.
+"""One vacuum: finds unreferenced objects, and deletes them in an order that is safe to interrupt at any point.
 
-1. SSTs are listed, then leases and compactions are read (`gc_survey` says why in this order).
-2. Checkpoints that have expired are released, and compactions taken off the list that nobody works on.
-3. The boundary of the manifests is moved past those that go. Then the newest manifest is read once more: what a
-   checkpoint keeps by now stays. Whoever puts one on an older version later looks at the boundary, and takes it back.
-4. Manifests go first, so that no version is there without its files; then compactions files, behind a boundary of their
-   own, SSTs, the WAL, and last what we noted about all these.
+1. List SSTs, then read leases and compactions (`gc.survey` explains the order).
+2. Release expired checkpoints, and remove abandoned compactions from the list.
+3. Move the boundary past the manifests to delete. Then read the newest manifest again: versions that a checkpoint pins
+   by now stay. A client that pins an older version later checks the boundary, and withdraws the checkpoint.
+4. Delete manifests first, so that no version exists without its files; then compactions files, behind a boundary of
+   their own, SSTs, the WAL, and last our own records about them.
 
-Where the store cannot move the boundary, all manifests stay, and with them whatever they show.
+If the store cannot move the boundary, all manifests stay, with the files that they reference.
 See docs/reference/format/versioned-objects.md, docs/reference/format/garbage-collection.md,
 docs/reference/format/checkpoints.md.
 """
@@ -64,7 +64,7 @@ from slatespark.table.gc.plan import (
 from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
 from slatespark.table.gc.survey import (
     Jobs,
-    Marks,
+    Leases,
     batched_numbers,
     delete_unchanged,
     drop_dead_jobs,
@@ -100,24 +100,24 @@ def vacuum_table(
     fences: bool = False,
     progress: ProgressListener | None = None,
 ) -> VacuumReport:
-    """Delete the objects of a table that nobody needs any more, and return what went, what stayed, and why.
+    """Delete unreferenced objects, including leftovers of failed table creation.
 
     Parameters
     ----------
-    min_age_ms : nothing younger goes, and every version stays that was the newest one at some moment since
+    min_age_ms : younger objects are kept, and so is every version that was the newest at some moment since
     dry_run : nothing is changed
-    fences : WAL fences go, too; but not the one that replay goes on from
+    fences : delete WAL fences too, except the one behind which replay starts
 
     Raises
     ------
     TableNotFoundError
-        When there is no table, nor what a job left that began to create one.
+        When there is no table, and no leftover of a failed creation.
     UnsupportedFormatError
-        When the table is a clone that is still being made.
+        When the table is an unfinished clone.
     InvalidRequestError
-        When its WAL is elsewhere, or what is there belongs to another database.
+        When its WAL is elsewhere, or the one found belongs to another database.
     UnavailableError
-        When the store stopped answering. What was deleted until then was needed by nobody.
+        When the store stopped answering. Everything deleted until then was unreferenced.
     """
     found = find_latest_manifest(stores)
     now_ms = _now(stores, clock, dry_run=dry_run)
@@ -129,9 +129,9 @@ def vacuum_table(
 
 
 def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
-    """Return the instant of the collection: by our clock, or that of the server if that is behind.
+    """Return the instant of the vacuum: by our clock, or by the server's if that is behind.
 
-    A clock that runs ahead would take leases, and files, for older than they are.
+    With a clock that runs ahead, leases and files would seem older than they are.
     """
     now_ms = read_clock(clock)
     if dry_run or not stores.main.is_remote:
@@ -145,16 +145,16 @@ def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Versions:
-    """What becomes of the versions.
+class _ManifestPlan:
+    """Which manifests are kept and deleted.
 
     Attributes
     ----------
     latest_id, latest : the newest one
     listed : manifests by number
-    planned : which of them stay
+    planned : the kept ones
     going : those that the boundary declares dead
-    stuck : why none goes, if that is so
+    stuck : why none can be deleted; None if they can
     """
 
     latest_id: int
@@ -166,12 +166,12 @@ class _Versions:
 
     @property
     def staying(self) -> list[int]:
-        """Numbers of the manifests that stay, ascending."""
+        """Numbers of the kept manifests, ascending."""
         return sorted({self.latest_id, *self.listed} - set(self.going))
 
     def why(self, number: int) -> str:
-        """Return why a manifest stays."""
-        return self.planned.kept.get(number) or self.stuck or "it was the newest version when the collection began"
+        """Return why a manifest is kept."""
+        return self.planned.kept.get(number) or self.stuck or "it was the newest version when the vacuum began"
 
 
 @dataclass(slots=True)
@@ -189,13 +189,13 @@ class _Collection:
         stores = self.stores
         unfinished = list_unfinished(stores)
         ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
-        workers = list_workers(stores)  # who leaves one has a lease by then
-        marks = survey_leases(stores, self.now_ms)
-        jobs = self._settle_jobs()
+        workers = list_workers(stores)  # a job that leaves one has put its lease before
+        leases = survey_leases(stores, self.now_ms)
+        jobs = self._drop_dead_jobs()
         released = self._release_checkpoints()
-        versions = self._settle_versions(marks)
-        needs = self._needs(versions, marks, jobs)
-        compactions = self._settle_compactions(needs)
+        versions = self._decide_versions(leases)
+        needs = self._needs(versions, leases, jobs)
+        compactions = self._decide_compactions(needs)
         claims, commits = list_claims(stores), list_commits(stores)
         stay = versions.staying
         batched = batched_numbers(stores, commits.keys() - set(stay))
@@ -207,9 +207,9 @@ class _Collection:
             ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),
             ("unfinished", stores.wal, judge_unfinished((meta for root, meta in unfinished if root), needs)),
             ("claim", stores.main, judge_claims(claims, stay, needs)),
-            ("claim", stores.main, judge_workers(workers, jobs, marks, needs)),
+            ("claim", stores.main, judge_workers(workers, jobs, leases, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
-            (LEASE, stores.main, marks.verdicts),
+            (LEASE, stores.main, leases.verdicts),
         ]
         files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
         return VacuumReport(
@@ -226,8 +226,8 @@ class _Collection:
 
     def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
         """Delete what goes of one kind, oldest name first."""
-        settled = sorted(verdicts, key=lambda verdict: verdict.meta.path)
-        going = [verdict.meta for verdict in settled if verdict.goes]
+        ordered = sorted(verdicts, key=lambda verdict: verdict.meta.path)
+        going = [verdict.meta for verdict in ordered if verdict.goes]
         delete = delete_unchanged if kind == LEASE else _delete  # a lease may have been renewed
         for at in range(0, 0 if self.dry_run else len(going), _TOGETHER):
             if self.progress is not None:
@@ -237,18 +237,18 @@ class _Collection:
         done = WOULD_DELETE if self.dry_run else DELETED
         return [
             CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
-            for item in settled
+            for item in ordered
         ]
 
-    # --- what is settled before anything is deleted -------------------------------------------------------------------
+    # --- steps before anything is deleted -----------------------------------------------------------------------------
 
-    def _settle_jobs(self) -> Jobs:
+    def _drop_dead_jobs(self) -> Jobs:
         if self.dry_run:
             return survey_jobs(self.stores, self.now_ms, self.min_age_ms)[1]
         return drop_dead_jobs(self.stores, self.now_ms, self.min_age_ms)
 
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
-        """Release checkpoints that have expired, and those that only say what was committed: that is noted then."""
+        """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""
         latest = fetch_latest_manifest(self.stores)[1]
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
@@ -263,13 +263,13 @@ class _Collection:
     def _is_over(self, point: Checkpoint) -> bool:
         return is_outcome(point) or 0 < s_to_ms(point.expire_time_s) <= self.now_ms
 
-    def _settle_versions(self, marks: Marks) -> _Versions:
-        """Decide which versions go, and declare them dead where the store can do that.
+    def _decide_versions(self, leases: Leases) -> _ManifestPlan:
+        """Decide which versions are deleted, and declare them dead if the store can.
 
-        The one that was the newest when the collection began stays, whatever is published by it: it is the version that
-        users know. Those since may be of jobs that began after the leases were read.
+        The newest version when the vacuum began is kept, even if the vacuum publishes newer ones: users know it. Later
+        versions may be of jobs that began after the leases were read.
         """
-        versions = self._plan_versions(marks)
+        versions = self._plan_versions(leases)
         going = {number for number in versions.listed if number not in versions.planned.kept}
         going = {number for number in going if number < self.found_id}
         stuck = self._declare_dead(manifest_log(self.stores), max(going, default=0))
@@ -277,11 +277,11 @@ class _Collection:
             return replace(versions, stuck=stuck)
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
-        again = self._plan_versions(marks)
+        again = self._plan_versions(leases)
         return replace(again, going=tuple(going & again.listed.keys() - again.planned.kept.keys()))
 
-    def _plan_versions(self, marks: Marks) -> _Versions:
-        """Look at the manifests; the newest one is read after they are listed, so that it names every checkpoint."""
+    def _plan_versions(self, leases: Leases) -> _ManifestPlan:
+        """Plan the manifests; the newest one is read after they are listed, so that it has every checkpoint."""
         found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
         listed = {number: meta for number, meta in found if number is not None}
         latest_id, latest = fetch_latest_manifest(self.stores)
@@ -291,10 +291,10 @@ class _Collection:
             self._pins(latest),
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
-            busy_ms=marks.since_ms,
+            busy_ms=leases.since_ms,
             proof=self._proof(latest),
         )
-        return _Versions(latest_id, latest, listed, planned)
+        return _ManifestPlan(latest_id, latest, listed, planned)
 
     def _pins(self, latest: Manifest) -> dict[int, str]:
         pins = {}
@@ -308,8 +308,8 @@ class _Collection:
         definition = resolve_definition(self.stores, latest)
         return first_proof(self.stores, latest) if definition.has_history else None
 
-    def _settle_compactions(self, needs: Needs) -> list[Verdict]:
-        """Decide which states of the compactor go, and declare them dead where the store can do that."""
+    def _decide_compactions(self, needs: Needs) -> list[Verdict]:
+        """Decide which compactions files are deleted, and declare them dead if the store can."""
         verdicts = judge_compactions(self.stores.main.list(COMPACTIONS_DIR), needs)
         numbers = (numbered(item.meta.path, COMPACTIONS_EXTENSION) for item in verdicts if item.goes)
         last = max((number for number in numbers if number is not None), default=0)
@@ -319,8 +319,8 @@ class _Collection:
         return verdicts
 
     def _declare_dead(self, log: NumberedLog, last: int) -> str | None:
-        """Move a boundary, or see whether it could be moved; return why that is not possible, if it is not."""
-        if not last:  # nothing goes
+        """Move a boundary, or check that it could be moved; return why that is impossible, else None."""
+        if not last:  # nothing to delete
             return None
         try:
             if self.dry_run:
@@ -331,9 +331,9 @@ class _Collection:
             return f"the store cannot declare it dead: {exc.args[0]}"
         return None
 
-    # --- what is needed -----------------------------------------------------------------------------------------------
+    # --- references ---------------------------------------------------------------------------------------------------
 
-    def _needs(self, versions: _Versions, marks: Marks, jobs: Jobs) -> Needs:
+    def _needs(self, versions: _ManifestPlan, leases: Leases, jobs: Jobs) -> Needs:
         kept, shown_by, unknown = self._kept_versions(versions)
         return Needs(
             now_ms=self.now_ms,
@@ -342,23 +342,23 @@ class _Collection:
             versions=kept,
             shown_by=shown_by,
             unknown=unknown,
-            leases=marks.live,
+            leases=leases.live,
             jobs=jobs.active,
             client_since_ms=self._client_since(versions),
             takes_fences=self.fences,
         )
 
-    def _client_since(self, versions: _Versions) -> int | None:
-        """Return the time of the oldest file that a client may be about to flush; None where age alone spares these."""
+    def _client_since(self, versions: _ManifestPlan) -> int | None:
+        """Return the time of the oldest file that a client may be about to flush; None if the minimum age covers it."""
         latest_id, latest = versions.latest_id, versions.latest
         if self.min_age_ms >= CLIENT_MIN_AGE_MS or are_epochs_ours(self.stores, latest_id, latest):
             return None
         return l0_watermark_ms(latest) or 0
 
     def _kept_versions(
-        self, versions: _Versions
+        self, versions: _ManifestPlan
     ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
-        """Return the manifests that stay, the newest that shows each SST, and why that is not all, if it is not."""
+        """Return the kept versions, the newest that references each SST, and why that is incomplete, else None."""
         pins = self._pins(versions.latest)
         numbers = sorted({*versions.staying, *pins})
         kept: list[KeptVersion] = []
@@ -374,7 +374,7 @@ class _Collection:
                 try:
                     outline = decode_outline(data)
                 except (CorruptDataError, UnsupportedFormatError) as exc:
-                    unknown = f"version {number} cannot be read, and may need it: {pins.get(number, exc)}"
+                    unknown = f"version {number} cannot be read and may need it: {pins.get(number, exc)}"
                     continue
                 kept.append(_kept_version(number, outline, versions))
                 shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
@@ -389,21 +389,21 @@ class _Collection:
 
 
 def _gone_text(number: int, pin: str | None, *, is_latest: bool) -> str | None:
-    """Return why it is not known what a version needs that is gone; None if nobody needs it."""
+    """Return why the references of a missing version are unknown; None if nothing pins it."""
     if pin is not None:
-        return f"version {number} is gone, and may need it: {pin}; deleteCheckpoint ends that if nobody reads by it"
-    return f"version {number} is gone, and may need it: it was the newest one" if is_latest else None
+        return f"version {number} is missing and may need it: {pin}; call deleteCheckpoint if nothing reads it"
+    return f"version {number} is missing and may need it: it was the newest one" if is_latest else None
 
 
 def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
     store.delete(meta.path)
 
 
-def _kept_version(number: int, outline: ManifestOutline, versions: _Versions) -> KeptVersion:
-    """Return what a version needs.
+def _kept_version(number: int, outline: ManifestOutline, versions: _ManifestPlan) -> KeptVersion:
+    """Return a version with its WAL files.
 
-    By a checkpoint it is read as far as its manifest counts the WAL. A read that began when it was the newest one went
-    to the end of the WAL, so perhaps to where later versions replay from.
+    A read of a checkpoint replays the WAL as far as the manifest counts it. A read that began when the version was the
+    newest one replayed to the end of the WAL, possibly as far as later versions have drained it.
     """
     is_recent = number >= versions.planned.recent_from
     last = max(outline.wal_id_last_seen, versions.latest.replay_after_wal_id if is_recent else 0)

@@ -1,8 +1,8 @@
-"""What a collection finds: the objects of a table, and the jobs that may still publish some of them.
+"""Inputs of a collection: the objects of a table, and the jobs that may still publish some of them.
 
-The order of looks makes it sound. SSTs are listed first. Whoever uploaded one before that had left a mark by then: a
-lease, or an entry in `.compactions`. So it is found when these are read afterwards, or its job has ended, and then what
-it published is in the manifests, which are read last. What is uploaded later is not in the listing.
+The order of reads makes it sound. SSTs are listed first. A job that uploaded one before that had already put a lease or
+an entry in `.compactions`. So either it is found when these are read next, or the job has ended, and its files are in
+the manifests, which are read last. Files uploaded later are not in the listing.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _WRITE_ID_CHARS: Final = 16
 _ATTEMPTS: Final = 4
 _FRACTION_MS: Final = 1000
 
-# In which, or below which, a writer that was killed may leave a file under another name.
+# Folders in or below which a killed writer may leave a temporary file.
 FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """The leases of a table, and what becomes of each.
+class Leases:
+    """The leases of a table, with verdicts.
 
     Attributes
     ----------
     live : of jobs that may still publish
-    verdicts : on the objects, marks of tasks included
+    verdicts : on the lease objects, including marks of tasks
     """
 
     live: tuple[LiveLease, ...]
@@ -54,20 +54,20 @@ class Marks:
 
     @property
     def since_ms(self) -> int | None:
-        """When the oldest job under way began; None if there is none."""
+        """When the oldest running job began; None without any."""
         return min((0 if lease.created_ms is None else lease.created_ms for lease in self.live), default=None)
 
 
-def survey_leases(stores: TableStores, now_ms: int) -> Marks:
-    """Return which jobs are under way. A lease that cannot be read counts as long as one lasts from when it was put."""
+def survey_leases(stores: TableStores, now_ms: int) -> Leases:
+    """Return the running jobs. An unreadable lease counts for the lifetime of a lease after it was put."""
     listed = stores.main.list(LEASES_DIR)
     own = [meta for meta in listed if meta.path.endswith(f".{_JSON}")]
     fetches = [partial(_judge_lease, stores, meta, now_ms) for meta in own]
     found = [item for item in run_concurrently(fetches, is_remote=stores.main.is_remote) if item is not None]
     live = tuple(lease for lease, _ in found if lease is not None)
     ids = {lease.write_id for lease in live}
-    marks = [_judge_mark(meta, ids) for meta in listed if meta not in own]
-    return Marks(live, (*marks, *(verdict for _, verdict in found)))
+    leases = [_judge_mark(meta, ids) for meta in listed if meta not in own]
+    return Leases(live, (*leases, *(verdict for _, verdict in found)))
 
 
 def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[LiveLease | None, Verdict] | None:
@@ -81,24 +81,24 @@ def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[Li
     except CorruptDataError:
         expires_ms = meta.modified_ms + LEASE_LIFETIME_MS
     if now_ms < expires_ms:
-        return LiveLease(name, created_ms), Verdict(meta, goes=False, reason="its job is under way")
-    return None, Verdict(meta, goes=True, reason="its job took too long, or was killed")
+        return LiveLease(name, created_ms), Verdict(meta, goes=False, reason="its job is running")
+    return None, Verdict(meta, goes=True, reason="it has expired: its job was too slow, or was killed")
 
 
 def _judge_mark(meta: ObjectMeta, live: set[str]) -> Verdict:
     name = meta.path.removeprefix(LEASES_DIR)
     if name[_WRITE_ID_CHARS : _WRITE_ID_CHARS + 1] != "-":
-        return Verdict(meta, goes=False, reason="no mark of a job")
+        return Verdict(meta, goes=False, reason="not the mark of a job")
     if name[:_WRITE_ID_CHARS] in live:
-        return Verdict(meta, goes=False, reason="its job is under way")
-    return Verdict(meta, goes=True, reason="the job that it was put for has ended")
+        return Verdict(meta, goes=False, reason="its job is running")
+    return Verdict(meta, goes=True, reason="its job has ended")
 
 
 def delete_unchanged(store: ObjectStore, meta: ObjectMeta) -> None:
-    """Delete an object as it was listed: not one that was renewed, or put in its place, since."""
+    """Delete an object, unless it was renewed or replaced since it was listed."""
     with contextlib.suppress(FileNotFoundError):
         found = store.head(meta.path)
-        # A listing may tell fractions of a second that the object itself does not tell.
+        # A listing may have fractions of a second that the object's own metadata lacks.
         if found.size == meta.size and abs(found.modified_ms - meta.modified_ms) < _FRACTION_MS:
             store.delete(meta.path)
 
@@ -108,17 +108,17 @@ def delete_unchanged(store: ObjectStore, meta: ObjectMeta) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Compactions: those that may still come to something, and those that do not any more."""
+    """Listed compactions: active ones, and abandoned ones."""
 
     active: tuple[Compaction, ...]
     dead: tuple[Compaction, ...]
 
 
 def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, Jobs]:
-    """Return the active compactions, with the number of the file that lists them; without holds, which have no results.
+    """Return the compactions, with the number of the file that lists them; without holds, which have no outputs.
 
-    One of ours is dead when nobody works on it, another client's when its worker was not heard of for `min_age_ms`. Its
-    results stay while they wait for their commit, and so does what nobody has begun yet.
+    A compaction of ours is dead if its job has ended, another client's if its worker sent no heartbeat for
+    `min_age_ms`. Finished jobs that wait for their commit, and jobs that were not started yet, are active.
     """
     number, compactions = fetch_compactions(stores)
     jobs = [
@@ -137,10 +137,10 @@ def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int)
 
 
 def drop_dead_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> Jobs:
-    """Take dead compactions off the list, and return what was found; those that could not be taken off are active.
+    """Remove dead compactions from the list, and return all; those that could not be removed count as active.
 
-    A worker that comes back finds its job gone and stops. A coordinator commits what is listed as finished alone, and
-    of that nothing is taken off; so nobody has to be fenced.
+    A worker that resumes finds its job gone and stops. A coordinator commits only jobs listed as finished, and none of
+    those is removed; so nobody has to be fenced.
     """
     for _ in range(_ATTEMPTS):
         number, jobs = survey_jobs(stores, now_ms, min_age_ms)
@@ -170,23 +170,23 @@ def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
 
 
 def list_workers(stores: TableStores) -> list[ObjectMeta]:
-    """Return the records that tell workers of compactions to be ours."""
+    """Return the records that identify workers of our compactions."""
     prefix = worker_path("").removesuffix(f".{_JSON}")
     return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
 
 
-def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, marks: Marks, needs: Needs) -> list[Verdict]:
-    """Return a verdict on each record of a worker; these were listed before the leases and the compactions."""
+def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, leases: Leases, needs: Needs) -> list[Verdict]:
+    """Return a verdict on each worker record; they were listed before the leases and the compactions."""
     listed = {job.worker.worker_id for job in jobs.active if job.worker is not None}
     known = {worker_path(worker_id) for worker_id in listed}
     verdicts = []
     for meta in workers:
-        if meta.path in known or any(lease.write_id in meta.path for lease in marks.live):
-            verdicts.append(Verdict(meta, goes=False, reason="its compaction is under way"))
+        if meta.path in known or any(lease.write_id in meta.path for lease in leases.live):
+            verdicts.append(Verdict(meta, goes=False, reason="its compaction is running"))
         elif needs.is_young(meta.modified_ms):
             verdicts.append(Verdict(meta, goes=False, reason=needs.young))
         else:
-            verdicts.append(Verdict(meta, goes=True, reason="its compaction is not listed any more"))
+            verdicts.append(Verdict(meta, goes=True, reason="its compaction is no longer listed"))
     return verdicts
 
 
@@ -196,9 +196,9 @@ def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
 
 
 def batched_numbers(stores: TableStores, wanted: Collection[int]) -> set[int]:
-    """Return which of some commit records a batch holds, where they are looked for, as far as they are sound.
+    """Return which of some commit records have a sound copy in the batch that readers use.
 
-    Each is looked for in the first batch that ends with it or after it, whatever others hold: batches may overlap.
+    That is the first batch that ends with the record or after it: batches may overlap.
     """
     batches = _by_number(stores, BATCHES_DIR)
     found: set[int] = set()
@@ -215,7 +215,7 @@ def _by_number(stores: TableStores, folder: str) -> dict[int, ObjectMeta]:
 
 
 def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
-    """Return what killed writers left of objects, each with the root that it lies in."""
+    """Return partial objects of killed or running writers, each with the root that contains it."""
     found = [("", meta) for folder in FOLDERS for meta in stores.main.list_unfinished(folder)]
     if stores.wal_is_apart:
         found += [("wal", meta) for meta in stores.wal.list_unfinished(WAL_DIR)]

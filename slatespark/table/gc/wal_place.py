@@ -1,4 +1,4 @@
-"""Whether the WAL that is looked at is the table's: a wrong `walPath` leads to that of another database, or to none."""
+"""Whether the WAL is the table's: a wrong `walPath` leads to the WAL of another database, or to none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ATTEMPTS: Final = 4
 
 
 def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest]:
-    """Return the newest version, once its WAL was found whole where it is looked for.
+    """Return the newest version, after checking that its WAL is at the expected place.
 
     Raises
     ------
     InvalidRequestError
-        When the WAL is elsewhere, or what is there belongs to another database.
+        When the WAL is elsewhere, or the one found belongs to another database.
     UnavailableError
         When newer versions keep coming.
     """
@@ -28,31 +28,31 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest]:
         raise InvalidRequestError(
             f"{stores.wal.url} is a database of its own.",
             why=f"Its WAL is not that of {stores.url}.",
-            todo="Say where the WAL is with the option walPath.",
+            todo="Give the location of the WAL with the option walPath.",
         )
     for _ in range(_ATTEMPTS):
         number, manifest, _ = fetch_newest_state(stores, *fetch_latest_manifest(stores))
         if not stores.wal_is_apart or _is_of(stores, manifest):
             return number, manifest
-        if fetch_latest_manifest(stores)[0] == number:  # else replay may go on from a later file, and this one be gone
+        if fetch_latest_manifest(stores)[0] == number:  # else replay may start later, and this file be collected
             missing = wal_path(manifest.replay_after_wal_id)
             raise InvalidRequestError(
                 f"{stores.wal.url}/{missing} does not exist, so this is not the WAL of {stores.url}.",
-                why="Replay goes on behind that file, and no collector takes it.",
-                todo="Say where the WAL is with the option walPath.",
+                why="Replay starts behind that file, and no collector deletes it.",
+                todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
 
 
 def _is_of(stores: TableStores, manifest: Manifest) -> bool:
-    """Tell whether a WAL that is kept apart is that of a version, by the file that replay goes on behind."""
+    """Tell whether a separate WAL belongs to a version, by the file behind which replay starts."""
     after = manifest.replay_after_wal_id
     if not after:  # nothing was flushed yet
         return True
     try:
         stores.wal.head(wal_path(after))
     except FileNotFoundError:
-        # A clone begins without its parent's file of this number, and without any before that.
+        # A clone starts without its parent's file of this number, and without any earlier one.
         numbers = (numbered(meta.path, SST_EXTENSION) for meta in stores.wal.list(WAL_DIR))
         return bool(manifest.external_dbs) and all(number is None or number > after for number in numbers)
     return True

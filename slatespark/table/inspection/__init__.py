@@ -1,4 +1,4 @@
-"""Facts about a table, as values: description, files, versions, timeline, sequence numbers, what a read resolves to.
+"""Facts about a table, as values: description, files, versions, timeline, sequence numbers, resolution of a read.
 
-May import `slatespark.table.read` and below. Changes nothing. Keep out: how facts are shown (that is `display`).
+May import `slatespark.table.read` and below. Changes nothing. Keep out: how facts are displayed (that is `display`).
 """

@@ -1,7 +1,6 @@
-"""Facts of a table, for people and scripts: what `slatespark describe` shows, and a notebook.
+"""Facts of a table, for people and scripts: shown by `slatespark describe`, and in notebooks.
 
-All of it comes from the manifest, the definition and a few listings. Only counting rows costs more: one request per
-file.
+They come from the manifest, the definition and a few listings. Only counting rows costs more: one request per file.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class WalFacts:
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """Row versions in files by kind; those of the WAL are not among them."""
+    """Row versions in files by kind, without those of the WAL."""
 
     puts: int
     deletes: int
@@ -89,8 +88,8 @@ class ColumnFacts:
 
     Attributes
     ----------
-    type : as SQL writes it
-    key : its place among the key columns, from 0; None for a column of the value
+    type : in SQL syntax
+    key : its position among the key columns, from 0; None for a value column
     """
 
     name: str
@@ -101,15 +100,15 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionFacts:
-    """What a table's definition says: see `TableDefinition`.
+    """The definition of a table, see `TableDefinition`.
 
     Attributes
     ----------
     version : of the definition
-    columns : in the order of the table; none for a raw one
+    columns : in the order of the table; none for a raw table
     properties : such as `defaultTtl`
     dropped_columns : names that may not be used again
-    writer_schemas : how many schemas stored values may have
+    writer_schemas : number of schemas that stored values may have
     """
 
     version: int
@@ -131,11 +130,11 @@ class TableFacts:
     kind : `raw`, key and value as bytes, or `typed`; `unknown` for a clone whose parent was not found
     manifest_format, sst_formats : versions of the envelope of the manifest, and of the files' blocks
     last_seq : highest visible sequence number, of files and WAL
-    clock_tick_ms : highest create_ts of any row; None when nothing was ever written
+    clock_tick_ms : highest create_ts of any row; None if nothing was ever written
     segments : prefixes, in hexadecimal
     external : other databases that own files of this one
-    versions : manifest ids that exist, ascending
-    rows : only where they were asked for
+    versions : existing manifest ids, ascending
+    rows : None unless requested
     definition : None for a raw table without properties
     """
 
@@ -165,7 +164,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """What a table shows of itself: facts, layers newest first, and how its keys are to be read; of one snapshot."""
+    """Summary of a table in one snapshot: facts, layers newest first, and the codec of its keys."""
 
     facts: TableFacts
     layers: tuple[LayerFacts, ...]
@@ -181,7 +180,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     """
     snapshot = resolve_snapshot(stores, options, clock)
     manifest = snapshot.manifest
-    # Owners of files matter for what is read of them alone; without them the facts of a clone need no parent.
+    # Only reading files requires their owners; without them the facts of a clone need no parent.
     layers = fetch_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
     return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
 
@@ -231,7 +230,7 @@ def _table_facts(
 
 
 def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDefinition] | None:
-    """Return the definition, also one with no content; None where it lies with a parent that was not found."""
+    """Return the definition, even an empty one; None if it belongs to a parent that was not found."""
     try:
         return fetch_definition(stores, manifest)
     except TableNotFoundError:
@@ -239,7 +238,7 @@ def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDe
 
 
 def _definition(version: int, definition: TableDefinition) -> DefinitionFacts | None:
-    """Return what a definition says; None if that is nothing."""
+    """Return the facts of a definition; None if it is empty."""
     if not definition.is_typed and not definition.properties:
         return None
     keys = definition.key_columns

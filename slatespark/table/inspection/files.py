@@ -1,7 +1,7 @@
-"""Files and layers of a table, for people and scripts: what `slatespark files` lists and the pictures of layers show.
+"""Files and layers of a table, for people and scripts: listed by `slatespark files`, and shown in pictures of layers.
 
-All of it comes from the manifest, but for two things: row counts cost one request per file, and what our commit records
-say of files costs one per record.
+They come from the manifest, with two exceptions: row counts cost one request per file, and file properties from commit
+records one per record.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class FileFacts:
     layer : `L0` or `run 7`; layers are listed newest first
     root : URL of the database that owns the file; None for this one
     start, end : keys [start, end) that the layer shows of it; None is open
-    stored_bytes : of the whole file, but for its footer
-    created_ms : when it was made
-    rows, blocks : from the file's statistics, where they were asked for
+    stored_bytes : of the whole file without its footer
+    created_ms : time of creation
+    rows, blocks : from the file's statistics, if requested
     min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from our commit records
-    features : what occurs among its rows, by our commit records: `create_ts`, `ttl`, `tombstones`, `merges`; None if
-        they do not tell, as for files of other clients
-    properties_version : format version of what is known of the file; None if nothing is
+    features : features used by its rows, from our commit records: `create_ts`, `ttl`, `tombstones`, `merges`; None if
+        unknown, as for files of other clients
+    properties_version : format version of the properties; None without any
     """
 
     layer: str
@@ -62,14 +62,14 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class LayerFacts:
-    """A layer: what one search step looks at, so one L0 view, or a sorted run.
+    """A layer, the unit of a search step: an L0 view, or a sorted run.
 
     Attributes
     ----------
     number : 0 is the newest layer
     name : `L0` or `run 7`; trees of several segments may repeat it
-    files : how many different files it shows something of
-    stored_bytes : of these files as a whole
+    files : number of different files
+    stored_bytes : of the whole files
     start, end : keys [start, end) from its first to its last; None is open
     parts : its files in key order
     """
@@ -86,7 +86,7 @@ class LayerFacts:
 def list_files(
     stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
 ) -> tuple[FileFacts, ...]:
-    """Return the files of the version that a read with these options sees, layer by layer, newest first."""
+    """Return the files of the version that a read with these options resolves to, layer by layer, newest first."""
     manifest = resolve_snapshot(stores, options, clock).manifest
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
@@ -95,7 +95,7 @@ def list_files(
 
 
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
-    """Return the layers of the version that a read with these options sees, newest first; reads the manifest alone."""
+    """Return the layers of the version that a read with these options resolves to, newest first, from the manifest."""
     manifest = resolve_snapshot(stores, options, clock).manifest
     return layer_facts(fetch_layers(stores, manifest))
 

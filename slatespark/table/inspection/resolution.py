@@ -1,4 +1,4 @@
-"""What a read with given options would see: version, sequence number, time, and how they are found."""
+"""The state that a read with given options sees: version, sequence number, time, and how it is found."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Resolution:
     ----------
     version : the manifest id it reads
     seq : highest sequence number of the rows it sees
-    time_ms : when the version was committed; of a table with a clock of its own its last clock tick
-    as_of_ms : history tables: row versions created later do not exist for the read; None for no such bound
+    time_ms : when the version was committed; for a table with a clock of its own, its last clock tick
+    as_of_ms : history tables: the read ignores row versions created later; None without such a bound
     now_ms : the instant at which expiry is judged
-    rounded : whether the version is older than the time that was asked for
+    rounded : whether the version is older than the requested time
     how : how it was found
     """
 
@@ -40,7 +40,7 @@ class Resolution:
     how: str
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return a description in one line."""
         bound = "" if self.as_of_ms is None else f", row versions up to {ms_to_text(self.as_of_ms)}"
         return (
             f"version {self.version}{_since(' of', self.time_ms)}, sequence numbers up to {self.seq}{bound}, "
@@ -49,12 +49,12 @@ class Resolution:
 
 
 def _since(what: str, time_ms: int) -> str:
-    """Return words about an instant; none for the tick of a version before the first row, which is no instant."""
+    """Return a phrase with an instant; empty for the tick of a version before the first row, which is no instant."""
     return "" if time_ms == NO_TICK else f"{what} {ms_to_text(time_ms)}"
 
 
 def resolve_read(stores: TableStores, options: ReadOptions, clock: Clock) -> Resolution:
-    """Return what a read with these options would see now; raises what that read would raise."""
+    """Return the state that a read with these options would see now; raises as that read would."""
     snapshot, definition = resolve_table(stores, options, clock)
     timeline = Timeline(stores, KeptVersions(stores), definition.has_own_time)
     time_ms = timeline.time_ms(snapshot.manifest_id)

@@ -1,7 +1,8 @@
 """Look-ups between sequence numbers and times, in the sequence tracker of the newest version.
 
-The tracker has a point a minute at most, and 8192 of them: beyond that every second one goes. A point says that a
-commit, or a client's flush, had reached a number by a second of the wall clock. Source: spec section 4.8.
+The tracker has at most one point a minute, and at most 8192: when full, every second point is removed. A point records
+that a commit, or a client's flush, had reached a sequence number at a second of the wall clock. See
+docs/reference/format/sequence-tracker.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class SequencePoint:
     Attributes
     ----------
     seq : a sequence number
-    time_ms : when it was reached; a whole second
+    time_ms : when it was reached, in whole seconds
     """
 
     seq: int
@@ -35,7 +36,7 @@ class SequenceMatch:
     Attributes
     ----------
     seq, time_ms : of the point
-    rounded : whether it is not the very point that was asked for
+    rounded : whether it is not exactly the requested point
     """
 
     seq: int
@@ -49,12 +50,12 @@ def list_sequences(stores: TableStores) -> tuple[SequencePoint, ...]:
 
 
 def find_seq_point(stores: TableStores, seq: int, *, round_up: bool) -> SequenceMatch | None:
-    """Return the point of a sequence number, or the nearest one below (above) it; None if there is none."""
+    """Return the point of a sequence number, or the nearest one below it (above with `round_up`); None without any."""
     return _match(_fetch_tracker(stores).find_by_seq(seq, round_up=round_up), seq=seq)
 
 
 def find_time_point(stores: TableStores, time_ms: int, *, round_up: bool) -> SequenceMatch | None:
-    """Return the point of an instant, or the nearest one before (after) it; None if there is none."""
+    """Return the point of an instant, or the nearest one before it (after with `round_up`); None without any."""
     seconds = -ms_to_s(-time_ms) if round_up else ms_to_s(time_ms)
     return _match(_fetch_tracker(stores).find_by_seconds(seconds, round_up=round_up), time_ms=time_ms)
 

@@ -1,8 +1,8 @@
-"""The timeline of a table: along the keys, which files are visible in which interval, and which are overshadowed.
+"""The timeline of a table: which files are visible in each key interval, and which are overshadowed.
 
-A replacement of an interval cuts what stood there, so its files are overshadowed in it: they hold rows that nothing
-shows any more. Our commit records say which intervals were replaced; the versions before them, as far as they are kept,
-say what stood there. Of files that are still shown elsewhere that is known from the files themselves.
+The replacement of an interval hides the files that were visible there: they are overshadowed, and their rows are
+unreachable. Commit records list the replaced intervals; the previous versions, if they still exist, show the replaced
+files. Files that are still visible in other intervals reveal it themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 
-MAX_REPLACEMENTS: Final = 100  # newest ones of which the version before is read: a manifest each
+MAX_REPLACEMENTS: Final = 100  # newest ones; each costs the read of a manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class KeyTimeline:
 
     Attributes
     ----------
-    url : where the table is
+    url : of the table
     version : the manifest id
-    intervals : ascending; where no file ever was known, there is none
+    intervals : ascending; none for keys without a known file
     replacements : newest first
-    wal_files : files of the WAL above all of it, whose keys are not looked at
-    codec : of the table, to name keys
+    wal_files : number of WAL files above all layers; their keys are not examined
+    codec : of the table, to format keys
     """
 
     url: str
@@ -62,9 +62,9 @@ class KeyTimeline:
 
 
 def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> KeyTimeline:
-    """Return the timeline of the version that a read with these options sees.
+    """Return the timeline of the version that a read with these options resolves to.
 
-    Costs our newest commit records, and a manifest for each replacement.
+    Reads the newest commit records, and a manifest for each replacement.
 
     Raises
     ------
@@ -88,11 +88,11 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     )
 
 
-# --- what is known of the past --------------------------------------------------------------------------------------
+# --- commit records and previous versions ---------------------------------------------------------------------------
 
 
 def _records_until(stores: TableStores, version: int) -> list[CommitRecord]:
-    """Return our commit records up to a version, newest first; none where one is damaged: they are best effort."""
+    """Return our commit records up to a version, newest first; none if one is damaged: they are best effort."""
     try:
         found = fetch_commit_records(stores.main, MAX_COMMIT_RECORDS)
     except CorruptDataError:
@@ -101,12 +101,12 @@ def _records_until(stores: TableStores, version: int) -> list[CommitRecord]:
 
 
 def _in_force(records: Sequence[CommitRecord]) -> list[CommitRecord]:
-    """Return the records of replacements, as far back as nothing brought an older state back."""
+    """Return the records of replacements since the last restore or trim."""
     found = []
     for record in records:
         if record.operation in (Operation.RESTORE, Operation.TRIM):
             break
-        with contextlib.suppress(TypeError, ValueError):  # a damaged record says nothing
+        with contextlib.suppress(TypeError, ValueError):  # a damaged record is ignored
             if replaced_keys(record):
                 found.append(record)
     return found
@@ -117,7 +117,7 @@ def _added(records: Iterable[CommitRecord]) -> dict[str, int]:
 
 
 def _layers_before(stores: TableStores, version: int) -> tuple[Layer, ...] | None:
-    """Return the layers of the version below; None if it is gone, or what it needs."""
+    """Return the layers of the previous version; None if it is gone or cannot be read."""
     try:
         manifest = decode_manifest(bytes(manifest_log(stores).get(version - 1)))
         return fetch_layers(stores, manifest)

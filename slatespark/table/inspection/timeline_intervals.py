@@ -1,6 +1,6 @@
-"""Stretches of keys, and the files that matter to them: visible, or overshadowed by a replacement. Pure.
+"""Key intervals with their files, visible or overshadowed by a replacement. Pure.
 
-`Span` is a file in one stretch; all spans together are cut into intervals in each of which the same files matter.
+A `Span` is a file in one key range. All spans together are cut into intervals within which the files are the same.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from slatespark.table.stores import OWN_ROOT
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """What a file is to an interval of keys.
+    """The role of a file in a key interval.
 
     Attributes
     ----------
     id : of the file
     root : URL of the database that owns it; None for this one
     layer : `L0` or `run 7`, where it is or was visible; None if unknown
-    is_visible : False where it is overshadowed
-    since : the version since which it is overshadowed; None where it is visible, or where that is unknown
+    is_visible : False if it is overshadowed
+    since : the version since which it is overshadowed; None if it is visible, or if unknown
     added : the version that added it; None if unknown
-    is_listed : the version still shows the file, somewhere
+    is_listed : the version still references the file
     stored_bytes : of the whole file
     created_ms : of the file
     """
@@ -46,11 +46,11 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class TimelineInterval:
-    """Keys `[start, end)` to all of which the same files matter; `end=None` is open.
+    """Keys `[start, end)` with the same files; `end=None` is open.
 
     Attributes
     ----------
-    files : what is visible, the newest first, then what is overshadowed, the latest first
+    files : visible ones, newest first, then overshadowed ones, latest first
     replaced : the newest version that replaced the interval; None if none is known
     """
 
@@ -67,7 +67,7 @@ class Replacement:
     Attributes
     ----------
     operation : `replace`, `deleteRange`, `overwrite`, ...
-    rows : how many rows it put there
+    rows : number of rows that it wrote there
     """
 
     version: int
@@ -80,7 +80,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A file in one stretch of keys; `order` sorts those of one interval, the newest first."""
+    """A file in one key range; `order` sorts the files of an interval, newest first."""
 
     keys: KeyRange
     file: FileVersion
@@ -89,13 +89,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of how a version came about.
+    """The known past of a version.
 
     Attributes
     ----------
     replacing : records of the commits that replaced intervals, newest first
-    before : the layers of the version below each of them, by its own version; None where that is gone
-    added : the versions that added files, by the id of the file
+    before : the layers just before each of these commits, by its version; None if gone
+    added : the version that added a file, by file id
     """
 
     replacing: Sequence[CommitRecord]
@@ -110,7 +110,7 @@ def replaced_keys(record: CommitRecord) -> list[KeyRange]:
 
 
 def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
-    """Return what a version shows, and what is known to be overshadowed in it.
+    """Return the visible and the overshadowed spans of a version.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _version_of(
 
 
 def _replaced_spans(listed: set[SstFile], past: Past) -> Iterator[Span]:
-    """Yield what stood in replaced intervals in the versions before."""
+    """Yield the spans that were visible in replaced intervals just before the replacement."""
     for place, record in enumerate(past.replacing, 1):
         intervals = replaced_keys(record)
         for number, layer in enumerate(past.before[record.manifest_id] or ()):
@@ -177,7 +177,7 @@ def _replaced_spans(listed: set[SstFile], past: Past) -> Iterator[Span]:
 
 
 def _hidden_spans(file: SstFile, keys: KeyRange, past: Past) -> Iterator[Span]:
-    """Yield pieces of what a file holds but does not show, each with the first version that replaced it since then."""
+    """Yield the hidden parts of a file, each with the first version that replaced it since the file was added."""
     left = [keys]
     for place, record in reversed(list(enumerate(past.replacing, 1))):
         if not _was_there(file, record, past):
@@ -198,7 +198,7 @@ def _was_there(file: SstFile, record: CommitRecord, past: Past) -> bool:
 
 
 def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
-    """Return what of `keys` lies in none of the others, which come in any order and may overlap."""
+    """Return the parts of `keys` outside `taken`, which may be in any order and overlap."""
     joined: list[KeyRange] = []
     for item in sorted(taken, key=lambda each: each.start):
         last = joined[-1] if joined else None
@@ -214,7 +214,7 @@ def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
 
 
 def cut_intervals(spans: Sequence[Span], replacements: Sequence[Replacement]) -> list[TimelineInterval]:
-    """Return the stretches of keys in which the same files matter, ascending; those to which none does are left out."""
+    """Return the intervals with the same files, ascending; those without files or replacement are left out."""
     intervals: list[TimelineInterval] = []
     for interval in _elementary(spans, replacements):
         last = intervals[-1] if intervals else None
@@ -230,9 +230,9 @@ def cut_intervals(spans: Sequence[Span], replacements: Sequence[Replacement]) ->
 
 
 def without_slivers(intervals: Iterable[TimelineInterval]) -> list[TimelineInterval]:
-    """Return intervals without those between a key and the end of what begins with it, where no tuple lies.
+    """Return intervals without those between a key and the end of its prefix, which cannot hold a tuple.
 
-    A file ends at its last key, a condition behind all keys that begin with the columns it names.
+    A file ends at its last key, but a condition ends behind all keys with the prefix of its columns.
     """
     kept: list[TimelineInterval] = []
     for interval in intervals:
@@ -245,7 +245,7 @@ def without_slivers(intervals: Iterable[TimelineInterval]) -> list[TimelineInter
 
 
 def _elementary(spans: Sequence[Span], replacements: Sequence[Replacement]) -> Iterator[TimelineInterval]:
-    """Yield the stretches between any two bounds; an open replacement reaches as far as everything else does."""
+    """Yield the intervals between adjacent bounds; an open replacement ends where everything else does."""
     bounds = {bound for item in replacements for bound in (item.start, item.end) if bound}
     bounds |= {bound for span in spans for bound in (span.keys.start, span.keys.end) if bound is not None}
     edges: list[bytes | None] = [*sorted(bounds)]
@@ -267,7 +267,7 @@ def _elementary(spans: Sequence[Span], replacements: Sequence[Replacement]) -> I
 def _by_bound(
     items: Iterable[tuple[bytes, bytes | None, int]],
 ) -> tuple[Mapping[bytes, list[int]], Mapping[bytes, list[int]]]:
-    """Return numbers by where their stretch begins, and by where it ends."""
+    """Return numbers by the start, and by the end, of their range."""
     starts: defaultdict[bytes, list[int]] = defaultdict(list)
     ends: defaultdict[bytes, list[int]] = defaultdict(list)
     for start, end, number in items:

@@ -1,7 +1,7 @@
-"""What a manifest alone tells of the version that it is: by whom, and what changed from the version before. Pure.
+"""Facts of a version from manifests alone: who wrote it, and what changed from the version before. Pure.
 
-Every manifest of ours has a nonce, a client's has none (docs/adr/0001). So of a version without a commit record it is
-still known who wrote it. What was done follows from comparing it with the version before, where that one still exists.
+Every manifest of ours has a nonce, a client's has none (docs/adr/0001). So the author is known even without a commit
+record. The operation follows from a comparison with the version before, if that still exists.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class VersionChange:
     Attributes
     ----------
     engine : `slatespark`, or `slatedb` for a SlateDB client
-    operation : what was done, see `VersionFacts`; None if that cannot be told
-    first_seq, last_seq : of the rows that came into the trees; None if none did
-    added, removed : number of files; None where the version before is not known
+    operation : see `VersionFacts`; None if unknown
+    first_seq, last_seq : of the rows added to the trees; None without any
+    added, removed : number of files; None if the version before is unknown
     """
 
     engine: str
@@ -57,9 +57,9 @@ def compare_versions(before: ManifestOutline | None, after: ManifestOutline, *, 
 
     Parameters
     ----------
-    before : the version just before; None if there is none, or it is not known
+    before : the version just before; None if there is none, or it is unknown
     after : the version
-    is_first : whether there never was one before
+    is_first : whether it is the first version of the table
     """
     engine = ENGINE if after.nonce else CLIENT
     if is_first:
@@ -78,14 +78,14 @@ def compare_versions(before: ManifestOutline | None, after: ManifestOutline, *, 
 
 
 def _operation(before: ManifestOutline, after: ManifestOutline) -> str | None:
-    """Return the word for a change; of several at once the one that matters most."""
+    """Return the operation; of several at once the most important one."""
     if after.writer_epoch > before.writer_epoch:
         return CLAIM if after.nonce else "open"
     if after.compactor_epoch > before.compactor_epoch:
         return "open compactor"
     has_new_trees = (before.l0, before.runs, before.sst_ids) != (after.l0, after.runs, after.sst_ids)
     if has_new_trees and after.nonce:
-        return None  # a commit of ours whose record is gone may have done anything
+        return None  # a commit of ours without a record: unknown
     if after.l0 - before.l0:
         return "flush"
     if has_new_trees:
@@ -94,7 +94,7 @@ def _operation(before: ManifestOutline, after: ManifestOutline) -> str | None:
 
 
 def _operation_on_versions(before: ManifestOutline, after: ManifestOutline) -> str | None:
-    """Return the word for a change that leaves the trees as they are."""
+    """Return the operation of a change that leaves the trees unchanged."""
     if after.checkpoints.keys() - before.checkpoints.keys():
         return "create checkpoint"
     if before.checkpoints.keys() - after.checkpoints.keys():

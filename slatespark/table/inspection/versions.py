@@ -1,8 +1,8 @@
-"""The versions of a table, newest first: when each was committed, by whom, and what it did.
+"""The versions of a table, newest first: when each was committed, by whom, and what it changed.
 
-A version is a manifest. Our commit records say most of those we published. Of the others, the manifests themselves tell
-who wrote them, and what changed from the version before. A commit of ours makes two versions: the claim of the epochs,
-then the one with the rows.
+A version is a manifest. Commit records describe those that we published. For the others, the manifests themselves show
+the author and the change from the version before. A commit of ours creates two versions: the claim of the epochs, then
+the one with the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 
-_TOGETHER: Final = 32  # manifests that are read at the same time
+_TOGETHER: Final = 32  # manifests read at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,18 @@ class VersionFacts:
     Attributes
     ----------
     version : the manifest id
-    committed_ms : wall clock at publication; of a version without a record, when its object was stored, but never
+    committed_ms : wall clock at publication; for a version without a record, when its object was stored, but never
         before an earlier version
-    operation : what a commit of ours did: `write`, `overwrite`, `create`, ...; `claim` for its step that takes the
-        epochs over. What the manifest of another client shows: `open` and `open compactor` (it took an epoch over),
-        `flush`, `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`,
-        `advance` (it noted how far it had come). None where that cannot be told
+    operation : of our commits `write`, `overwrite`, `create`, ...; `claim` for the step that claims the epochs. Of
+        another client, derived from the manifest: `open` and `open compactor` (it claimed an epoch), `flush`,
+        `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`, `advance` (it
+        recorded its progress). None if unknown
     engine : who committed: `slatespark`, or `slatedb` for a SlateDB client; None if the manifest cannot be read
-    write_id : of the job; None if nothing is noted
-    first_seq, last_seq : sequence numbers it used, or that came into files with it, both inclusive; None if none, or
-        unknown
-    rows : row versions that it added, by kind; empty if nothing is noted
-    files : files that it added; None if unknown
-    files_removed : files of the version before that it no longer has; None if unknown
+    write_id : of the job; None if unknown
+    first_seq, last_seq : sequence numbers that it used, or added to files, both inclusive; None if none, or unknown
+    rows : row versions that it added, by kind; empty if unknown
+    files : number of files added; None if unknown
+    files_removed : number of files of the version before that it no longer has; None if unknown
     """
 
     version: int
@@ -63,8 +62,8 @@ class VersionFacts:
 def list_versions(stores: TableStores, limit: int | None = None) -> tuple[VersionFacts, ...]:
     """Return the newest `limit` versions, newest first; all without a limit.
 
-    Costs three listings, a request per hundred commit records and up to a hundred more, and one for each manifest that
-    has no record, and for the one before it; none is read twice.
+    Costs three listings, a request per hundred commit records and up to a hundred more, and one request for each
+    manifest without a record and for the one before it; none is read twice.
 
     Raises
     ------
@@ -73,7 +72,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     log = manifest_log(stores)
     numbers = list_manifests(stores)
     if not numbers:
-        fetch_latest_manifest(stores)  # says that there is no table
+        fetch_latest_manifest(stores)  # raises that there is no table
     chosen = numbers if limit is None else numbers[max(0, len(numbers) - limit) :]
     if not chosen:
         return ()
@@ -90,7 +89,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
 
 
 def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:
-    """Yield for each of some versions, ascending, what it changed; nothing for one that is gone or damaged."""
+    """Yield the changes of some versions, ascending; nothing for a version that is gone or damaged."""
     before: tuple[int, ManifestOutline | None] = (0, None)
     for at in range(0, len(numbers), _TOGETHER):
         some = numbers[at : at + _TOGETHER]

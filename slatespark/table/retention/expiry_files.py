@@ -1,4 +1,4 @@
-"""What an expiry report reads of an SST: its outline, and the rows of chosen blocks. Memory is bounded by a window."""
+"""Reads of an SST for the expiry report: its outline, and the rows of chosen blocks. A window bounds the memory."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from slatespark.table.read.plan import SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.stores import TableStores, object_context
 
-MAX_GAP_BYTES: Final = 64 << 10  # read in vain between two blocks, rather than asking twice
+MAX_GAP_BYTES: Final = 64 << 10  # read needlessly between two blocks to save a request
 
 
 def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
-    """Return what a file says of its blocks: everything behind its data, in one read.
+    """Return the outline of a file; reads everything behind its data in one request.
 
     Raises
     ------
     CorruptDataError
-        When sections are damaged, or our properties contradict the index or the statistics.
+        When sections are damaged, or our properties do not match the index or the statistics.
     """
     store, info = stores.at(file.root), file.info
     with object_context(store, file.path):
@@ -45,7 +45,7 @@ def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
         layout = layout_of(info, decode_footer(view[-FOOTER_BYTES:]), size)
 
         def section(span: ByteRange) -> memoryview:
-            if span.start < start:  # no writer orders the sections so, but nothing forbids it
+            if span.start < start:  # no known writer orders the sections like this, but the format allows it
                 return memoryview(store.get_range(file.path, span))
             return view[span.start - start : span.end - start]
 
@@ -61,12 +61,12 @@ def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
 
 
 def _check_agreement(properties: SstProperties, bounds: BlockBounds, index: SstIndex, stats: SstStats) -> None:
-    """Refuse properties that are of other blocks or other rows: what they settle is never read."""
+    """Refuse properties of other blocks or rows: blocks that they decide are never read."""
     rows = int(stats.block_counts.sum(dtype=np.int64))
     if not len(bounds) == len(stats.block_counts) == len(index) or not properties.num_rows == stats.num_rows == rows:
         raise CorruptDataError(
-            f"properties are of {properties.num_rows} rows in {len(bounds)} blocks, statistics of {stats.num_rows} "
-            f"rows ({rows} by block) in {len(stats.block_counts)}, the index of {len(index)} blocks.",
+            f"properties count {properties.num_rows} rows in {len(bounds)} blocks, statistics {stats.num_rows} "
+            f"rows ({rows} by block) in {len(stats.block_counts)} blocks, the index {len(index)} blocks.",
             todo="Run `slatespark verify` on the table.",
         )
 
@@ -79,12 +79,12 @@ def read_blocks(
     *,
     window_bytes: int,
 ) -> Iterator[tuple[int, RowColumns, NDArray[np.int64]]]:
-    """Yield the rows of blocks, some at a time: (number of the first block, rows, where each block begins in them).
+    """Yield the rows of blocks, some at a time: (number of the first block, rows, first row of each block).
 
     Parameters
     ----------
     reads : block numbers [first, end), ascending
-    window_bytes : bound of what is decoded at a time; one block is the least
+    window_bytes : decoded at a time; at least one block
     """
     store, edges = stores.at(file.root), outline.edges
     pieces = [piece for first, end in reads for piece in _pieces(edges, first, end, window_bytes)]
@@ -110,7 +110,7 @@ def _decoded(
     while done < len(edges) - 1:
         opened = unpack_blocks(data, edges[done:], file.info.compression, limit_bytes=window_bytes)
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
-        # A value, an empty one too, lies in its block; so value_starts ascend, and tell where a block's rows begin.
+        # A value, even an empty one, lies in its block, so value_starts ascend, and give the first row of a block.
         yield first + done, rows, np.searchsorted(rows.value_starts, opened.starts)
         done += len(opened.starts)
 

@@ -1,9 +1,9 @@
-"""When stored row versions expire: the slots they are counted in, and which blocks have to be read for that. Pure.
+"""When stored row versions expire: the slots in which they are counted, and which blocks must be read for that. Pure.
 
-A row ends when it expires, or when it is past the table's retention, whichever comes first. A slot is a period of time,
-or one of the groups beside them: what has ended, what ends beyond the horizon, what never does. The properties of a
-file of ours say, for the file and for each block, between which instants its rows end: where both lie in one slot, and
-all rows end or none does, nothing needs to be read.
+A row ends when it expires or is past the table's retention, whichever comes first. A slot is a period, or a group
+beside the periods: ended, ending beyond the horizon, never ending. The properties of our files bound the instants at
+which rows end, for the file and for each block. If both bounds lie in one slot, and all rows end or none does, nothing
+is read.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from slatespark.units import MAX_MS
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 PERIODS: Final = {"hour": HOUR_MS, "day": DAY_MS}
-HORIZON_DAYS: Final = 3660  # what expires later is one group: anybody may write an instant in any year
-HOURLY_DAYS: Final = 3  # if everything expires within so many days, periods are hours by default
+HORIZON_DAYS: Final = 3660  # later expiries are one group: an instant may be in any year
+HOURLY_DAYS: Final = 3  # if everything expires within this many days, periods are hours by default
 
-_UNSETTLED: Final = -1
+_SEVERAL_SLOTS: Final = -1
 _BLOCK_BYTES: Final = 50  # of an outline in memory, besides the index
 
 
 @dataclass(frozen=True, slots=True)
 class ExpirySlots:
-    """Numbers of slots: 0 has expired, then the periods from the day of `now` on, then `later`, `never`, `hidden`.
+    """Numbers of slots: 0 is expired, then the periods from the day of `now` on, then `later`, `never`, `hidden`.
 
     Attributes
     ----------
     now_ms : a row that ends at or before it has ended
     width_ms : of a period, a divisor of a day
-    retention_ms : of the table; None if it keeps rows for ever
+    retention_ms : of the table; None if it keeps rows forever
     """
 
     now_ms: int
@@ -57,25 +57,25 @@ class ExpirySlots:
 
     @property
     def later(self) -> int:
-        """The slot of what expires beyond the horizon."""
+        """The slot of rows that expire beyond the horizon."""
         return self.periods + 1
 
     @property
     def never(self) -> int:
-        """The slot of what never expires."""
+        """The slot of rows that never expire."""
         return self.periods + 2
 
     @property
     def hidden(self) -> int:
-        """The slot of rows that a cut view does not show: they count nowhere."""
+        """The slot of rows outside a cut view: they are not counted."""
         return self.periods + 3
 
     def start_ms(self, slot: int) -> int:
-        """Return where a period, or what lies beyond the horizon, begins."""
+        """Return the start of a period, or of the slot beyond the horizon."""
         return (self._first + slot - 1) * self.width_ms
 
     def of_time(self, expire_ts: int) -> int:
-        """Return the slot of a row that expires at this instant, which may lie beyond 64 bits."""
+        """Return the slot of a row that expires at this instant, which may exceed 64 bits."""
         return 0 if expire_ts <= self.now_ms else min(expire_ts // self.width_ms - self._first, self.periods) + 1
 
     def of_times(self, expire_ts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -84,7 +84,7 @@ class ExpirySlots:
         return np.where(expire_ts <= self.now_ms, 0, numbers)
 
     def of_rows(self, rows: RowColumns) -> NDArray[np.int64]:
-        """Return the slots of row versions; a tombstone never ends, whatever its columns say."""
+        """Return the slots of row versions; a tombstone never ends, whatever its columns contain."""
         expires = (rows.flags & (TOMBSTONE | HAS_EXPIRE)) == HAS_EXPIRE
         ends_ms = np.where(expires, rows.expire_ts, MAX_MS)
         if self.retention_ms is not None:
@@ -100,22 +100,22 @@ class ExpirySlots:
 
 
 def choose_period(hours: ExpirySlots, last: int) -> str:
-    """Return the periods that suit a table whose last rows to expire do so in slot `last`, by the hour."""
+    """Return the periods for a table whose last rows expire in slot `last`, counted by the hour."""
     is_near = last == 0 or hours.start_ms(last) <= hours.now_ms + HOURLY_DAYS * DAY_MS
     return "hour" if is_near else "day"
 
 
-# --- what properties settle -----------------------------------------------------------------------------------------
+# --- slots from properties ------------------------------------------------------------------------------------------
 
 
 def is_plausible(properties: SstProperties) -> bool:
-    """Tell whether properties can be those of a file: they may come from a commit record, so from anybody."""
+    """Tell whether properties are possible: they may come from a commit record, which anyone may write."""
     counts = (properties.puts, properties.deletes, properties.merges)
     return all(0 <= count < 1 << ROW_BITS for count in counts) and properties.num_rows > 0
 
 
 def last_slot(properties: SstProperties, slots: ExpirySlots) -> int:
-    """Return the last slot in which rows of a file may end; 0 if none are known to."""
+    """Return the last slot in which rows of a file may end; 0 if none is known to end."""
     ends = []
     retires = slots.retention_ms is not None and not properties.all_flags & TOMBSTONE
     if properties.max_expire_ts is not None:
@@ -128,8 +128,8 @@ def last_slot(properties: SstProperties, slots: ExpirySlots) -> int:
     return slots.of_time(min(ends) if has_both else max(ends))
 
 
-def settle_file(properties: SstProperties, slots: ExpirySlots) -> int | None:
-    """Return the slot that all rows of a file fall into; None if there may be several."""
+def find_file_slot(properties: SstProperties, slots: ExpirySlots) -> int | None:
+    """Return the slot that contains all rows of a file; None if there may be several."""
     any_flags, all_flags = properties.any_flags, properties.all_flags
     first: list[int | None] = [properties.min_expire_ts] if any_flags & HAS_EXPIRE else []
     last: list[int | None] = [properties.max_expire_ts] if all_flags & HAS_EXPIRE else []
@@ -147,12 +147,12 @@ def settle_file(properties: SstProperties, slots: ExpirySlots) -> int | None:
 
 
 def _deadline(create_ts: int | None, retention_ms: int) -> int | None:
-    """Return when a row is past retention; None if that is unknown, or never."""
+    """Return when a row is past retention; None if unknown or never."""
     return None if create_ts is None or create_ts + retention_ms > MAX_MS else create_ts + retention_ms
 
 
-def settle_blocks(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:
-    """Return for each block the slot that all of its rows fall into; negative where there may be several."""
+def find_block_slots(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:
+    """Return for each block the slot that contains all of its rows; negative if there may be several."""
     any_flags, all_flags = bounds.any_flags, bounds.all_flags
     all_end, some_end = (all_flags & HAS_EXPIRE) != 0, (any_flags & HAS_EXPIRE) != 0
     low_ms = np.where(some_end, bounds.min_expire_ts, MAX_MS)
@@ -166,7 +166,7 @@ def settle_blocks(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int64]:
         high_ms = np.where(all_retire, np.minimum(high_ms, last_ms), high_ms)
         all_end, some_end = all_end | all_retire, some_end | retires
     low, high = slots.of_times(low_ms), slots.of_times(high_ms)
-    found = np.where(all_end & (low == high), low, _UNSETTLED)
+    found = np.where(all_end & (low == high), low, _SEVERAL_SLOTS)
     return np.where(some_end, found, slots.never)
 
 
@@ -180,13 +180,13 @@ def is_whole(part: FileSlice) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileOutline:
-    """What a file says of its blocks.
+    """The metadata of a file's blocks.
 
     Attributes
     ----------
     index, edges : block i is stored in [edges[i], edges[i + 1])
-    properties, bounds, block_rows : bounds and number of rows of each block; None in a file of another client
-    block_deletes : how many of these rows are tombstones
+    properties, bounds, block_rows : of the file; bounds and number of rows of each block; None in another client's file
+    block_deletes : number of tombstones in each block
     """
 
     index: SstIndex
@@ -198,7 +198,7 @@ class FileOutline:
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that it takes."""
+        """Approximate memory size."""
         return self.index.held_bytes + len(self.index) * _BLOCK_BYTES
 
 
@@ -208,9 +208,9 @@ class BlockPlan:
 
     Attributes
     ----------
-    slots, rows, stored_bytes : of the blocks that are settled
-    reads : block numbers [first, end) whose rows have to be read, ascending
-    blocks : how many blocks the slice has
+    slots, rows, stored_bytes : of the blocks that need no read
+    reads : block numbers [first, end) whose rows must be read, ascending
+    blocks : number of blocks of the slice
     """
 
     slots: NDArray[np.int64]
@@ -221,26 +221,26 @@ class BlockPlan:
 
 
 def plan_blocks(part: FileSlice, outline: FileOutline, slots: ExpirySlots) -> BlockPlan:
-    """Return how to count the rows that a layer shows of a file."""
+    """Return how to count the rows of a slice."""
     first, end = outline.index.blocks_for(part.keys)
-    settled = np.full(end - first, _UNSETTLED, np.int64)
+    slot_of_block = np.full(end - first, _SEVERAL_SLOTS, np.int64)
     if outline.bounds is not None and outline.block_rows is not None:
         inner = slice(*_inner_blocks(part, outline.index, first, end))
-        settled[inner.start - first : inner.stop - first] = settle_blocks(outline.bounds, slots)[inner]
-    known = np.flatnonzero(settled != _UNSETTLED)
+        slot_of_block[inner.start - first : inner.stop - first] = find_block_slots(outline.bounds, slots)[inner]
+    known = np.flatnonzero(slot_of_block != _SEVERAL_SLOTS)
     sizes = np.diff(outline.edges)
     none = np.zeros(0, np.int64)
     return BlockPlan(
-        slots=settled[known],
+        slots=slot_of_block[known],
         rows=none if outline.block_rows is None else outline.block_rows[first + known],
         stored_bytes=sizes[first + known],
-        reads=tuple(stretches(first + np.flatnonzero(settled == _UNSETTLED))),
+        reads=tuple(stretches(first + np.flatnonzero(slot_of_block == _SEVERAL_SLOTS))),
         blocks=end - first,
     )
 
 
 def _inner_blocks(part: FileSlice, index: SstIndex, first: int, end: int) -> tuple[int, int]:
-    """Return which of the blocks [first, end) that may hold keys of a slice hold no others."""
+    """Return which of the blocks [first, end), which may hold keys of a slice, hold no other keys."""
     if first == end:
         return first, end
     keys, info = part.keys, part.file.info
@@ -248,7 +248,7 @@ def _inner_blocks(part: FileSlice, index: SstIndex, first: int, end: int) -> tup
     is_last_key_inside = info.last_entry is not None and keys.contains(info.last_entry)
     ends_inside = keys.end is None or (end == len(index) and is_last_key_inside)
     low = first if starts_inside else first + 1
-    # Keys of other blocks lie at or below the separator of the next one, and that lies below the end of the slice.
+    # Keys of the other blocks are at or below the separator of the next block, which is below the end of the slice.
     return low, max(low, end if ends_inside else end - 1)
 
 

@@ -1,4 +1,4 @@
-"""The expiry report of a table: properties of files where they settle it, else rows of the blocks that it takes."""
+"""The expiry report of a table: from file properties if they are sufficient, else from the rows of some blocks."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from slatespark.table.retention.expiry_plan import (
     ExpirySlots,
     FileOutline,
     choose_period,
+    find_file_slot,
     is_plausible,
     is_whole,
     last_slot,
     plan_blocks,
-    settle_file,
 )
-from slatespark.table.retention.expiry_tally import ExpiryReport, Tally, count_rows, list_parts
+from slatespark.table.retention.expiry_tally import ExpiryReport, ExpiryTally, count_rows, list_parts
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 
 OUTLINES_TOGETHER: Final = 8  # each takes the memory of an index
 OUTLINES_BYTES: Final = 16 << 20  # of outlines held
-REQUESTS_PER_FILE: Final = 2  # its size and its last sections; a commit record costs one
+REQUESTS_PER_FILE: Final = 2  # size and last sections; a commit record costs one
 
 
 def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, per: str | None = None) -> ExpiryReport:
-    """Return what expires when, of all row versions that a snapshot stores, hidden ones too.
+    """Return when the row versions stored in a snapshot expire, including hidden ones.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     snapshot, definition = resolve_table(stores, options, clock)
     if snapshot.as_of_ts_ms is not None:
         raise OptionError(
-            "timestampAsOf: on a history table it leaves rows out, and the expiry report is of a whole table.",
+            "timestampAsOf: the expiry report is of a whole table.",
+            why="On a history table the option leaves rows out.",
             todo="Give now, or versionAsOf.",
         )
     shown: dict[SstFile, list[FileSlice]] = {}
@@ -75,11 +76,11 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
         for part in layer.slices:
             shown.setdefault(part.file, []).append(part)
     window_bytes = window_size(options.read_buffer_bytes, 1)
-    return _Survey(stores, snapshot, definition.retention_ms, shown, window_bytes).run(per)
+    return _ExpiryCount(stores, snapshot, definition.retention_ms, shown, window_bytes).run(per)
 
 
 def _refuse_parts(options: ReadOptions) -> None:
-    """Refuse options by which a read would leave rows out: the report is of everything that is stored."""
+    """Refuse options that leave rows out of a read: the report covers all stored rows."""
     given = {"filter": options.filter, **options.given_keys, "seqAsOf": options.seq_as_of}
     for name, value in given.items():
         if value is not None:
@@ -87,15 +88,15 @@ def _refuse_parts(options: ReadOptions) -> None:
 
 
 @dataclass(slots=True)
-class _Survey:
-    """A report in the making.
+class _ExpiryCount:
+    """Counts the rows of a snapshot for a report.
 
     Attributes
     ----------
-    retention_ms : of the table; None if it keeps rows for ever
+    retention_ms : of the table; None if it keeps rows forever
     shown : the slices of every file
     files_read, blocks, blocks_read : see `ExpiryReport`
-    outlines : those fetched last
+    outlines : fetched recently
     """
 
     stores: TableStores
@@ -111,9 +112,9 @@ class _Survey:
     )
 
     def run(self, per: str | None) -> ExpiryReport:
-        # Files without properties come first, by the hour: when their rows expire decides on the periods of all.
+        # Files without properties come first, by the hour: the expiry of their rows decides the period of the report.
         slots = ExpirySlots(self.snapshot.now_ms, HOUR_MS, self.retention_ms)
-        files, wal = Tally.of_slots(slots), Tally.of_slots(slots)
+        files, wal = ExpiryTally.of_slots(slots), ExpiryTally.of_slots(slots)
         known = self._recorded()
         for file, outline in self._outlines([file for file in self.shown if file not in known]):
             if outline.properties is not None and is_plausible(outline.properties):
@@ -134,7 +135,7 @@ class _Survey:
         self._count_known(known, slots, files)
         return self._report(per, slots, files, wal)
 
-    def _report(self, per: str, slots: ExpirySlots, files: Tally, wal: Tally) -> ExpiryReport:
+    def _report(self, per: str, slots: ExpirySlots, files: ExpiryTally, wal: ExpiryTally) -> ExpiryReport:
         parts = list_parts(slots, files, wal)
         return ExpiryReport(
             url=self.stores.url,
@@ -154,17 +155,17 @@ class _Survey:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _recorded(self) -> dict[SstFile, SstProperties]:
-        """Return what our commit records say; no more of them are read than asking the files would cost."""
+        """Return properties from commit records; reads no more records than reading the files would cost requests."""
         wanted = {str(file.id): file for file in self.shown if file.root == OWN_ROOT}
         limit = min(MAX_COMMIT_RECORDS, REQUESTS_PER_FILE * len(wanted))
         found = recorded_properties(self.stores, set(wanted), limit=limit) if wanted else {}
         return {wanted[name]: properties for name, properties in found.items() if is_plausible(properties)}
 
-    def _count_known(self, known: dict[SstFile, SstProperties], slots: ExpirySlots, tally: Tally) -> None:
-        """Count the files of ours: as a whole where all rows fall into one slot, else block by block."""
+    def _count_known(self, known: dict[SstFile, SstProperties], slots: ExpirySlots, tally: ExpiryTally) -> None:
+        """Count our own files: as a whole if all rows are in one slot, else block by block."""
         mixed = []
         for file, properties in known.items():
-            slot, parts = settle_file(properties, slots), self.shown[file]
+            slot, parts = find_file_slot(properties, slots), self.shown[file]
             if slot is not None and len(parts) == 1 and is_whole(parts[0]):
                 tally.add(slot, properties.num_rows, file.data_bytes)
             else:
@@ -172,7 +173,7 @@ class _Survey:
         for file, outline in self._outlines(mixed):
             self._count_file(file, outline, slots, tally)
 
-    def _count_file(self, file: SstFile, outline: FileOutline, slots: ExpirySlots, tally: Tally) -> None:
+    def _count_file(self, file: SstFile, outline: FileOutline, slots: ExpirySlots, tally: ExpiryTally) -> None:
         for part in self.shown[file]:
             plan = plan_blocks(part, outline, slots)
             tally.add(plan.slots, plan.rows, plan.stored_bytes)
@@ -190,20 +191,20 @@ class _Survey:
                 self.blocks_read += len(first_rows)
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[tuple[SstFile, FileOutline]]:
-        """Yield files with their outlines, a few fetched at the same time."""
+        """Yield files with their outlines; fetches a few at a time."""
         for at in range(0, len(files), OUTLINES_TOGETHER):
             some = files[at : at + OUTLINES_TOGETHER]
             fetches = [partial(self._outline, file) for file in some]
             yield from zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True)
 
     def _outline(self, file: SstFile) -> FileOutline:
-        """Return the outline of a file; one that is looked at twice is mostly still there."""
+        """Return the outline of a file, which is usually cached the second time."""
         return self.outlines.get(self.stores.at(file.root), file.path, lambda: fetch_outline(self.stores, file))
 
     # --- the WAL ------------------------------------------------------------------------------------------------------
 
-    def _count_wal(self, slots: ExpirySlots, tally: Tally) -> None:
-        """Count the rows of the tail that are not in the trees; a file is shared out like a block."""
+    def _count_wal(self, slots: ExpirySlots, tally: ExpiryTally) -> None:
+        """Count the rows of the WAL that are not in the trees; a file is divided like a block."""
         tail, above_seq = self.snapshot.wal, np.uint64(self.snapshot.manifest.last_l0_seq)
         for number in range(tail.start, tail.end):
             path = wal_path(number)

@@ -1,4 +1,4 @@
-"""Stored row versions counted by when they expire, and the report that comes of it. Pure."""
+"""Stored row versions counted by expiry, and the expiry report. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from slatespark.table.retention.expiry_plan import HORIZON_DAYS, ExpirySlots
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPart:
-    """Stored row versions that end within one period, or that have ended, or that never do.
+    """Stored row versions that end within one period, have ended, or never end.
 
-    A row ends when it expires, or when it is past the table's retention, whichever comes first.
+    A row ends when it expires or is past the table's retention, whichever comes first.
 
     Attributes
     ----------
     state : `expired`, `expires` or `never`
-    start_ms, end_ms : those that expire do so in [start, end), and after `now`; end is None beyond the horizon. Both
-        are None in the other states
-    rows : row versions of every kind, hidden ones too; those of the WAL are among them
-    stored_bytes : what they take as stored: their share of data blocks and WAL files
-    wal_rows, wal_bytes : how much of that is in the WAL
+    start_ms, end_ms : for `expires`: within [start, end), and after `now`; end is None beyond the horizon. Both are
+        None in the other states
+    rows : row versions of every kind, including hidden ones and those of the WAL
+    stored_bytes : their share of data blocks and WAL files
+    wal_rows, wal_bytes : the part in the WAL
     """
 
     state: str
@@ -38,17 +38,17 @@ class ExpiryPart:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryReport:
-    """What of a snapshot expires when.
+    """When the rows of a snapshot expire.
 
     Attributes
     ----------
-    url, version, now_ms : the table, the manifest id, and the instant that tells what has expired
-    per : `hour` or `day`, the periods; they are aligned in UTC
+    url, version, now_ms : the table, the manifest id, and the instant at which expiry is judged
+    per : `hour` or `day`, the periods, aligned in UTC
     rows, stored_bytes : of all parts together
-    parts : what has expired, what expires by period (only periods with rows), what never does
+    parts : expired, then the periods with rows, then never
     files, blocks : in the snapshot; blocks only of the files whose index was read
-    files_read, blocks_read : of which rows had to be read
-    retention_ms : of the table, which ends rows too; None if it keeps them for ever
+    files_read, blocks_read : of which rows were read
+    retention_ms : of the table, which ends rows too; None if it keeps them forever
     """
 
     url: str
@@ -66,15 +66,15 @@ class ExpiryReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class ExpiryTally:
     """Rows and stored bytes by slot: (n_slots,) int64 each."""
 
     rows: NDArray[np.int64]
     stored_bytes: NDArray[np.int64]
 
     @classmethod
-    def of_slots(cls, slots: ExpirySlots) -> Tally:
-        """Return one that has counted nothing."""
+    def of_slots(cls, slots: ExpirySlots) -> ExpiryTally:
+        """Return an empty tally."""
         return cls(np.zeros(slots.hidden + 1, np.int64), np.zeros(slots.hidden + 1, np.int64))
 
     def add(
@@ -83,32 +83,32 @@ class Tally:
         rows: NDArray[np.int64] | int,
         stored_bytes: NDArray[np.int64] | int,
     ) -> None:
-        """Count rows; a slot may come several times."""
+        """Count rows; a slot may occur several times."""
         np.add.at(self.rows, slots, rows)
         np.add.at(self.stored_bytes, slots, stored_bytes)
 
     def last_period(self, slots: ExpirySlots) -> int:
-        """Return the last slot with rows that have yet to expire; 0 if there are none."""
+        """Return the last slot with rows that expire later; 0 without any."""
         used = np.flatnonzero(self.rows[: slots.never])
         return int(used[-1]) if len(used) else 0
 
-    def by_day(self, hours: ExpirySlots) -> Tally:
-        """Return the same, counted by the hour, by the day."""
+    def by_day(self, hours: ExpirySlots) -> ExpiryTally:
+        """Return a tally by the hour as one by the day."""
 
         def days(column: NDArray[np.int64]) -> NDArray[np.int64]:
             daily = column[1 : hours.later].reshape(HORIZON_DAYS, -1).sum(axis=1)
             return np.concatenate([column[:1], daily, column[hours.later :]])
 
-        return Tally(days(self.rows), days(self.stored_bytes))
+        return ExpiryTally(days(self.rows), days(self.stored_bytes))
 
 
-def list_parts(slots: ExpirySlots, files: Tally, wal: Tally) -> tuple[ExpiryPart, ...]:
-    """Return what was counted: expired, the periods with rows, never."""
+def list_parts(slots: ExpirySlots, files: ExpiryTally, wal: ExpiryTally) -> tuple[ExpiryPart, ...]:
+    """Return the parts of a report: expired, the periods with rows, never."""
     used = np.flatnonzero((files.rows + wal.rows)[1 : slots.never]) + 1
     return tuple(_part(slots, slot, files, wal) for slot in (0, *used.tolist(), slots.never))
 
 
-def _part(slots: ExpirySlots, slot: int, files: Tally, wal: Tally) -> ExpiryPart:
+def _part(slots: ExpirySlots, slot: int, files: ExpiryTally, wal: ExpiryTally) -> ExpiryPart:
     is_time = 0 < slot < slots.never
     wal_rows, wal_bytes = int(wal.rows[slot]), int(wal.stored_bytes[slot])
     return ExpiryPart(
@@ -123,18 +123,22 @@ def _part(slots: ExpirySlots, slot: int, files: Tally, wal: Tally) -> ExpiryPart
 
 
 def count_rows(
-    tally: Tally, slots: NDArray[np.int64], rows: RowColumns, first_rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    tally: ExpiryTally,
+    slots: NDArray[np.int64],
+    rows: RowColumns,
+    first_rows: NDArray[np.int64],
+    sizes: NDArray[np.int64],
 ) -> None:
     """Count the rows of consecutive blocks.
 
-    The stored bytes of a block are shared among its slots in proportion to the bytes of keys and values; the shares of
-    all its slots add up to the block.
+    The stored bytes of a block are divided among its slots in proportion to the bytes of keys and values; the shares
+    add up to the size of the block.
 
     Parameters
     ----------
-    slots : (n,) of the rows; those in `hidden` take their share and count nowhere
-    first_rows : (n_blocks,) where each block begins in `rows`
-    sizes : (n_blocks,) stored bytes of each
+    slots : (n,) of the rows; those in `hidden` have a share, but are not reported
+    first_rows : (n_blocks,) first row of each block
+    sizes : (n_blocks,) stored bytes of each block
     """
     if not len(rows):
         return
@@ -143,20 +147,20 @@ def count_rows(
     groups, group, group_rows = np.unique(block * width + slots, return_inverse=True, return_counts=True)
     lengths = np.diff(rows.key_offsets[: count + 1]) + rows.value_lengths
     weights = np.zeros(len(groups), np.int64)
-    np.add.at(weights, group, np.maximum(lengths, 1))  # an empty row still takes room
+    np.add.at(weights, group, np.maximum(lengths, 1))  # an empty row has a size too
     group_block = groups // width
     tally.add(groups % width, group_rows, _shares(weights, group_block, sizes))
 
 
 def _shares(weights: NDArray[np.int64], block: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what each group gets of its block, in whole bytes; the groups of a block follow each other."""
+    """Return the share of each group in its block, in whole bytes; the groups of a block are adjacent."""
     first = np.flatnonzero(np.diff(block, prepend=-1))
     groups = np.diff(first, append=len(block))
     running = np.cumsum(weights)
     within = running - np.repeat(running[first] - weights[first], groups)
     whole = np.repeat(np.add.reduceat(weights, first), groups)
     size = sizes[block]
-    # Floating point cannot overflow here. Where it is not exact, the last group of a block still ends with the block.
+    # Floating point cannot overflow here. If it is inexact, the last group of a block still ends with the block.
     upto = np.minimum(np.floor(size.astype(np.float64) * within / whole).astype(np.int64), size)
     upto[first + groups - 1] = size[first]
     before = np.append(np.zeros(1, np.int64), upto[:-1])

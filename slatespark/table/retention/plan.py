@@ -1,13 +1,13 @@
-"""Which stored rows are past retention, and how they go: with their file, by a rewrite, or under tombstones. Pure.
+"""Which stored rows are past retention, and how they are removed: with their file, by a rewrite or by tombstones. Pure.
 
 A row is due if its create_ts is not above `retired_ms`. Views are given newest first; a view is *older* than another if
-it comes later. What keeps the order right, whatever happens to a view:
+it comes later. These rules keep every read correct:
 
-- A file goes as a whole only with every older view that it overlaps, so that nothing older is uncovered, and only if no
-  newer view that stays may hold operands for its keys: they may be young, and would lose the put below them.
-- A file is rewritten in place only under the same condition on newer views. A due row is left out where no older view
-  can hold its key; elsewhere a tombstone with its sequence number and its create_ts takes its place.
-- Everything else that is due and visible gets a tombstone above all layers.
+- A file is dropped only together with every older view that it overlaps, so that no older row becomes visible, and only
+  if no remaining newer view may hold operands for its keys: they may be young, and need the put below them.
+- A file is rewritten in place only under the same condition on newer views. A due row is left out if no older view can
+  hold its key; otherwise a tombstone with its sequence number and its create_ts replaces it.
+- All other due and visible rows get a tombstone above all layers.
 
 See docs/explanation/how-rows-are-reaped.md.
 """
@@ -31,13 +31,13 @@ from slatespark.table.read.plan import FileSlice
 from slatespark.table.retention.expiry_plan import FileOutline, is_plausible, stretches
 from slatespark.units import MAX_MS
 
-MAX_SWEEPS: Final = 10  # to find out what goes together
+MAX_SWEEPS: Final = 10  # to find the views that are dropped together
 NO_KEYS: Final = KeyRange(b"", b"")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """A view, the part of a file that it shows, and what is known of the file; nothing if `properties` is None."""
+    """A view, the part of a file that it shows, and the file's properties; None if unknown."""
 
     view: SstView
     part: FileSlice
@@ -45,17 +45,17 @@ class StoredView:
 
     @property
     def may_hold_operands(self) -> bool:
-        """Whether merge operands may be among its rows."""
+        """Whether its rows may include merge operands."""
         return self.properties is None or self.properties.merges > 0
 
 
 @dataclass(frozen=True, slots=True)
 class DueView:
-    """A view that stays and may hold due rows.
+    """A remaining view that may hold due rows.
 
     Attributes
     ----------
-    older, newer : the keys that views below it, and above it, may hold; those of the WAL are newer
+    older, newer : keys that views below and above it may hold; keys of the WAL are newer
     is_under_operands : a newer view may hold operands for its keys
     """
 
@@ -66,18 +66,18 @@ class DueView:
 
     @property
     def shared(self) -> tuple[KeyRange, ...]:
-        """The keys that other views may hold, ascending and apart from each other."""
+        """Keys that other views may hold, ascending and disjoint."""
         return KeyCover((*self.older, *self.newer)).within(ALL_KEYS)
 
     @property
     def may_be_rewritten(self) -> bool:
-        """Whether rows can be left out of it without a look at other views."""
+        """Whether rows can be left out of it without reading other views."""
         return not self.is_under_operands and not (self.older and self.stored.may_hold_operands)
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """Which views go as they are, and which stay and have to be looked at; both newest first."""
+    """Views to drop, and remaining views that may hold due rows; both newest first."""
 
     drops: tuple[StoredView, ...]
     due: tuple[DueView, ...]
@@ -89,12 +89,12 @@ class FilePlan:
 def plan_files(
     views: Sequence[StoredView], wal: Iterable[KeyRange], wal_operands: Iterable[KeyRange], retired_ms: int
 ) -> FilePlan:
-    """Return what becomes of the files of a snapshot.
+    """Return which files of a snapshot are dropped, and which must be examined.
 
     Parameters
     ----------
     views : newest first
-    wal, wal_operands : keys that rows of the WAL have, and those among them that have operands there; the newest layer
+    wal, wal_operands : keys of rows in the WAL, and of operands in it; the newest layer
     retired_ms : rows created at or before it are due
     """
     operands = tuple(wal_operands)
@@ -120,14 +120,14 @@ def plan_files(
 
 
 def _find_drops(views: Sequence[StoredView], wal_operands: Sequence[KeyRange], retired_ms: int) -> list[bool]:
-    """Return for each view whether it goes; all of these go together, operands with what they fold onto."""
+    """Return for each view whether it is dropped; they are dropped together, operands with their base."""
     goes = [is_past(stored.properties, retired_ms) for stored in views]
     for sweep in range(MAX_SWEEPS):
         operands, below = KeyCover(wal_operands), KeyCover()
         before, is_last = list(goes), sweep + 1 == MAX_SWEEPS
         for number, stored in enumerate(views):
             goes[number] = goes[number] and not operands.overlaps(stored.part.keys)
-            # In the last sweep operands hold even if they go themselves, so that nothing is left to find out.
+            # In the last sweep operands count even if they are dropped themselves, so that the result is final.
             if stored.may_hold_operands and (is_last or not goes[number]):
                 operands.add(stored.part.keys)
         for number in reversed(range(len(views))):
@@ -140,14 +140,14 @@ def _find_drops(views: Sequence[StoredView], wal_operands: Sequence[KeyRange], r
 
 
 def is_past(properties: SstProperties | None, retired_ms: int) -> bool:
-    """Tell whether every row of a file, of whatever kind, is certainly due."""
+    """Tell whether every row of a file, of any kind, is certainly due."""
     if properties is None or not is_plausible(properties):
         return False
     return reached(properties.all_flags, HAS_CREATE, properties.max_create_ts, retired_ms)
 
 
 def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool:
-    """Tell whether a file may hold a due row that is no tombstone."""
+    """Tell whether a file may hold a due row other than a tombstone."""
     if properties is None or not is_plausible(properties):
         return True
     may_be_due = reached(properties.any_flags, HAS_CREATE, properties.min_create_ts, retired_ms)
@@ -157,13 +157,13 @@ def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool
 def next_deadline(
     views: Sequence[StoredView], youngest: Mapping[FileSlice, int], latest_ms: int, retired_ms: int, retention_ms: int
 ) -> int:
-    """Return when the oldest row that is left will be due.
+    """Return when the oldest remaining row becomes due.
 
     Parameters
     ----------
-    views : none of whose visible rows is due
-    youngest : smallest create_ts of rows that are not due, of views that hold due ones too, hidden ones
-    latest_ms : as if a row had been created then
+    views : their visible rows are not due
+    youngest : smallest create_ts of rows that are not due, for views that also hold hidden due rows
+    latest_ms : upper bound, as if a row had been created then
     """
     created = [latest_ms]
     for stored in views:
@@ -179,7 +179,7 @@ def next_deadline(
 
 
 class Treatment(Enum):
-    """How the due rows of a view go; `COUNT`: rows have to be counted before that can be said."""
+    """How the due rows of a view are removed; `COUNT`: rows must be counted to decide."""
 
     REWRITE = "rewrite"
     COUNT = "count"
@@ -188,15 +188,15 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DueBlocks:
-    """What a view's blocks say of due rows that are no tombstones.
+    """Due rows of a view other than tombstones, by the bounds of its blocks.
 
     Attributes
     ----------
     reads : numbers [first, end) of the blocks that may hold some, ascending
-    certain, possible : how many there are at least, and at most
-    rows : of the blocks of the view, of all kinds
+    certain, possible : minimum and maximum number
+    rows : of all kinds, in the blocks of the view
     stored_bytes : of the blocks to read
-    youngest_ms : smallest create_ts above `retired_ms` that blocks without due rows tell; None if they tell none
+    youngest_ms : smallest create_ts above `retired_ms` in blocks without due rows; None if unknown
     """
 
     reads: tuple[tuple[int, int], ...]
@@ -208,13 +208,13 @@ class DueBlocks:
 
 
 def plan_due_blocks(part: FileSlice, outline: FileOutline, retired_ms: int) -> DueBlocks:
-    """Return which blocks of a view hold due rows.
+    """Return which blocks of a view may hold due rows.
 
-    Requires: an outline with bounds and numbers of rows.
+    Requires: an outline with bounds and row counts.
     """
     bounds, block_rows, deletes = outline.bounds, outline.block_rows, outline.block_deletes
     if bounds is None or block_rows is None or deletes is None:
-        raise ValueError("nothing is known of the blocks")
+        raise ValueError("the outline has no bounds of blocks")
     span = slice(*outline.index.blocks_for(part.keys))
     live = block_rows[span] - deletes[span]
     low, high, any_flags = bounds.min_create_ts[span], bounds.max_create_ts[span], bounds.any_flags[span]
@@ -233,7 +233,7 @@ def plan_due_blocks(part: FileSlice, outline: FileOutline, retired_ms: int) -> D
 
 
 def choose_treatment(view: DueView, blocks: DueBlocks) -> Treatment:
-    """Return how the due rows of a view go: a file that is mostly due is rewritten, where that is safe."""
+    """Return how the due rows of a view are removed: a file that is mostly due is rewritten if that is safe."""
     if not view.may_be_rewritten or 2 * blocks.possible <= blocks.rows:
         return Treatment.TOMBSTONES
     return Treatment.REWRITE if 2 * blocks.certain > blocks.rows else Treatment.COUNT

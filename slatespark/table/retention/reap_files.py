@@ -1,4 +1,4 @@
-"""What a reaping reads and rewrites of single files: the rows of blocks that are due, and files without them."""
+"""Reads and rewrites of single files while reaping: due rows of blocks, and files without due rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.past_retention import surviving_rows
 from slatespark.table.retention.plan import DueView
-from slatespark.table.retention.retained_rows import bury_rows
-from slatespark.table.retention.retired_rows import surviving_rows
+from slatespark.table.retention.row_keeper import to_tombstones
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
 
-# --- rows that are due ----------------------------------------------------------------------------------------------
+# --- due rows --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DueWindow:
-    """Rows [low, high) of consecutive blocks that hold due rows.
+    """Rows [low, high) of consecutive blocks that may hold due rows.
 
     Attributes
     ----------
-    end : the number of the block behind them
+    end : number of the block behind them
     stored_bytes : of the blocks
-    begins_inside, goes_on : whether versions of the first key may precede, and of the last one follow, elsewhere in
-        the file
+    begins_inside, goes_on : earlier blocks may hold versions of the first key, later blocks of the last key
     """
 
     rows: RowColumns
@@ -47,7 +46,7 @@ class DueWindow:
     goes_on: bool
 
     def open_edges(self) -> Iterator[slice]:
-        """Yield the rows of keys that may have more versions elsewhere in the file."""
+        """Yield the rows of keys that may have versions in other blocks."""
         if self.begins_inside:
             yield slice(0, lower_bound(self.rows, key_after(self.rows.key(0)), 0, len(self.rows)))
         if self.goes_on:
@@ -62,9 +61,9 @@ def due_windows(
     *,
     window_bytes: int,
 ) -> Iterator[DueWindow]:
-    """Yield the rows that a view shows of blocks, some at a time; parameters as for `read_blocks`."""
+    """Yield the rows of blocks within a view, some at a time; parameters as for `read_blocks`."""
     index, keys = outline.index, part.keys
-    before: tuple[int, bytes] | None = None  # where the last window ended, and its last key
+    before: tuple[int, bytes] | None = None  # end and last key of the previous window
     for first, rows, first_rows in read_blocks(stores, part.file, outline, reads, window_bytes=window_bytes):
         end, opens, closes = first + len(first_rows), rows.key(0), rows.key(len(rows) - 1)
         follows = before is not None and before[0] == first
@@ -84,7 +83,7 @@ def due_windows(
 
 
 def holds_several_versions(outline: FileOutline) -> bool:
-    """Tell whether a key may come more than once in a file."""
+    """Tell whether a file may hold several versions of a key."""
     properties = outline.properties
     return properties is None or properties.min_seq != properties.max_seq
 
@@ -98,9 +97,9 @@ def count_gone(
     *,
     window_bytes: int,
 ) -> int:
-    """Return how many rows that are no tombstones a rewrite would take away, at least; parameters as for `read_blocks`.
+    """Return how many rows other than tombstones a rewrite would remove, at least; parameters as for `read_blocks`.
 
-    Keys with versions in other blocks count as if they stayed.
+    Keys with versions in other blocks count as kept.
     """
     gone = 0
     for window in due_windows(stores, view.stored.part, outline, reads, window_bytes=window_bytes):
@@ -117,7 +116,7 @@ def count_gone(
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Files that take the place of a view, and how many rows that were no tombstones are gone."""
+    """Files that replace a view, and how many rows other than tombstones were removed."""
 
     files: tuple[NewFile, ...]
     gone: int
@@ -125,12 +124,12 @@ class Rewrite:
 
 @dataclass(slots=True)
 class _Rest:
-    """The rows that stay, window by window.
+    """The remaining rows, window by window.
 
     Attributes
     ----------
-    gone : how many rows that were no tombstones did not stay
-    open_key : its versions come in several windows, and stay as they are
+    gone : number of removed rows other than tombstones
+    open_key : a key whose versions span several windows; they are all kept
     """
 
     cursor: LayerCursor
@@ -150,13 +149,13 @@ class _Rest:
             if start == high:
                 continue
             left = surviving_rows(rows, start, high, self.older, self.retired_ms)
-            bury_rows(rows, left.positions[left.buried])
+            to_tombstones(rows, left.positions[left.tombstones])
             self.gone += left.gone
             if len(left.positions):
                 yield SortedRows([rows], left.positions)
 
     def _end_of_open_key(self, rows: RowColumns, low: int, high: int) -> int:
-        """Return where the rows end that belong to a key of several windows."""
+        """Return the end of the rows of a key that spans several windows."""
         if self.cursor.bound is not None and self.cursor.bound[1] == 0:
             self.open_key = self.cursor.bound[0]
             return high
@@ -172,7 +171,7 @@ def rewrite_view(
     *,
     window_bytes: int,
 ) -> Rewrite:
-    """Upload what is left of a view without its due rows.
+    """Upload a view without its due rows.
 
     Requires: `view.may_be_rewritten`.
     """

@@ -1,4 +1,4 @@
-"""What a reaping did, and what it could not free."""
+"""The report of a reap, and the checkpoints that still show rows past retention."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import TableStores
 from slatespark.units import s_to_ms
 
-MAX_PINNED_VERSIONS: Final = 100  # that are looked at, the oldest ones: each is a manifest to read
+MAX_PINNED_VERSIONS: Final = 100  # examined, the oldest ones: each costs the read of a manifest
 
 
 @dataclass(frozen=True, slots=True)
 class ReapReport:
-    """What a reaping did.
+    """The result of a reap.
 
     Attributes
     ----------
-    url, version : the table, and the manifest id that it was left at
+    url, version : the table, and its manifest id afterwards
     now_ms : the instant at which retention was judged
-    retention_ms : the table's; None if it keeps rows for ever
-    rows : row versions that are gone, or are under a tombstone now
-    bytes : what they took: of files their data as stored, under tombstones their keys and values
-    files_dropped, files_rewritten : how many files went without being read, and were replaced; a file counts once, with
-        all its rows, also if several views show parts of it
-    tombstones : how many were written
+    retention_ms : the table's; None if it keeps rows forever
+    rows : row versions that were removed, or are hidden by a tombstone now
+    bytes : their size: stored data of files, keys and values under tombstones
+    files_dropped, files_rewritten : files dropped without reading them, and files replaced; a file counts once, with
+        all its rows, even if several views show parts of it
+    tombstones : number written
     passes : commits
-    delete_rate_mb_per_s : bytes / 10^6 by the seconds that the passes took; None if nothing went, or no time passed
+    delete_rate_mb_per_s : bytes / 10^6 per second of the passes; None if nothing was deleted, or no time passed
     reaped_through_ms : rows created at or before it are gone; None if there is no such instant
-    next_deadline_ms : when the next row is due, in the time of `now_ms`; None if nobody can say
-    kept_by_checkpoints : those that still show retired rows
+    next_deadline_ms : when the next row is due, in the time of `now_ms`; None if unknown
+    kept_by_checkpoints : checkpoints that still show rows past retention
     has_own_time : whether these times are of a clock of the table's own
     """
 
@@ -75,10 +75,10 @@ def find_kept_checkpoints(
     Parameters
     ----------
     manifest : the newest one, which lists them
-    known : what is known of files, besides commit records; one of which nothing is known may hold anything
-    reaped_before : versions from this one on were reaped; None if this run reaped nothing, and only checkpoints made
-        at or before `retired_ms` are certain to show what is retired
-    now_ms : by the system's clock, which checkpoints go by
+    known : properties of files, in addition to commit records; a file without may hold anything
+    reaped_before : versions from this one on are reaped; None if this run reaped nothing: then only checkpoints created
+        at or before `retired_ms` are certain to show rows past retention
+    now_ms : by the system clock, which checkpoints use
     """
 
     def is_before(point: Checkpoint) -> bool:
@@ -99,7 +99,7 @@ def find_kept_checkpoints(
 def _shows_due_rows(stores: TableStores, version: int, known: Mapping[Ulid, SstProperties], retired_ms: int) -> bool:
     try:
         manifest = fetch_manifest(stores, version)
-    except SnapshotExpiredError:  # a checkpoint that pins nothing any more
+    except SnapshotExpiredError:  # the version of the checkpoint is gone
         return False
     recorded = {} if known.keys() >= set(manifest.ssts) else file_properties(stores, manifest)
     return any(may_hold_due_rows(known.get(sst_id, recorded.get(sst_id)), retired_ms) for sst_id in manifest.ssts)

@@ -1,10 +1,7 @@
-"""Reaping: rows past retention leave the table, in passes that are one commit each.
+"""Reaping: delete rows past retention, in passes of one commit each. See docs/explanation/how-rows-are-reaped.md.
 
-See docs/explanation/how-rows-are-reaped.md.
-
-A pass plans on a snapshot and commits only if nothing was committed above it, for an operand that came meanwhile would
-make a due row live again, and if the retention is still the same. Otherwise it is planned anew. What was uploaded for
-an attempt that lost serves the next one.
+A pass plans on a snapshot. It commits only if nothing was committed meanwhile, because a new operand would make a due
+row live again, and only if the retention is unchanged. Otherwise it is planned again, and reuses the uploaded files.
 """
 
 from __future__ import annotations
@@ -43,6 +40,7 @@ from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.past_retention import find_earliest_young
 from slatespark.table.retention.plan import (
     DueBlocks,
     DueView,
@@ -62,16 +60,15 @@ from slatespark.table.retention.reap_files import (
     rewrite_view,
 )
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
-from slatespark.table.retention.reap_survey import Survey
-from slatespark.table.retention.reap_tombstones import Batch, Search, wal_keys
-from slatespark.table.retention.retired_rows import earliest_young
+from slatespark.table.retention.reap_survey import ReapSurvey
+from slatespark.table.retention.reap_tombstones import TombstoneBatch, TombstoneSearch, wal_keys
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, MIN_MS, ms_to_text
 
-SKEW_MS: Final = 60_000  # by which other clocks may be behind ours: what is destroyed has to be past for them too
+SKEW_MS: Final = 60_000  # other clocks may be this far behind: deleted rows must be past retention by them too
 MAX_BATCH_ROWS: Final = 500_000
 MAX_BATCH_BYTES: Final = 256 << 20
 MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
@@ -88,39 +85,39 @@ def reap_table(
     max_batch_rows: int | None = None,
     max_batch_bytes: int | None = None,
     options: WriteOptions | None = None,
-    survey: Survey | None = None,
+    survey: ReapSurvey | None = None,
     progress: Progress | None = None,
 ) -> ReapReport:
     """Delete the rows of a table that are past its retention.
 
     Parameters
     ----------
-    now_ms : the instant at which retention is judged; by default a minute before that of the clock, or the last clock
-        tick if that is later; for a table with a clock of its own the tick
-    max_batch_rows, max_batch_bytes : bounds of what a pass deletes by tombstones, where keys count, and reads and
-        rewrites, as stored; at least one file, or some blocks. Files that go as a whole are not bounded by them
-    options : how files are written, and `ifClientActive`
-    survey : what is known of the table's files from earlier times
-    progress : is told how far it is
+    now_ms : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
+        if that is later; for a table with a clock of its own the tick
+    max_batch_rows, max_batch_bytes : bounds of a pass: keys deleted by tombstones, and stored bytes read and rewritten;
+        at least one file, or some blocks. Files dropped as a whole are not bounded
+    options : file options, and `ifClientActive`
+    survey : facts of the table's files from an earlier call
+    progress : called with the progress
 
     Raises
     ------
     TableNotFoundError, OptionError, UnsupportedFormatError, CorruptDataError
-        When there is nothing to reap from, or it cannot be.
+        When there is no table, or it cannot be reaped.
     InvalidRequestError
-        When the retention is not the table's own: a clone made by the client goes by that of its parent.
+        When the retention is not the table's own: a clone made by the client uses that of its parent.
     CommitConflictError
-        When others kept committing, or a SlateDB client is at work.
+        When other commits kept conflicting, or a SlateDB client is active.
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
     refuse_pair(given, "a reap")
     limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
-    survey = Survey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
+    survey = ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
     return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()
 
 
 def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
-    """Return the instant at which is judged what gets destroyed; raises `OptionError` if it is of the future."""
+    """Return the instant at which deletions are judged; raises `OptionError` if it is in the future."""
     tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
     present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms is None:
@@ -128,22 +125,22 @@ def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clo
     if now_ms > present_ms:
         says = "the last clock tick is" if has_own_time else "it is"
         raise OptionError(
-            f"now: {ms_to_text(now_ms)} ({now_ms}) is of the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
-            why="Rows would be deleted that are not past retention yet.",
-            todo="Give an instant of the past, or none.",
+            f"now: {ms_to_text(now_ms)} ({now_ms}) is in the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
+            why="It would delete rows that are not past retention yet.",
+            todo="Give an instant in the past, or none.",
         )
     return now_ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """What a pass is planned on.
+class _ReapState:
+    """The state that a pass plans on.
 
     Attributes
     ----------
-    now_ms, retired_ms : rows created at or before the latter are due at the former
+    now_ms, retired_ms : at `now_ms`, rows created at or before `retired_ms` are due
     layers, views : of the snapshot's trees, newest first
-    wal : rows of the WAL that are not in the trees; None if there are none
+    wal : rows of the WAL that are not in the trees; None without any
     """
 
     snapshot: Snapshot
@@ -157,25 +154,25 @@ class _State:
 
 @dataclass(slots=True)
 class _Reaping:
-    """A reaping under way.
+    """A running reap.
 
     Attributes
     ----------
-    asked_ms, now_ms : what was given, and what the first pass made of it for all
-    counted : what a rewrite of a view would take away
-    rewritten : files uploaded for a view, which serve as long as older views may hold the same keys
-    settled : files that were rewritten once, which is enough
-    reported : files that the report counts: several views may show parts of one, and go one after the other
-    looked_at : number of the first block that is still to be looked at for tombstones, by view
-    youngest : smallest create_ts of rows that are not due yet, where blocks were looked at, by view
-    began_ms, elapsed_ms : when the present pass began, and what those before it took
-    last_version : that a pass has left; 0 if there was none
+    asked_ms, now_ms : the given instant, and the one resolved by the first pass for all passes
+    counted : number of rows that a rewrite of a view would remove
+    rewritten : files uploaded for a view, valid while the keys of older views are the same
+    finished : files that were rewritten once and are not rewritten again
+    reported : files counted in the report: several views may show parts of one, and be dropped one after the other
+    searched_to : number of the first block not yet searched for rows to delete, by view
+    youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view
+    began_ms, elapsed_ms : start of the present pass, and duration of the earlier ones
+    last_version : published by the last pass; 0 if there was none
     """
 
     stores: TableStores
     clock: Clock
     options: WriteOptions
-    survey: Survey
+    survey: ReapSurvey
     batch_rows: int
     batch_bytes: int
     asked_ms: int | None
@@ -184,9 +181,9 @@ class _Reaping:
     retired_ms: int | None = None
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
-    settled: set[str] = field(default_factory=set)
+    finished: set[str] = field(default_factory=set)
     reported: set[Ulid] = field(default_factory=set)
-    looked_at: dict[FileSlice, int] = field(default_factory=dict)
+    searched_to: dict[FileSlice, int] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
     began_ms: int = 0
     elapsed_ms: int = 0
@@ -202,7 +199,7 @@ class _Reaping:
                 goes_on = state is not None and self._pass(state)
             except (CommitConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
                 conflicts += 1
-                # A tick that went on meanwhile is a conflict where the table has a time of its own; else it is ahead.
+                # With a clock of the table's own, an advanced tick is a conflict; otherwise the tick is ahead of ours.
                 is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
                 if is_ahead or conflicts > MAX_CONFLICTS:
                     raise
@@ -213,8 +210,8 @@ class _Reaping:
             if not goes_on:
                 return self.report if state is None else self._finish(state)
 
-    def _look(self) -> _State | None:
-        """Return what the next pass is planned on; None if nothing can be due."""
+    def _look(self) -> _ReapState | None:
+        """Return the state for planning the next pass; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
@@ -228,28 +225,28 @@ class _Reaping:
             retention_ms=retention_ms,
             has_own_time=definition.has_own_time,
         )
-        # What as-of reads of a history table may still ask for is judged at the earliest instant they can name.
+        # On a history table, retention is judged at the floor, the earliest instant that as-of reads can ask for.
         judged_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
         retired_ms = None if judged_ms is None else retired_until_ms(retention_ms, judged_ms)
-        if retired_ms != self.retired_ms:  # somebody has changed the retention: blocks may be due that were not
+        if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
-            for found in (self.counted, self.rewritten, self.looked_at, self.youngest):
+            for found in (self.counted, self.rewritten, self.searched_to, self.youngest):
                 found.clear()
         if retired_ms is None:
             return None
         if number == 0:
             raise InvalidRequestError(
                 f"{self.stores.url} is a clone without a definition of its own: its retention is that of its parent.",
-                why="Whoever changes the parent would delete rows here.",
-                todo='Call setProperties(retention="...") on the clone, with "none" if its rows are to stay.',
+                why="A change to the parent's retention would delete rows of the clone.",
+                todo='Call setProperties(retention="...") on the clone, with "none" to keep its rows.',
             )
         layers = fetch_layers(self.stores, snapshot.manifest)
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         views = self.survey.views(snapshot.manifest, layers)
-        return _State(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)
+        return _ReapState(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)
 
-    def _pass(self, state: _State) -> bool:
-        """Do what comes next, in one commit; False when nothing is due any more."""
+    def _pass(self, state: _ReapState) -> bool:
+        """Do the next step in one commit; False if nothing is due any more."""
         plan = plan_files(state.views, *wal_keys(state.wal), state.retired_ms)
         if plan.drops:
             self._drop(state, plan)
@@ -260,13 +257,13 @@ class _Reaping:
             return True
         batch = self._gather(state, scans)
         if batch.keys:
-            self._bury(state, batch)
-        self.looked_at.update(batch.reached)
+            self._write_tombstones(state, batch)
+        self.searched_to.update(batch.reached)
         return bool(batch.keys)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def _drop(self, state: _State, plan: FilePlan) -> None:
+    def _drop(self, state: _ReapState, plan: FilePlan) -> None:
         files = self._not_reported(plan.drops)
         rows = sum(stored.properties.num_rows for stored in files.values() if stored.properties is not None)
         size = sum(stored.part.file.data_bytes for stored in files.values())
@@ -276,11 +273,11 @@ class _Reaping:
         self.reported.update(files)
 
     def _not_reported(self, views: Iterable[StoredView]) -> dict[Ulid, StoredView]:
-        """Return one view each of the files that the report does not count yet."""
+        """Return one view of each file that the report does not count yet."""
         return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
 
-    def _sort_out(self, state: _State, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
-        """Return what to look through for tombstones; or some views that were rewritten, which comes first."""
+    def _sort_out(self, state: _ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
+        """Return the views to search for rows to delete, or some rewritten views, which come first."""
         scans: list[Scan] = []
         rewrites: dict[DueView, Rewrite] = {}
         due_bytes = due_rows = 0
@@ -301,9 +298,9 @@ class _Reaping:
         return scans, rewrites
 
     def _try_rewrite(self, view: DueView, outline: FileOutline, blocks: DueBlocks, retired_ms: int) -> Rewrite | None:
-        """Return what a view is replaced by; None if tombstones are the better way."""
+        """Return the replacement of a view; None if tombstones are better."""
         treatment, stored = choose_treatment(view, blocks), view.stored
-        if treatment is Treatment.TOMBSTONES or str(stored.part.file.id) in self.settled:
+        if treatment is Treatment.TOMBSTONES or str(stored.part.file.id) in self.finished:
             return None
         if treatment is Treatment.COUNT or holds_several_versions(outline):
             found = stored.part, view.older
@@ -321,7 +318,7 @@ class _Reaping:
             )
         return self.rewritten[key]
 
-    def _replace(self, state: _State, rewrites: dict[DueView, Rewrite]) -> None:
+    def _replace(self, state: _ReapState, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
         replaced = self._not_reported(view.stored for view in rewrites)
         before = sum(view.part.file.data_bytes for view in replaced.values())
@@ -332,15 +329,15 @@ class _Reaping:
         self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
         self.reported.update(replaced)
         self.survey.remember(files)
-        self.settled.update(str(file.handle.id) for file in files)
+        self.finished.update(str(file.handle.id) for file in files)
 
     # --- tombstones ---------------------------------------------------------------------------------------------------
 
-    def _gather(self, state: _State, scans: Sequence[Scan]) -> Batch:
-        """Return what gets tombstones in this pass."""
-        batch = Batch(self.batch_rows, self.batch_bytes)
+    def _gather(self, state: _ReapState, scans: Sequence[Scan]) -> TombstoneBatch:
+        """Return the tombstones of this pass."""
+        batch = TombstoneBatch(self.batch_rows, self.batch_bytes)
         window_bytes = min(self.survey.window_bytes, self.batch_bytes)
-        search = Search(
+        search = TombstoneSearch(
             stores=self.stores,
             layers=state.layers,
             wal=state.wal,
@@ -351,16 +348,16 @@ class _Reaping:
             window_bytes=self.survey.window_bytes,
         )
         if not all(batch.add(found) for found in search.in_wal(self.batch_rows)):
-            return batch  # the WAL is drained by this pass, and what is left of it found in its file by the next one
+            return batch  # this pass drains the WAL, and the next one finds the remaining rows in the new file
         total = sum(blocks.stored_bytes for *_, blocks in scans)
         for view, outline, blocks in scans:
             part, shared = view.stored.part, view.shared
-            reached = self.looked_at.get(part, 0)
+            reached = self.searched_to.get(part, 0)
             reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
             for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
                 if not all(batch.add(found) for found in search.in_window(window, shared)):
-                    return batch  # what is left of the window is found again by the next pass
-                young_ms = earliest_young(window.rows, window.low, window.high, state.retired_ms)
+                    return batch  # the next pass finds the rest of the window again
+                young_ms = find_earliest_young(window.rows, window.low, window.high, state.retired_ms)
                 if young_ms is not None:
                     self._note_young(part, young_ms)
                 batch.reached[part] = window.end
@@ -370,7 +367,7 @@ class _Reaping:
                     return batch
         return batch
 
-    def _bury(self, state: _State, batch: Batch) -> None:
+    def _write_tombstones(self, state: _ReapState, batch: TombstoneBatch) -> None:
         rows = batch.tombstones()
         self._commit(state, tombstones=rows, rows=len(rows), size=batch.stored_bytes)
         self.report = replace(self.report, tombstones=self.report.tombstones + len(rows))
@@ -379,14 +376,14 @@ class _Reaping:
 
     def _commit(
         self,
-        state: _State,
+        state: _ReapState,
         *,
         edit: TreeEdit = KEEP_TREES,
         tombstones: RowColumns | None = None,
         rows: int,
         size: int,
     ) -> None:
-        """Publish a pass, and count it."""
+        """Publish a pass, and add it to the report."""
         job = begin_write(
             self.stores,
             self.clock,
@@ -425,9 +422,9 @@ class _Reaping:
         pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
         return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms)
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- report -------------------------------------------------------------------------------------------------------
 
-    def _finish(self, state: _State) -> ReapReport:
+    def _finish(self, state: _ReapState) -> ReapReport:
         self._record_progress(state)
         kept = find_kept_checkpoints(
             self.stores,
@@ -445,8 +442,8 @@ class _Reaping:
             kept_by_checkpoints=kept,
         )
 
-    def _record_progress(self, state: _State) -> None:
-        """Note in the definition how far the table is reaped: where something went, or nothing was noted yet."""
+    def _record_progress(self, state: _ReapState) -> None:
+        """Record in the definition how far the table is reaped, if rows were deleted or nothing is recorded yet."""
         before_ms, through_ms = state.definition.reaped_through_ms, state.retired_ms
         if before_ms is not None and (before_ms >= through_ms or not self.report.passes):
             return
@@ -456,12 +453,12 @@ class _Reaping:
 
         evolve_definition(self.stores, self.clock, state.snapshot.manifest, change)
 
-    def _next_deadline(self, state: _State) -> int | None:
-        """Return when the oldest row that is left will be due; None where that depends on more than time."""
+    def _next_deadline(self, state: _ReapState) -> int | None:
+        """Return when the oldest remaining row becomes due; None if that depends on more than time."""
         retention_ms = state.definition.retention_ms
         if state.definition.has_history or retention_ms is None:
             return None
-        wal_ms = None if state.wal is None else earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
+        wal_ms = None if state.wal is None else find_earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
         left_ms = state.now_ms if wal_ms is None else min(wal_ms, state.now_ms)
         return next_deadline(state.views, self.youngest, left_ms, state.retired_ms, retention_ms)
 

@@ -1,4 +1,4 @@
-"""What a reaping knows of the files of a table: their properties, and where in them rows may be due."""
+"""ReapSurvey: properties and outlines of a table's files, kept between passes and reaps."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from slatespark.table.retention.plan import DueView, StoredView
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 
-OUTLINES_BYTES: Final = 64 << 20  # of outlines held; a file of another client is read for its own
+OUTLINES_BYTES: Final = 64 << 20  # of outlines held; the outline of another client's file costs a full read
 OUTLINES_TOGETHER: Final = 8
 
 
 @dataclass(slots=True)
-class Survey:
-    """Facts of files, which never change, so that each is found out once.
+class ReapSurvey:
+    """Facts of files. Files never change, so each fact is fetched once.
 
     Attributes
     ----------
-    window_bytes : bound of what is decoded at a time
+    window_bytes : decoded at a time
     known : properties of files
-    outlines : those fetched last
+    outlines : fetched recently
     """
 
     stores: TableStores
@@ -48,10 +48,7 @@ class Survey:
     )
 
     def views(self, manifest: Manifest, layers: Sequence[Layer]) -> tuple[StoredView, ...]:
-        """Return the views of a manifest, newest first, with the properties of their files.
-
-        They come from commit records, else from the files themselves.
-        """
+        """Return the views of a manifest, newest first, with file properties from commit records or the files."""
         parts = [part for layer in layers for part in layer.slices]
         if any(part.file not in self.known for part in parts):
             self._learn(manifest, parts)
@@ -74,11 +71,11 @@ class Survey:
                 self.known[file] = outline.properties
 
     def remember(self, files: Sequence[NewFile]) -> None:
-        """Note the properties of files that were just written."""
+        """Remember the properties of new files."""
         self.known.update({file.whole().file: file.properties for file in files})
 
     def by_id(self) -> Mapping[Ulid, SstProperties]:
-        """Return all properties known, by id."""
+        """Return all known properties by file id."""
         return {file.id: found for file, found in self.known.items()}
 
     def outline(self, file: SstFile) -> FileOutline:
@@ -93,20 +90,20 @@ class Survey:
         yield from zip(due, self._outlines([view.stored.part.file for view in due]), strict=True)
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[FileOutline]:
-        """Yield the outlines of files, a few fetched at the same time."""
+        """Yield the outlines of files; fetches a few at a time."""
         for at in range(0, len(files), OUTLINES_TOGETHER):
             fetches = [partial(self.outline, file) for file in files[at : at + OUTLINES_TOGETHER]]
             yield from run_concurrently(fetches, is_remote=self.stores.main.is_remote)
 
 
 def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
-    """Return the outline of a file, with properties: those of another client's file come of reading all of its rows.
+    """Return the outline of a file, with properties. If the file has none, all of its rows are read.
 
-    All of them, also where views show a part of it: what is known of a file has to hold for any view of it.
+    That includes rows outside the views: properties must hold for any view of the file.
 
     Parameters
     ----------
-    window_bytes : bound of what is decoded at a time
+    window_bytes : decoded at a time
     """
     outline = fetch_outline(stores, file)
     if outline.properties is not None and is_plausible(outline.properties):
@@ -127,7 +124,7 @@ def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> Fil
 
 @dataclass(slots=True)
 class _Sums:
-    """Counts of the rows of a file, as they are read."""
+    """Running counts of the rows of a file."""
 
     block_rows: NDArray[np.int64]
     block_deletes: NDArray[np.int64]

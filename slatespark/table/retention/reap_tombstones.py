@@ -1,4 +1,4 @@
-"""Which keys a pass of a reaping puts under tombstones: those that show nothing but what is due."""
+"""Which keys a reap pass deletes by tombstones: those whose visible row is due."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from slatespark.ranges import KeyRange, key_after, point_range
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
+from slatespark.table.retention.past_retention import RetiredKeys, is_covered, live_and_due, retired_keys
 from slatespark.table.retention.reap_files import DueWindow
-from slatespark.table.retention.retired_rows import RetiredKeys, is_covered, live_and_due, retired_keys
 from slatespark.table.stores import TableStores
 
-MAX_WAL_POINTS = 1000  # keys of the WAL that a plan tells apart
+MAX_WAL_POINTS = 1000  # keys of the WAL that a plan treats individually
 
 
 @dataclass(slots=True)
-class Batch:
-    """The tombstones of a pass, and how far it came.
+class TombstoneBatch:
+    """The tombstones of a pass, and its progress.
 
     Attributes
     ----------
-    max_rows, max_bytes : how many there may be, and bytes of their keys; at least one
-    rows, key_bytes, stored_bytes : how many keys, their bytes, and what their newest versions take
-    read_bytes : of the blocks looked at
-    reached : number of the first block not looked at, by view
+    max_rows, max_bytes : maximum number of keys, and of their bytes; at least one key
+    rows, key_bytes, stored_bytes : number of keys, their bytes, and the size of their newest versions
+    read_bytes : of the blocks read
+    reached : number of the first block not read, by view
     """
 
     max_rows: int
@@ -43,7 +43,7 @@ class Batch:
     reached: dict[FileSlice, int] = field(default_factory=dict)
 
     def add(self, found: RetiredKeys) -> bool:
-        """Add keys, in any order, perhaps again; False if not all of them go in."""
+        """Add keys, in any order, duplicates allowed; False if not all of them fit."""
         count, ends = len(found.rows), found.rows.key_offsets[1:]
         fits = int(np.searchsorted(ends, self.max_bytes - self.key_bytes, side="right"))
         room = min(self.max_rows - self.rows, fits if self.keys else max(1, fits))
@@ -56,7 +56,7 @@ class Batch:
         return count <= room
 
     def tombstones(self) -> RowColumns:
-        """Return them in key order, each key once, without sequence number and times."""
+        """Return the tombstones in key order, each key once, without sequence numbers and times."""
         numbers = [(np.int64(at) << ROW_BITS) + np.arange(len(rows)) for at, rows in enumerate(self.keys)]
         flat = take_rows(self.keys, np.concatenate(numbers))
         order = sort_rows(flat)
@@ -64,16 +64,16 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
-    """Looks for retired keys in one snapshot.
+class TombstoneSearch:
+    """Finds retired keys in one snapshot.
 
     Attributes
     ----------
     layers : of the trees, newest first
-    wal : rows of the WAL that are not in the trees; None if there are none
-    max_seq, now_ms : of the snapshot, and the instant that judges expiry
+    wal : rows of the WAL that are not in the trees; None without any
+    max_seq, now_ms : of the snapshot, and the instant at which expiry is judged
     retired_ms : rows created at or before it are due
-    buffer_bytes, window_bytes : bounds of what a look-up reads, and decodes at a time
+    buffer_bytes, window_bytes : read, and decoded, at a time by a look-up
     """
 
     stores: TableStores
@@ -86,7 +86,7 @@ class Search:
     window_bytes: int
 
     def in_window(self, window: DueWindow, shared: Sequence[KeyRange]) -> Iterator[RetiredKeys]:
-        """Yield the retired keys among those of a window of a view; `shared` are the keys that other views may hold."""
+        """Yield the retired keys in a window of a view; `shared` are keys that other views may hold."""
         rows, low, high = window.rows, window.low, window.high
         if low == high:
             return
@@ -111,7 +111,7 @@ class Search:
             yield from self._look_up(self.wal, distinct[start : start + limit])
 
     def _look_up(self, rows: RowColumns, positions: NDArray[np.int64]) -> Iterator[RetiredKeys]:
-        """Yield the retired ones among the keys of rows, whose versions may be anywhere."""
+        """Yield the retired keys among those of some rows; looks up all of their versions."""
         if not len(positions):
             return
         distinct = positions[new_key_mask([rows], positions)]
@@ -129,7 +129,7 @@ class Search:
 
 
 def wal_keys(rows: RowColumns | None) -> tuple[list[KeyRange], list[KeyRange]]:
-    """Return the keys of the WAL, and those with operands; of many keys the range that they lie in."""
+    """Return the keys of the WAL, and those with operands; if there are many, one range that contains them."""
     if rows is None:
         return [], []
     everything = np.arange(len(rows), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Reaper: one loop that reaps many tables, each when its next row is due."""
+"""Reaper: one loop that reaps many tables, each when its next row becomes due."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import SKEW_MS, Progress, reap_table
-from slatespark.table.retention.reap_survey import Survey
+from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.stores import open_stores
 from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
 
-MAX_SLEEP_MS = 10_000  # after which a waiting reaper looks whether tables came or it is to stop
+MAX_SLEEP_MS = 10_000  # a waiting reaper checks for new tables and for a stop this often
 
 _ROWS = parse_count(1, 2**63 - 1)
 _ARGUMENTS = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
@@ -30,14 +30,14 @@ _ARGUMENTS = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "cl
 
 @dataclass(frozen=True, slots=True)
 class ReapLimits:
-    """Bounds of a pass; None is the default of `reap_table`."""
+    """Bounds of a pass; None means the default of `reap_table`."""
 
     batch_rows: int | None = None
     batch_bytes: int | None = None
 
     @classmethod
     def parse(cls, rows: int | str | None, size: int | str | None) -> ReapLimits:
-        """Return the bounds that `maxBatchRows` and `maxBatchBytes` spell; raises `OptionError`."""
+        """Return the bounds given as `maxBatchRows` and `maxBatchBytes`; raises `OptionError`."""
         return cls(
             None if rows is None else _ROWS(rows, "maxBatchRows"),
             None if size is None else parse_bytes(size, name="maxBatchBytes"),
@@ -46,13 +46,13 @@ class ReapLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReapOutcome:
-    """What came of a table: a report, or why there is none.
+    """The outcome for a table: a report or an error.
 
     Attributes
     ----------
     url : of the table
-    report, error : one of them
-    next_ms : when the table is looked at again, by the reaper's clock
+    report, error : exactly one of them is set
+    next_ms : when the table is next reaped, by the reaper's clock
     """
 
     url: str
@@ -63,25 +63,25 @@ class ReapOutcome:
 
 @dataclass(slots=True)
 class _Table:
-    """A table that is looked after.
+    """A registered table.
 
     Attributes
     ----------
-    storage : `walPath`, and what the storage backend takes
-    survey : what was learnt of its files
-    failures : in a row
+    storage : `walPath`, and options of the storage backend
+    survey : facts of its files
+    failures : consecutive ones
     """
 
     path: str
     storage: Mapping[str, Any]
-    survey: Survey | None = None
+    survey: ReapSurvey | None = None
     failures: int = 0
     is_removed: bool = False
 
 
 @dataclass(order=True, slots=True)
 class _Due:
-    """When a table is looked at; of several at one time, who came first."""
+    """When a table is due; `number` breaks ties by age."""
 
     at_ms: int
     number: int
@@ -89,20 +89,20 @@ class _Due:
 
 
 class Reaper:
-    """Reaps many tables, each when its next row is past its retention.
+    """Reaps many tables, each when its next row is past retention.
 
-    A table is looked at again when its oldest row is due, but no sooner than `minInterval` after the last look, so that
-    rows are deleted by many, and no later than `maxInterval`, since its retention may have changed. A table that fails
-    does not stop the others: it is tried again, later from time to time.
+    A table is reaped again when its oldest row is due: not before `minInterval` has passed, so that rows are deleted in
+    batches, and at the latest after `maxInterval`, since its retention may have changed. A table that fails does not
+    stop the others: it is retried, with a growing pause.
 
     Parameters
     ----------
     tables : paths or URLs
     minInterval, maxInterval : durations
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
-    clock : by which it waits, the system clock by default
+    clock : for waiting; the system clock by default
     options : write options for the commits, such as `ifClientActive`
-    storage : for all tables given here, as for `SlateStore.open`
+    storage : for all of `tables`, as for `SlateStore.open`
 
     Examples
     --------
@@ -141,12 +141,12 @@ class Reaper:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        WriteOptions.parse({"path": "?", **self._options})  # refuses wrong ones here
+        WriteOptions.parse({"path": "?", **self._options})  # refuses invalid options early
         for path in tables:
             self.add(path, **storage)
 
     def add(self, table: str | os.PathLike[str], **storage: Any) -> None:
-        """Look after a table from now on; of one that is there already, `storage` is replaced.
+        """Register a table; if it is registered already, its `storage` is replaced.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Reaper:
             heapq.heappush(self._heap, _Due(read_clock(self._clock), next(self._numbers), entry))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
-        """Look after a table no longer; one that is not there is no matter."""
+        """Remove a table; does nothing if it is not registered."""
         with self._lock:
             entry = self._tables.pop(str(os.fspath(table)), None)
             if entry is not None:
@@ -174,12 +174,12 @@ class Reaper:
 
     @property
     def deadlines(self) -> dict[str, int]:
-        """When each table is looked at next, by path, the first one first."""
+        """When each table is next reaped, by path, earliest first."""
         with self._lock:
             return {due.table.path: due.at_ms for due in sorted(self._heap)}
 
     def runOnce(self) -> tuple[ReapOutcome, ...]:
-        """Reap every table now, whatever its deadline, and return what came of each, in the order they were added."""
+        """Reap every table now, and return the outcomes in the order in which the tables were added."""
         with self._lock:
             entries = list(self._tables.values())
             self._heap = []
@@ -195,8 +195,8 @@ class Reaper:
 
         Parameters
         ----------
-        until : by the reaper's clock; without it for ever
-        listener : is told what came of each look at a table
+        until : by the reaper's clock; None runs forever
+        listener : called with the outcome of each reap
         """
         end_ms = None if until is None else parse_time_ms(until, name="until")
         self._stop.clear()
@@ -216,7 +216,7 @@ class Reaper:
             self._clock.sleep_ms(max(1, min(waits)))
 
     def stop(self) -> None:
-        """Let `run`, in another thread, return when it has done what it is at; within ten seconds if it waits."""
+        """Let `run`, in another thread, return after the current table; within ten seconds if it waits."""
         self._stop.set()
 
     def _pop_due(self, now_ms: int) -> _Table | None:
@@ -224,7 +224,7 @@ class Reaper:
             return heapq.heappop(self._heap).table if self._heap and self._heap[0].at_ms <= now_ms else None
 
     def _reap(self, entry: _Table) -> ReapOutcome:
-        """Reap a table, and put it back with its next deadline."""
+        """Reap a table, and schedule it again."""
         outcome = self._attempt(entry)
         with self._lock:
             if not entry.is_removed:
@@ -236,7 +236,7 @@ class Reaper:
             report = self._reap_table(entry)
         except SlateError as exc:
             error = exc
-        except Exception as exc:  # of whatever kind: the other tables go on
+        except Exception as exc:  # an unexpected error must not stop the other tables
             error = SlateError(f"{entry.path}: {type(exc).__name__}: {exc}")
             error.__cause__ = exc
         else:
@@ -253,7 +253,9 @@ class Reaper:
         options = WriteOptions.parse({**common, **self._options})
         stores = open_stores(entry.path, storage=storage, wal_path=wal_path)
         window_bytes = window_size(options.write_buffer_bytes, 1)
-        entry.survey = Survey(stores, window_bytes) if entry.survey is None else replace(entry.survey, stores=stores)
+        entry.survey = (
+            ReapSurvey(stores, window_bytes) if entry.survey is None else replace(entry.survey, stores=stores)
+        )
         try:
             return reap_table(
                 stores,
@@ -265,10 +267,10 @@ class Reaper:
                 progress=self._progress,
             )
         finally:
-            entry.survey.outlines.clear()  # what is known of files stays; that of their blocks would add up
+            entry.survey.outlines.clear()  # properties are kept; outlines of many tables would take too much memory
 
     def _next_look(self, report: ReapReport) -> int:
-        """Return when to look at a table again: its times are ours but for those with a clock of their own."""
+        """Return when to reap a table again; the deadline of a table with a clock of its own is not comparable."""
         now_ms = read_clock(self._clock)
         earliest_ms, latest_ms = now_ms + self._min_ms, now_ms + self._max_ms
         if report.has_own_time:

@@ -1,4 +1,4 @@
-"""Verification: every byte, checksum and invariant of a table, against what its manifest promises.
+"""Verification: every byte, checksum and invariant of a table, against its manifest.
 
 May import `slatespark.table.read`, `rows` and below. Changes nothing. Keep out: repairs.
 """

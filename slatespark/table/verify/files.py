@@ -1,4 +1,4 @@
-"""Every SST and WAL file of the versions under verification: is it there, and sound, and as the manifests say."""
+"""Checks every SST and WAL file of the verified versions: it exists, is sound, and matches the manifests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import SstFile
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings
-from slatespark.table.verify.plan import FileTask, Version, find_stray_wal, find_wal_gaps, plan_files
+from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_wal, find_wal_gaps, plan_files
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 
 WINDOW_BYTES: Final = 4 << 20
@@ -27,10 +27,10 @@ class FileCheck:
 
     Attributes
     ----------
-    unreachable : SSTs of databases that were not found; they are passed over
+    unreachable : SSTs of databases that were not found; they are skipped
     unsound : files that are damaged or missing
-    incomplete : versions that lack files which the collector was free to take
-    lost : URL, section and fact of what is damage, unless the table has moved on: objects that are missing, or stray
+    incomplete : versions that lack files which the garbage collector was free to delete
+    lost : URL, section and text for missing or stray objects: damage, unless the table has changed meanwhile
     """
 
     stores: TableStores
@@ -43,8 +43,8 @@ class FileCheck:
     done_bytes: int = 0
     total_bytes: int = 0
 
-    def run(self, versions: Sequence[Version]) -> None:
-        """Check the files of these versions, which ascend; the last one is the newest."""
+    def run(self, versions: Sequence[VerifiedVersion]) -> None:
+        """Check the files of versions, given ascending; the last one is the newest."""
         tasks = [task for task in plan_files(versions) if task.file.id not in self.unreachable]
         sizes = {root: _sizes(self.stores.at(root), COMPACTED_DIR) for root in {task.file.root for task in tasks}}
         wal_sizes = _sizes(self.stores.wal, WAL_DIR)
@@ -59,7 +59,7 @@ class FileCheck:
         self.done_bytes += stored_bytes
         self.progress("files", min(self.done_bytes, self.total_bytes), self.total_bytes)
 
-    def _check_file(self, task: FileTask, size: int | None, versions: Iterable[Version]) -> None:
+    def _check_file(self, task: FileTask, size: int | None, versions: Iterable[VerifiedVersion]) -> None:
         file, store = task.file, self.stores.at(task.file.root)
         outcome = None
         if size is not None:
@@ -75,19 +75,19 @@ class FileCheck:
                 self._check_seq(version, file, outcome.totals.max_seq)
 
     def _check(self, target: SstTarget) -> SstOutcome | None:
-        """Return what a file holds; None if it vanished after the folder was listed."""
+        """Return the outcome for a file; None if it vanished after the folder was listed."""
         try:
             return check_sst(target, self.findings, window_bytes=WINDOW_BYTES, listener=self._advance)
         except FileNotFoundError:
             return None
 
-    def _check_seq(self, version: Version, file: SstFile, highest: int | None) -> None:
+    def _check_seq(self, version: VerifiedVersion, file: SstFile, highest: int | None) -> None:
         reached = version.manifest.last_l0_seq
         if highest is not None and highest > reached:
             self.findings.damage(
                 f"{self.stores.url}/{manifest_path(version.number)}",
                 "manifest",
-                f"last_l0_seq is {reached}, but SST {file.id} holds seq {highest}: such rows are invisible.",
+                f"last_l0_seq is {reached}, but SST {file.id} holds seq {highest}: rows above it are invisible.",
             )
 
     def _note_missing(
@@ -101,8 +101,8 @@ class FileCheck:
 
     # --- the WAL ----------------------------------------------------------------------------------------------------
 
-    def _wal_ids(self, versions: Sequence[Version], sizes: dict[str, int]) -> list[int]:
-        """Return the WAL files to read, and note those that are missing or out of reach."""
+    def _wal_ids(self, versions: Sequence[VerifiedVersion], sizes: dict[str, int]) -> list[int]:
+        """Return the WAL files to read, and note those that are missing or unreachable."""
         present = {number for path in sizes if (number := numbered(path, SST_EXTENSION)) is not None}
         newest = versions[-1]
         wanted: set[int] = set()
@@ -112,18 +112,18 @@ class FileCheck:
                 ids = range(ids.start, newest.wal_end(present))
             self._note_gaps(version, find_wal_gaps(ids, present), any_there=bool(present))
             wanted.update(number for number in present if number in ids)
-        what = "It lies beyond a gap: replay never reaches it, and it fences the writer that does."
+        what = "It lies beyond a gap: replay never reaches it, and a writer that gets there is fenced."
         strays = find_stray_wal(newest, present)
         self.lost += [(f"{self.stores.wal.url}/{wal_path(number)}", "WAL", what) for number in strays]
         return sorted(wanted)
 
-    def _note_gaps(self, version: Version, gaps: Sequence[range], *, any_there: bool) -> None:
+    def _note_gaps(self, version: VerifiedVersion, gaps: Sequence[range], *, any_there: bool) -> None:
         if gaps and not any_there and version.is_needed:
             self.findings.unchecked(
                 f"{self.stores.wal.url}/{WAL_DIR}",
                 "WAL",
-                f"Version {version.number} needs WAL file {gaps[0].start} and there is none at all: they are lost, or "
-                "kept in another store.",
+                f"Version {version.number} needs WAL file {gaps[0].start}, but there is no WAL file at all: they are "
+                "lost, or kept in another store.",
             )
             return
         for gap in gaps:
@@ -142,7 +142,7 @@ class FileCheck:
             target = SstTarget(self.stores.wal, path, sizes[path])
             outcome = self._check(target)
             if outcome is None:
-                self.findings.unchecked(target.url, "WAL", "It was collected during the verification.")
+                self.findings.unchecked(target.url, "WAL", "It was garbage-collected during the verification.")
                 continue
             totals = outcome.totals
             if totals.first_seq is not None and totals.first_seq <= reached:

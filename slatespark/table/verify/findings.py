@@ -1,4 +1,4 @@
-"""What a verification finds: one finding per fault, and the report that holds them."""
+"""Findings of a verification, one per fault, and the report."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SlateError
 
-MAX_FINDINGS: Final = 10_000  # of a table that is wholly wrong; the others are counted
+MAX_FINDINGS: Final = 10_000  # further ones are only counted
 MAX_KEY_BYTES: Final = 64  # of a key in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One fault.
 
     Attributes
     ----------
     object : URL of the object
     section : the part of it: `manifest`, `index`, `block 7`, ...
-    offset : byte at which the part starts, or at which the fault was noticed; None where no byte is to blame
+    offset : byte at which the part starts, or at which the fault was noticed; None if there is no such byte
     what : the fact
-    is_damage : False where nothing is known to be wrong, but something could not be checked
+    is_damage : False if nothing is known to be wrong, but something could not be checked
     """
 
     object: str
@@ -39,8 +39,8 @@ class VerifyReport:
     ----------
     url : of the table
     versions : manifest ids that were checked, ascending
-    incomplete_versions : older versions of which the collector has taken files, as it may; they can no longer be read
-    objects, stored_bytes, rows : how much was read: objects of every kind, their bytes, row versions
+    incomplete_versions : older versions that cannot be read any more: the collector was free to delete their files
+    objects, stored_bytes, rows : read: objects of every kind, their bytes, row versions
     findings : in the order of discovery
     omitted : findings beyond the first `MAX_FINDINGS`
     """
@@ -67,7 +67,7 @@ class VerifyReport:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings while they are being made, and how much was read."""
+    """Collects findings, and counts what was read."""
 
     items: list[Finding] = field(default_factory=list)
     omitted: int = 0
@@ -91,12 +91,12 @@ class Findings:
         self.add(Finding(url, section, None, what, is_damage=False))
 
     def error(self, url: str, section: str, error: SlateError, base: int | None = None) -> None:
-        """Note what an error says: damaged bytes are a fault, anything else could not be checked.
+        """Note an error: damaged bytes are a fault, anything else could not be checked.
 
         Parameters
         ----------
-        base : where in the object the bytes start that were being looked at; an error that names an object by itself
-            counts from the start of it
+        base : offset in the object of the examined bytes; the offset of an error that names an object counts from the
+            start of the object
         """
         what = " ".join(part for part in (str(error.args[0]), error.why) if part)
         if isinstance(error, CorruptDataError):

@@ -1,7 +1,6 @@
-"""History tables: of every key, a later version has no earlier time. As-of reads are exact only if this holds.
+"""History tables: no version of a key is earlier in time than the one before. As-of reads are exact only if this holds.
 
-See docs/explanation/history-and-the-floor.md. All rows of a version are read once more. Memory is bounded by the read
-buffer.
+See docs/explanation/history-and-the-floor.md. All rows are read a second time. The read buffer bounds the memory.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from slatespark.units import ms_to_text
 def check_time_order(
     stores: TableStores, layers: Sequence[Layer], findings: Findings, *, buffer_bytes: int, object_url: str
 ) -> None:
-    """Note the first version with an earlier time than the one before it, and how many there are.
+    """Note the first version with an earlier time than the one before it, and the number of such versions.
 
     Parameters
     ----------
-    layers : newest first; files known to be damaged left out
-    object_url : the manifest that shows them
+    layers : newest first; without damaged files
+    object_url : of the manifest
     """
     window_bytes = window_size(buffer_bytes, max(1, len(layers)))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     count, first = 0, ""
-    last: list[RowColumns] = []  # the last row so far, whose key may go on
+    last: list[RowColumns] = []  # the last row so far; its key may continue
     try:
         for window in version_windows(cursors):
             merged = merge_all(window.sources, window.lows, window.highs)
@@ -48,11 +47,11 @@ def check_time_order(
     except CorruptDataError as exc:
         findings.error(object_url, "times", exc)
     if count:
-        findings.damage(object_url, "times", f"{first} {count} versions are like that.")
+        findings.damage(object_url, "times", f"{first} Such versions: {count}.")
 
 
 def find_earlier(rows: RowColumns) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return which rows, sorted by (key ascending, seq descending), are of an earlier time than the row behind them."""
+    """Return which rows, sorted by (key ascending, seq descending), have an earlier time than the row after them."""
     same_key = ~new_key_mask([rows], np.arange(len(rows), dtype=np.int64))[1:]
     timed = (rows.flags & HAS_CREATE) != 0
     return np.flatnonzero(same_key & timed[1:] & timed[:-1] & (rows.create_ts[:-1] < rows.create_ts[1:]))

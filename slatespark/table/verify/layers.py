@@ -1,7 +1,7 @@
-"""Layer order against sequence numbers: of every key, each version in a newer layer is newer than all in older ones.
+"""Layer order and sequence numbers: every version of a key in a newer layer is newer than all those in older layers.
 
 Point reads stop at the first layer that has a key, scans take the highest sequence number; they agree only if this
-holds. Only files whose keys overlap those of another layer are read. Memory is bounded by the read buffer.
+holds. Only files whose keys overlap those of another layer are read. The read buffer bounds the memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def overlapping_pairs(layers: Sequence[Layer]) -> frozenset[Pair]:
 
 
 def layers_of(layers: Sequence[Layer], wanted: Iterable[FileSlice]) -> tuple[Layer, ...]:
-    """Return the layers with those slices alone that are wanted. Pure."""
+    """Return the layers with only the wanted slices. Pure."""
     keep = set(wanted)
     thinned = (Layer(layer.name, tuple(part for part in layer.slices if part in keep)) for layer in layers)
     return tuple(layer for layer in thinned if layer.slices)
@@ -47,7 +47,7 @@ def layers_of(layers: Sequence[Layer], wanted: Iterable[FileSlice]) -> tuple[Lay
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """A key whose newer layer holds an older version."""
+    """A key with an older version in the newer layer."""
 
     key: bytes
     newer_layer: int
@@ -68,9 +68,9 @@ def check_layer_order(
 
     Parameters
     ----------
-    layers : newest first; files known to be damaged left out. The WAL needs no look: its rows that count lie above
-        `last_l0_seq`, those of files must not.
-    object_url : the manifest that orders them so
+    layers : newest first; without damaged files. The WAL needs no check: its visible rows are above `last_l0_seq`,
+        those of files must not be
+    object_url : of the manifest
     """
     names = [layer.name for layer in layers]
     window_bytes = window_size(buffer_bytes, len(layers))
@@ -95,7 +95,7 @@ def _describe(inversion: Inversion, names: Sequence[str]) -> str:
 
 
 def find_inversions(cursors: Sequence[LayerCursor]) -> Iterator[Inversion]:
-    """Yield every place at which the order of versions contradicts that of layers (given newest first)."""
+    """Yield every inversion between layers, given newest first."""
     while True:
         live = [(rank, cursor) for rank, cursor in enumerate(cursors) if cursor.load()]
         if not live:
@@ -111,7 +111,7 @@ def find_inversions(cursors: Sequence[LayerCursor]) -> Iterator[Inversion]:
 
 
 def _merged_inversions(live: Sequence[tuple[int, LayerCursor]], highs: Sequence[int]) -> Iterator[Inversion]:
-    """Merge windows by (key, seq descending): within a key, layers must come in their own order, at falling seqs."""
+    """Merge windows by (key, seq descending): within a key, layers must be in order, with falling seqs."""
     taking = [
         (rank, cursor.rows, cursor.low, high)
         for (rank, cursor), high in zip(live, highs, strict=True)
@@ -125,7 +125,7 @@ def _merged_inversions(live: Sequence[tuple[int, LayerCursor]], highs: Sequence[
     layer = merged >> ROW_BITS
     seqs = gather_fields(sources, merged).seqs
     same_key = ~new_key_mask(sources, merged)[1:]
-    # Equal seqs are in source order, so that the older layer comes second and nothing but the seq gives it away.
+    # Equal seqs are in source order: the older layer comes second, and only the equal seq reveals the inversion.
     wrong = same_key & ((layer[1:] < layer[:-1]) | ((layer[1:] != layer[:-1]) & (seqs[1:] >= seqs[:-1])))
     for at in np.flatnonzero(wrong).tolist():
         (one, seq_one), (two, seq_two) = sorted((int(layer[place]), int(seqs[place])) for place in (at, at + 1))
@@ -134,7 +134,7 @@ def _merged_inversions(live: Sequence[tuple[int, LayerCursor]], highs: Sequence[
 
 
 def _drain_key(live: Sequence[tuple[int, LayerCursor]], cut: Bound) -> Iterator[Inversion]:
-    """Consume one key whose versions do not fit a window: its lowest seq so far bounds those of the next layer."""
+    """Consume one key whose versions exceed a window: its lowest seq so far bounds those of the next layer."""
     key = cut[0]
     lowest: tuple[int, int] | None = None  # seq, layer
     for rank, cursor in live:

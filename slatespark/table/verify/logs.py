@@ -1,4 +1,4 @@
-"""The numbered objects beside the manifests: compactions files, and the boundaries below which numbers are dead."""
+"""The numbered objects beside the manifests: compactions files, and the boundaries up to which numbers are dead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slatespark.table.verify.plan import find_compaction_faults
 
 
 def fetch_boundary(stores: TableStores, name: Literal["manifest", "compactions"], findings: Findings) -> int:
-    """Return the number up to which objects are dead; 0 where nothing says so, or not legibly."""
+    """Return the number up to which objects are dead; 0 if there is no boundary, or an unreadable one."""
     path = boundary_path(name)
     try:
         data = bytes(stores.main.get(path))
@@ -37,7 +37,7 @@ def fetch_boundary(stores: TableStores, name: Literal["manifest", "compactions"]
 
 
 def check_compactions(stores: TableStores, newest: Manifest | None, findings: Findings, *, all_versions: bool) -> None:
-    """Check the newest compactions file, or all of them; only the newest has to agree with the manifest."""
+    """Check the newest compactions file, or all; only the newest must agree with the manifest."""
     listed = stores.main.list(COMPACTIONS_DIR)
     numbers = sorted(number for meta in listed if (number := numbered(meta.path, COMPACTIONS_EXTENSION)) is not None)
     dead = fetch_boundary(stores, "compactions", findings)
@@ -57,7 +57,7 @@ def _fetch(stores: TableStores, number: int, findings: Findings) -> Compactions 
         findings.stored_bytes += len(data)
         return decode_compactions(data)
     except FileNotFoundError:
-        return None  # collected meanwhile
+        return None  # garbage-collected meanwhile
     except (CorruptDataError, UnsupportedFormatError) as exc:
         findings.error(f"{stores.url}/{path}", "compactions", exc, 0)
         return None

@@ -1,7 +1,7 @@
-"""Rows of one file against what its other parts say of them: index, filter, statistics, properties, first and last key.
+"""Compares the rows of one file with its other parts: index, filter, statistics, properties, first and last key.
 
-Takes decoded blocks, a window at a time. Every kind of fault is reported once per file or per block, with how often it
-occurs, so that a filter which is all wrong makes one finding and not a million.
+Takes decoded blocks, a window at a time. Every kind of fault is reported once per file or block, with a count, so that
+a broken filter is one finding, not a million.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Report: TypeAlias = Callable[[str, int | None, str], None]  # takes section, off
 
 @dataclass(frozen=True, slots=True)
 class RowTotals:
-    """What the rows of a file add up to; first and last are those of the file's order."""
+    """Totals of the rows of a file; first and last are in file order."""
 
     rows: int = 0
     first_seq: int | None = None
@@ -38,8 +38,8 @@ class RowTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """What the other parts of a file say of its rows; None for a part that it lacks, or that is damaged."""
+class StatedParts:
+    """The other parts of a file; None for a part that is missing or damaged."""
 
     info: SstInfo
     index: SstIndex
@@ -50,11 +50,11 @@ class Claims:
 
 @dataclass(slots=True)
 class RowCheck:
-    """Compares rows with claims as the rows come by."""
+    """Compares rows with the other parts of the file, window by window."""
 
-    claims: Claims
+    parts: StatedParts
     report: Report
-    is_whole: bool = True  # False once a block could not be read: sums mean nothing then
+    is_whole: bool = True  # False once a block could not be read: then sums are not compared
     rows: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
@@ -78,13 +78,13 @@ class RowCheck:
 
         Parameters
         ----------
-        rows : as `decode_blocks` gives them
-        starts : where the payload of each block starts in `rows.value_bytes`
-        first_block : number of the first one
+        rows : from `decode_blocks`
+        starts : start of each block's payload in `rows.value_bytes`
+        first_block : number of the first block
         """
-        # A value, an empty one too, lies in its block; so value_starts ascend, and tell where a block's rows begin.
+        # A value, even an empty one, lies in its block, so value_starts ascend, and give the first row of a block.
         first_rows = np.searchsorted(rows.value_starts, starts)
-        if self.claims.info.sst_type is SstType.WAL:
+        if self.parts.info.sst_type is SstType.WAL:
             self._check_wal(rows, first_rows, first_block)
         else:
             self._check_order(rows, first_block)
@@ -94,11 +94,11 @@ class RowCheck:
         self._sum(rows, first_rows)
 
     def finish(self) -> RowTotals:
-        """Compare the sums, and return what there was."""
+        """Compare the sums, and return the totals."""
         if self.denied:
             self._fault(
                 "filter",
-                f"It denies {self.denied} of {self.rows} keys that are there, first {key_text(self.first_denied)}.",
+                f"It denies {self.denied} of {self.rows} existing keys, first {key_text(self.first_denied)}.",
             )
         if self.is_whole and self.rows:
             self._check_stats()
@@ -106,18 +106,18 @@ class RowCheck:
         return RowTotals(self.rows, self.first_seq, self.last_seq, self.max_seq)
 
     def _fault(self, section: str, what: str) -> None:
-        info = self.claims.info
+        info = self.parts.info
         spans = {"index": info.index_range, "filter": info.filter_range, "stats": info.stats_range}
         span = spans.get(section)
         self.report(section, None if span is None else span.start, what)
 
     def _block_fault(self, block: int, what: str) -> None:
-        self.report(f"block {block}", int(self.claims.index.block_offsets[block]), what)
+        self.report(f"block {block}", int(self.parts.index.block_offsets[block]), what)
 
     # --- order ------------------------------------------------------------------------------------------------------
 
     def _check_order(self, rows: RowColumns, block: int) -> None:
-        """Compare with the last row of the window before; inside a window the decoder has checked it."""
+        """Compare with the last row of the previous window; the decoder has checked the order inside a window."""
         key, seq = rows.key(0), int(rows.seqs[0])
         if np.diff(rows.key_offsets).min() == 0:
             self._block_fault(block, "A row in or after this block has an empty key.")
@@ -142,28 +142,31 @@ class RowCheck:
             block = first_block + int(np.searchsorted(first_rows, at, side="right")) - 1
             self._block_fault(block, f"A row has seq {int(rows.seqs[at])}, below that of the row before.")
         for number, row in enumerate(first_rows.tolist(), first_block):
-            found, expected = self.claims.index.first_key(number), int(rows.seqs[row]).to_bytes(SEQ_BYTES, "big")
+            found, expected = self.parts.index.first_key(number), int(rows.seqs[row]).to_bytes(SEQ_BYTES, "big")
             if found != expected:
                 self._fault(
                     "index", f"Block {number} is listed as {key_text(found)}, its first seq is {expected.hex()}."
                 )
-        if first_block == 0 and self.claims.info.first_entry != int(rows.seqs[0]).to_bytes(SEQ_BYTES, "big"):
-            entry = self.claims.info.first_entry
+        if first_block == 0 and self.parts.info.first_entry != int(rows.seqs[0]).to_bytes(SEQ_BYTES, "big"):
+            entry = self.parts.info.first_entry
             self._fault("info", f"It names the first seq {key_text(entry)}, expected {int(rows.seqs[0])}.")
 
     def _check_separators(self, rows: RowColumns, first_rows: NDArray[np.int64], first_block: int) -> None:
-        """Check that a search by the index finds every key: last key before < separator <= first key. Source: 2.10."""
+        """Check that an index search finds every key: last key before < separator <= first key.
+
+        See docs/reference/format/index.md.
+        """
         for number, row in enumerate(first_rows.tolist(), first_block):
             key = rows.key(row)
             before = rows.key(row - 1) if row else None if self.is_gap_behind else self.last_key
-            found = self.claims.index.first_key(number)
-            spans = before == key  # versions of one key go on from block to block
+            found = self.parts.index.first_key(number)
+            spans = before == key  # versions of one key span blocks
             if found > key or (before is not None and (found < before or (found == before and not spans))):
                 bounds = f"expected above {key_text(before)} and up to {key_text(key)}"
                 self._fault("index", f"Block {number} is listed from {key_text(found)}, {bounds}.")
 
     def _check_ends(self, rows: RowColumns, first_block: int) -> None:
-        info, first, last = self.claims.info, rows.key(0), rows.key(len(rows) - 1)
+        info, first, last = self.parts.info, rows.key(0), rows.key(len(rows) - 1)
         if info.first_entry is not None and first < info.first_entry:
             self._block_fault(
                 first_block, f"Key {key_text(first)} is below the file's first, {key_text(info.first_entry)}."
@@ -176,9 +179,9 @@ class RowCheck:
     # --- sums -------------------------------------------------------------------------------------------------------
 
     def _probe(self, rows: RowColumns) -> None:
-        if self.claims.filters is None:
+        if self.parts.filters is None:
             return
-        missing = ~self.claims.filters.probe(hash_keys([rows], np.arange(len(rows), dtype=np.int64)))
+        missing = ~self.parts.filters.probe(hash_keys([rows], np.arange(len(rows), dtype=np.int64)))
         if missing.any() and not self.denied:
             self.first_denied = rows.key(int(np.argmax(missing)))
         self.denied += int(missing.sum())
@@ -196,7 +199,7 @@ class RowCheck:
         deletes, merges = (rows.flags & TOMBSTONE) != 0, (rows.flags & MERGE) != 0
         kinds = np.stack([~(deletes | merges), deletes, merges], axis=1)
         self.counts.append(np.add.reduceat(kinds, first_rows, axis=0, dtype=np.uint16))
-        if self.claims.properties is not None:
+        if self.parts.properties is not None:
             self.bounds.append(bounds_of(Fields(rows.seqs, rows.flags, rows.create_ts, rows.expire_ts), first_rows))
 
     def _kinds(self) -> tuple[int, int, int]:
@@ -204,7 +207,7 @@ class RowCheck:
         return puts, deletes, merges
 
     def _check_stats(self) -> None:
-        stats = self.claims.stats
+        stats = self.parts.stats
         if stats is None:
             return
         found = (*self._kinds(), self.key_bytes, self.value_bytes)
@@ -220,9 +223,9 @@ class RowCheck:
             self._fault("stats", f"Its counts are wrong for {int(wrong.sum())} blocks, first {int(np.argmax(wrong))}.")
 
     def _check_properties(self) -> None:
-        if self.claims.properties is None:
+        if self.parts.properties is None:
             return
-        stated, block_bounds = self.claims.properties
+        stated, block_bounds = self.parts.properties
         bounds = join_bounds(self.bounds)
         times = file_times(bounds)
         found = {
@@ -237,4 +240,4 @@ class RowCheck:
             if getattr(stated, name) != value:
                 self._fault("properties", f"{name} is stated as {getattr(stated, name)}, it is {value}.")
         if any(not np.array_equal(getattr(block_bounds, f.name), getattr(bounds, f.name)) for f in fields(BlockBounds)):
-            self._fault("properties", "The bounds per block are not those of the rows.")
+            self._fault("properties", "The bounds per block do not match the rows.")

@@ -1,4 +1,4 @@
-"""Verification of a table: read every byte of it, and list all that is wrong. Changes nothing."""
+"""Verification of a table: read every byte of it, and list all faults. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slatespark.table.verify.history import check_time_order
 from slatespark.table.verify.layers import Pair, check_layer_order, layers_of, overlapping_pairs
 from slatespark.table.verify.logs import check_compactions, fetch_boundary
 from slatespark.table.verify.plan import (
-    Version,
+    VerifiedVersion,
     find_broken_rules,
     find_rewritten_entries,
     make_version,
@@ -44,21 +44,21 @@ def verify_table(
     buffer_bytes: int = BUFFER_BYTES,
     progress: ProgressListener | None = None,
 ) -> VerifyReport:
-    """Read every byte of a table's newest state and return what is wrong.
+    """Read every byte of a table's newest state, and return the findings.
 
     Parameters
     ----------
-    stores, clock : the table, and the time by which checkpoints count as expired
-    all_versions : check every manifest that exists, and what it shows, instead of the newest alone
-    buffer_bytes : memory for stored bytes, when layers are compared
-    progress : called now and then
+    stores, clock : the table, and the time at which the expiry of checkpoints is judged
+    all_versions : check every existing manifest and its files, not only the newest
+    buffer_bytes : memory for stored bytes when layers are compared
+    progress : called regularly
 
     Raises
     ------
     TableNotFoundError
         When there is no database.
     UnavailableError
-        When the store does not answer; damage never raises.
+        When the store does not respond; damage never raises.
     """
     findings, listener = Findings(), progress or _ignore
     files = FileCheck(stores, findings, listener)
@@ -66,7 +66,7 @@ def verify_table(
 
 
 def _ignore(step: str, done: int, total: int) -> None:
-    """Nobody listens."""
+    """Ignore the progress."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class _Verification:
             self.files.run(versions)
             self._check_layers(versions)
             self._check_times(versions[-1])
-            self._settle_lost(versions[-1].number)
+            self._report_lost(versions[-1].number)
         newest = versions[-1].manifest if versions else None
         check_compactions(self.stores, newest, self.findings, all_versions=self.all_versions)
         found = self.findings
@@ -108,14 +108,14 @@ class _Verification:
     # --- manifests --------------------------------------------------------------------------------------------------
 
     def _manifest_numbers(self) -> tuple[list[int], list[int]]:
-        """Return the ids of all manifests, ascending: those that the boundary has passed, and those that are alive."""
-        for _ in range(2):  # a collector may come between list and boundary
+        """Return the ids of all manifests, ascending: dead ones up to the boundary, and live ones."""
+        for _ in range(2):  # a garbage collector may run between listing and boundary
             listed = self.stores.main.list(MANIFEST_DIR)
             numbers = sorted(
                 number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None
             )
             if not numbers:
-                fetch_latest_manifest(self.stores)  # says in its own words that there is no table
+                fetch_latest_manifest(self.stores)  # raises that there is no table
             dead = fetch_boundary(self.stores, "manifest", self.findings)
             if numbers and numbers[-1] > dead:
                 break
@@ -126,17 +126,17 @@ class _Verification:
         place = bisect_right(numbers, dead)
         return numbers[:place], numbers[place:]
 
-    def _versions(self, passed: list[int], alive: list[int]) -> list[Version]:
-        """Return the versions to check, ascending; the last one is the newest, or there is none.
+    def _versions(self, passed: list[int], alive: list[int]) -> list[VerifiedVersion]:
+        """Return the versions to check, ascending; the last one is the newest. Empty if that is unreadable.
 
-        Of those that the boundary has passed, the ones that a checkpoint pins are versions still.
+        A version behind the boundary still counts if a checkpoint pins it.
         """
         if not alive:
             return []
         newest = self._manifest(alive[-1])
         if newest is None:
             self.findings.unchecked(
-                self.stores.url, "table", "What the table consists of is unknown without its newest manifest."
+                self.stores.url, "table", "Without its newest manifest the contents of the table are unknown."
             )
             return []
         pinned = pinned_numbers(newest, self.clock.now_ms())
@@ -156,7 +156,7 @@ class _Verification:
             self._count(len(data))
             return decode_manifest(data)
         except FileNotFoundError:
-            self.findings.unchecked(self._url(path), "manifest", "It was collected during the verification.")
+            self.findings.unchecked(self._url(path), "manifest", "It was garbage-collected during the verification.")
         except (CorruptDataError, UnsupportedFormatError) as exc:
             self.findings.error(self._url(path), "manifest", exc, 0)
         return None
@@ -165,11 +165,11 @@ class _Verification:
         self.findings.objects += 1
         self.findings.stored_bytes += stored_bytes
 
-    def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> Version:
+    def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> VerifiedVersion:
         return make_version(number, manifest, self._roots(number, manifest), is_needed=is_needed)
 
     def _roots(self, number: int, manifest: Manifest) -> dict[Ulid, str]:
-        """Return whose the SSTs of a clone are; those of a database that is not found are left out from then on."""
+        """Return the owners of a clone's SSTs; SSTs of a database that is not found are skipped from then on."""
         roots: dict[Ulid, str] = {}
         for database in manifest.external_dbs:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
@@ -183,8 +183,8 @@ class _Verification:
                 roots.update(dict.fromkeys(database.sst_ids, root))
         return roots
 
-    def _check_parents(self, newest: Version) -> None:
-        """Check that the databases a clone reads keep its files: by a checkpoint of their own."""
+    def _check_parents(self, newest: VerifiedVersion) -> None:
+        """Check that the parents of a clone have the checkpoints that protect its files."""
         for database in newest.manifest.external_dbs:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
                 continue
@@ -198,10 +198,10 @@ class _Verification:
                 self.findings.damage(
                     self._url(manifest_path(newest.number)),
                     "external database",
-                    f"{root} has no checkpoint {database.final_checkpoint_id}: its collector may take files of ours.",
+                    f"{root} has no checkpoint {database.final_checkpoint_id}: its collector may delete our files.",
                 )
 
-    def _check_manifests(self, versions: list[Version], numbers: list[int]) -> None:
+    def _check_manifests(self, versions: list[VerifiedVersion], numbers: list[int]) -> None:
         by_number = {version.number: version.manifest for version in versions}
         for version in versions:
             for fact in find_broken_rules(version.number, version.manifest, by_number.get(version.number - 1)):
@@ -214,19 +214,19 @@ class _Verification:
                 self.findings.damage(
                     self._url(manifest_path(newest.number)),
                     "checkpoints",
-                    f"Checkpoint {name} pins manifest {pinned}, which does not exist: clients stop collecting files.",
+                    f"Checkpoint {name} pins manifest {pinned}, which does not exist: clients stop deleting files.",
                 )
         self._check_parents(newest)
         try:
             self.stores.main.head(DELETING_MARKER)
         except FileNotFoundError:
             return
-        self.findings.damage(self._url(DELETING_MARKER), "marker", "The deletion of the whole database was begun.")
+        self.findings.damage(self._url(DELETING_MARKER), "marker", "The deletion of the whole database was started.")
 
-    # --- layers and what changed meanwhile --------------------------------------------------------------------------
+    # --- layers, times and missing objects --------------------------------------------------------------------------
 
-    def _check_layers(self, versions: list[Version]) -> None:
-        """Compare the layers of every version; what two layers say of each other is looked at once."""
+    def _check_layers(self, versions: list[VerifiedVersion]) -> None:
+        """Compare the layers of every version; each pair of slices is compared once."""
         self.progress("layer order", 0, 0)
         checked: set[Pair] = set()
         for version in reversed(versions):
@@ -242,11 +242,11 @@ class _Verification:
                 url = self._url(manifest_path(version.number))
                 check_layer_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
 
-    def _check_times(self, newest: Version) -> None:
-        """Compare the order of versions with that of their times, on a history table."""
+    def _check_times(self, newest: VerifiedVersion) -> None:
+        """Check that versions of a key are in the order of their times, on a history table."""
         try:
             definition = resolve_definition(self.stores, newest.manifest)
-        except SlateError:  # whoever reads the table is told
+        except SlateError:  # readers of the table report it
             return
         if definition.has_history:
             self.progress("order of times", 0, 0)
@@ -259,8 +259,8 @@ class _Verification:
             layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
             check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
 
-    def _settle_lost(self, newest_number: int) -> None:
-        """Note missing objects as damage, unless the table moved on meanwhile and its collector may have taken them."""
+    def _report_lost(self, newest_number: int) -> None:
+        """Note missing objects as damage, unless the table changed meanwhile and the collector may have run."""
         if not self.files.lost:
             return
         try:

@@ -1,7 +1,7 @@
-"""One SST or WAL file, every byte of it: sections, blocks, rows, and whether they say the same of each other.
+"""Checks every byte of one SST or WAL file: sections, blocks, rows, and whether they agree.
 
-Of a file that is damaged in one place the rest is still checked, as far as it can be found. Memory is bounded by the
-window, and by the index and the filter of one file.
+If one place is damaged, the rest is still checked as far as possible. The window bounds the memory, besides the index
+and the filter of one file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slatespark.ranges import ByteRange
 from slatespark.storage import read_ahead
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.verify.findings import Findings, key_text
-from slatespark.table.verify.rows import Claims, RowCheck, RowTotals
+from slatespark.table.verify.rows import RowCheck, RowTotals, StatedParts
 
 ReadListener: TypeAlias = Callable[[int], None]  # takes the bytes read since the last call
 Outcome = TypeVar("Outcome")
@@ -48,8 +48,8 @@ class SstTarget:
 
     Attributes
     ----------
-    store, path, size : the object, as a listing shows it
-    handle : what the manifest says of it; None for a WAL file
+    store, path, size : the object, as listed
+    handle : its description in the manifest; None for a WAL file
     """
 
     store: ObjectStore
@@ -65,12 +65,12 @@ class SstTarget:
 
 @dataclass(frozen=True, slots=True)
 class SstOutcome:
-    """What a file holds.
+    """The outcome for a file.
 
     Attributes
     ----------
-    is_sound : no fault was found in it
-    totals : of its rows, as far as they could be read
+    is_sound : no fault was found
+    totals : of the rows that could be read
     """
 
     is_sound: bool
@@ -78,7 +78,7 @@ class SstOutcome:
 
 
 def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int, listener: ReadListener) -> SstOutcome:
-    """Read a whole file and note what is wrong with it.
+    """Read a whole file and note its faults.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class _SstCheck:
     # --- sections ---------------------------------------------------------------------------------------------------
 
     def _attempt(self, section: str, base: int, step: Callable[[], Outcome]) -> Outcome | None:
-        """Return what a step gives; note an error under the section in which it came up, and return None."""
+        """Return the result of a step; note an error under its section, and return None."""
         try:
             return step()
         except (CorruptDataError, UnsupportedFormatError) as exc:
@@ -152,7 +152,7 @@ class _SstCheck:
             self.findings.damage(self.target.url, "info", f"The file is {info.sst_type.name}, not {expected.name}.")
 
     def _compare(self, footer: Footer | None, own: SstInfo | None, handle: SstHandle) -> None:
-        """Compare with the copy in the manifest, which is the one that readers use (docs/reference/format/sst.md)."""
+        """Compare with the copy in the manifest, which readers use (docs/reference/format/sst.md)."""
         differing = [
             f"{item.name} {_shown(getattr(own, item.name))} instead of {_shown(getattr(handle.info, item.name))}"
             for item in fields(SstInfo)
@@ -163,7 +163,7 @@ class _SstCheck:
         if differing:
             offset = None if footer is None else footer.info_offset
             self.findings.damage(
-                self.target.url, "info", f"The file says otherwise than the manifest: {', '.join(differing)}.", offset
+                self.target.url, "info", f"The file contradicts the manifest: {', '.join(differing)}.", offset
             )
 
     def _properties(self, info: SstInfo, footer: Footer | None) -> tuple[SstProperties, BlockBounds] | None:
@@ -180,7 +180,7 @@ class _SstCheck:
         if index is None:
             self.findings.unchecked(self.target.url, "blocks", "Without the index the data blocks cannot be found.")
             return RowTotals()
-        check = RowCheck(Claims(info, index, filters, stats, properties), self._report)
+        check = RowCheck(StatedParts(info, index, filters, stats, properties), self._report)
         self._check_blocks(check, info, version)
         return check.finish()
 
@@ -191,14 +191,14 @@ class _SstCheck:
 
     def _check_blocks(self, check: RowCheck, info: SstInfo, version: int) -> None:
         """Feed all blocks to the check, a window at a time."""
-        edges = check.claims.index.block_edges(info)
+        edges = check.parts.index.block_edges(info)
         groups = _windows(edges, self.window_bytes)
         spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
         buffers = read_ahead(self.target.store, self.target.path, spans)
         for (first, end), span in zip(groups, spans, strict=True):
             try:
                 data = np.frombuffer(next(buffers), np.uint8)
-            except CorruptDataError as exc:  # the object ends before the last block does
+            except CorruptDataError as exc:  # the object ends before the last block
                 self.findings.error(self.target.url, f"block {first}", exc, span.start)
                 check.skip()
                 return
@@ -222,11 +222,11 @@ class _SstCheck:
                 break
         else:
             return
-        for block in range(done, len(edges) - 1):  # one of them is damaged: find out which
+        for block in range(done, len(edges) - 1):  # at least one is damaged
             try:
                 self._decode(check, data, edges[block : block + 2], info, version, first_block + block)
             except (CorruptDataError, UnsupportedFormatError) as exc:
-                start = int(edges[block] + check.claims.index.block_offsets[first_block] - edges[0])
+                start = int(edges[block] + check.parts.index.block_offsets[first_block] - edges[0])
                 self.findings.error(self.target.url, f"block {first_block + block}", _local(exc), start)
                 check.skip()
 
@@ -239,7 +239,7 @@ class _SstCheck:
         version: int,
         first_block: int,
     ) -> int:
-        """Check as many blocks as a window holds when they are decompressed; returns their number."""
+        """Check as many blocks as a decompressed window holds; return their number."""
         opened = unpack_blocks(data, edges, info.compression, limit_bytes=self.window_bytes)
         ordered = info.sst_type is not SstType.WAL
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=version, ordered=ordered)
@@ -248,7 +248,7 @@ class _SstCheck:
 
 
 def _local(error: CorruptDataError | UnsupportedFormatError) -> CorruptDataError | UnsupportedFormatError:
-    """Return an error about one block without its offset, which may count in decompressed bytes."""
+    """Return an error about one block without its offset, which may be in decompressed bytes."""
     if isinstance(error, CorruptDataError):
         return CorruptDataError(str(error.args[0]), why=error.why)
     return error

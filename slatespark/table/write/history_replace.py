@@ -73,8 +73,8 @@ class Instant:
 def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> Instant:
     """Return how to read a history table as of the time of a write.
 
-    A table with its own clock stands at the time of its last write. A write above that reads with `now` instead, since
-    no row is later.
+    A write may move the clock of a table with its own time past the last tick. No row is later then, so the newest
+    state is read with `now`.
     """
     time_ms = options.timestamp_ms
     if time_ms is None:

@@ -4,8 +4,6 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
 from slatespark.format.codecs import (
@@ -19,14 +17,6 @@ from slatespark.format.codecs import (
 
 CODECS = list(Compression)
 TEXT = b"the quick brown fox " * 200
-
-
-@given(st.binary(min_size=1, max_size=300), st.sampled_from(CODECS), st.integers(1, 50))
-def test_sections_round_trip(part: bytes, codec: Compression, times: int) -> None:
-    payload = part * times
-    section = encode_section(payload, codec)
-    assert decode_section(section, codec, what="it", max_bytes=len(payload)) == payload
-    assert decode_section(memoryview(section), codec, what="it") == payload
 
 
 @pytest.mark.parametrize("codec", CODECS)

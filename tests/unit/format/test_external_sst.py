@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.external_sst import decode_external_sst, label_sst
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.sst import SstBuilder
@@ -35,20 +32,3 @@ def test_another_label_replaces_it() -> None:
     end = decode_external_sst(label_sst(label_sst(built(), LABEL), {"version": 2}))
     assert end is not None
     assert end.label == {"version": 2}
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_damage_after_the_rows_is_detected(data: st.DataObject) -> None:
-    whole = label_sst(built(), LABEL)
-    end = decode_external_sst(whole)
-    assert end is not None
-    changed = bytearray(whole)
-    at = data.draw(st.integers(end.info.sections_end, len(whole) - 1))
-    changed[at] ^= data.draw(st.integers(1, 255))
-    cut = data.draw(st.sampled_from([0, 0, 0, 1, 5, 20, len(whole)]))
-    try:
-        found = decode_external_sst(bytes(changed[: len(changed) - cut]))
-    except (CorruptDataError, UnsupportedFormatError):
-        return
-    assert found is None or (found.label, found.properties) == (end.label, end.properties)

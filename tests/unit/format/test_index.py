@@ -4,18 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Compression, encode_section
-from slatespark.format.index import SstIndex, decode_index_section, encode_index_section, separator_key
+from slatespark.format.index import SstIndex, decode_index_section, encode_index_section
 from slatespark.format.info import SstInfo
-from slatespark.format.row import Row, rows_to_columns
-from slatespark.format.sst import SstBuilder
 from slatespark.kernels import encode_index
 from slatespark.ranges import ALL_KEYS, KeyRange
-from tests.unit.format.reading import read_sst
 
 INFO = SstInfo(b"a", b"z", index_offset=300, index_len=99, filter_offset=300, filter_len=0)
 
@@ -81,28 +76,3 @@ def test_blocks_outside_the_data_are_refused(broken: SstIndex) -> None:
     section = encode_section(encode_index(broken.block_offsets, broken.key_bytes, broken.key_offsets), Compression.NONE)
     with pytest.raises(CorruptDataError):
         decode_index_section(section, INFO)
-
-
-@given(st.binary(max_size=4), st.binary(max_size=4))
-def test_a_separator_separates_two_keys(one: bytes, other: bytes) -> None:
-    low, high = sorted((one, other))
-    separator = separator_key(low, high)
-    assert high.startswith(separator)
-    assert low < separator <= high or low == high == separator
-
-
-@given(
-    st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=40), st.binary(max_size=3), st.binary(max_size=3)
-)
-def test_the_blocks_for_a_range_contain_all_its_rows(keys: list[bytes], start: bytes, end: bytes) -> None:
-    rows = [Row(key, 1000 - number) for number, key in enumerate(sorted(keys))]
-    builder = SstBuilder(block_size=40)
-    builder.add([rows_to_columns(rows)], np.arange(len(rows), dtype=np.int64))
-    sst = read_sst(b"".join(builder.finish().parts))
-    wanted = KeyRange(start, end)
-    first, stop = sst.index.blocks_for(wanted)
-    outside = [*range(first), *range(stop, len(sst.index))]
-    assert sst.stats is not None
-    edges = np.cumsum([0, *sst.stats.block_counts.sum(axis=1)], dtype=np.int64)
-    for block in outside:
-        assert not any(wanted.contains(sst.rows.key(row)) for row in range(edges[block], edges[block + 1]))

@@ -6,24 +6,17 @@ from dataclasses import replace
 
 import flatbuffers
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import SsTableInfo
-from slatespark.format.codecs import Compression
 from slatespark.format.info import (
-    FilterFormat,
     Footer,
     SstInfo,
-    SstType,
     check_section_bounds,
     decode_footer,
     decode_info,
-    decode_info_section,
     encode_footer,
     encode_info,
-    encode_info_section,
     footer_range,
     info_range,
 )
@@ -32,18 +25,6 @@ from slatespark.ranges import ByteRange, KeyRange
 INFO = SstInfo(
     b"a", b"z", index_offset=100, index_len=20, filter_offset=90, filter_len=10, stats_offset=120, stats_len=30
 )
-keys = st.none() | st.binary(max_size=20)
-
-
-@given(keys, keys, st.sampled_from(Compression), st.sampled_from(SstType), st.sampled_from(FilterFormat), st.booleans())
-def test_infos_round_trip(
-    first: bytes | None, last: bytes | None, codec: Compression, kind: SstType, filters: FilterFormat, bare: bool
-) -> None:
-    info = replace(INFO, first_entry=first, last_entry=last, compression=codec, sst_type=kind, filter_format=filters)
-    if bare:
-        info = replace(info, filter_offset=100, filter_len=0, stats_offset=0, stats_len=0)
-    assert decode_info(encode_info(info)) == info
-    assert decode_info_section(encode_info_section(info)) == info
 
 
 def test_sections_are_where_the_info_says() -> None:

@@ -8,8 +8,6 @@ from uuid import UUID
 
 import flatbuffers
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format._generated import CompactedSsTable, ManifestV1
@@ -135,11 +133,6 @@ def test_a_view_shows_the_intersection_of_both_ranges() -> None:
     assert view(1, cut(b"a", b"c")).key_range(sst) == KeyRange(b"b", b"c")
     assert view(1, cut(b"c", b"c", end_included=True)).key_range(sst) == KeyRange(b"c", b"c\0")
     assert view(1, cut(b"c", None)).key_range(handle(1, b"b", None)) == KeyRange(b"c", None)
-
-
-@given(st.binary(max_size=3), st.none() | st.binary(max_size=3))
-def test_key_ranges_round_trip(start: bytes, end: bytes | None) -> None:
-    assert BytesRange.of(KeyRange(start, end)).key_range() == KeyRange(start, end)
 
 
 def test_bounds_of_every_kind() -> None:

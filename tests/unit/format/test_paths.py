@@ -1,20 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
 from slatespark.format import paths
 from slatespark.format.ulid import Ulid
-
-
-@given(st.integers(0, (1 << 64) - 1))
-def test_numbers_round_trip(number: int) -> None:
-    assert paths.numbered(paths.manifest_path(number), "manifest") == number
-    assert paths.numbered(paths.compactions_path(number), "compactions") == number
-    assert paths.numbered(paths.wal_path(number), "sst") == number
-    assert paths.decode_boundary(paths.encode_boundary(number)) == number
 
 
 def test_names_are_those_of_the_client() -> None:

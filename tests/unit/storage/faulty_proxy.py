@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         dropped = {*self.proxy.forgotten_headers, "Expect"}
         headers = {name: value for name, value in self.headers.items() if name not in dropped}
-        connection = http.client.HTTPConnection(self.proxy.target, timeout=20)
+        connection = http.client.HTTPConnection(self.proxy.target, timeout=60)
         try:
             connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()

@@ -34,12 +34,12 @@ class FarStore(MemoryStore):
 
     def get_range(self, path: str, span: ByteRange) -> Buffer:
         self.asked.append(span)
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         return super().get_range(path, span)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -110,7 +110,7 @@ def test_local_stores_read_on_demand() -> None:
 
 
 def test_remote_tasks_run_concurrently() -> None:
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
     assert run_concurrently([barrier.wait] * 3, is_remote=True) != [0, 0, 0]
     assert run_concurrently([partial(abs, number) for number in range(-4, 0)], is_remote=True) == [4, 3, 2, 1]
     threads = run_concurrently([threading.get_ident] * 3, is_remote=False)

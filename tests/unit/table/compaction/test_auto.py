@@ -1,4 +1,4 @@
-"""A write that leaves many small runs merges them, in a commit of its own, and never fails for it."""
+"""A write that leaves many small runs merges them in a separate commit, and never fails because of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 
 def trees(*sizes_mib: float) -> Trees:
-    """Runs of such sizes, newest first."""
+    """Runs of the given sizes, newest first."""
     stores, layers = new_stores(), []
     part = put_file(stores, [Row(b"a", 1)])
     for number, mib in enumerate(sizes_mib):
@@ -60,7 +60,7 @@ def test_many_small_runs_are_merged_and_large_ones_left() -> None:
     assert chosen(plan_after_write(trees(*[1] * MIN_RUNS, 900))) == list(range(MIN_RUNS + 1, 1, -1))
 
 
-def test_only_neighbours_are_merged_the_longest_series_of_them() -> None:
+def test_the_longest_series_of_neighbours_is_merged() -> None:
     assert chosen(plan_after_write(trees(*[1] * 5, 900, *[1] * 11))) == list(range(11, 0, -1))
     assert plan_after_write(trees(*[1, 1, 1, 900] * 6)) is None
 
@@ -72,7 +72,7 @@ def test_a_merge_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("small", "own", "expected"), [(31, 1, False), (32, 1, True), (33, 1, False), (33, 2, True), (40, 20, True)]
 )
-def test_a_retry_waits_for_as_many_small_runs_more(small: int, own: int, expected: bool) -> None:
+def test_a_retry_waits_for_more_small_runs(small: int, own: int, expected: bool) -> None:
     views = [SstView(Ulid(number), Ulid(number)) for number in range(small + 1)]
     found = trees(*[1] * small, 900)
     layers = tuple(replace(layer, views=(view,)) for layer, view in zip(found.layers, views, strict=True))
@@ -120,9 +120,7 @@ def test_writes_compact_small_runs_in_commits_of_their_own() -> None:
     ],
     ids=["property", "operands"],
 )
-def test_nothing_is_compacted_where_that_is_not_wanted_or_not_known_how(
-    properties: dict[str, Any], options: dict[str, Any]
-) -> None:
+def test_no_compaction_if_disabled_or_without_an_operator(properties: dict[str, Any], options: dict[str, Any]) -> None:
     raw = pa.schema([("key", pa.binary()), ("value", pa.binary())])
     clock = FakeClock(1_000_000)
     store = SlateStore.create(new_stores().url, raw, keyColumns="key", clock=clock, **properties)
@@ -141,7 +139,7 @@ def test_a_raw_table_without_a_definition_is_left_alone() -> None:
     assert len(store.runs()) == MIN_RUNS + 2
 
 
-def test_operands_fold_where_the_table_says_how() -> None:
+def test_operands_fold_with_the_operator_of_the_table() -> None:
     raw = pa.schema([("key", pa.binary()), ("value", pa.binary())])
     made = {"keyFormat": "raw", "valueFormat": "raw", "mergeOperator": "concat"}
     store = SlateStore.create(new_stores().url, raw, keyColumns="key", clock=FakeClock(1_000_000), **made)
@@ -151,7 +149,7 @@ def test_operands_fold_where_the_table_says_how() -> None:
     assert store.get(b"k") == {"key": b"k", "value": b"0123456789abcdef"}
 
 
-def test_no_second_compaction_begins_while_one_is_under_way() -> None:
+def test_no_second_compaction_while_one_is_running() -> None:
     store = table()
     write(store, 0)
     clock, spec = FakeClock(1_000_000, seed=9), TieredSpec(l0_view_ids=(), sorted_runs=(0,), destination=0)
@@ -164,7 +162,7 @@ def test_no_second_compaction_begins_while_one_is_under_way() -> None:
     assert len(store.runs()) == 1
 
 
-def test_what_had_to_fail_is_tried_again_after_as_many_small_runs_more(
+def test_a_failed_merge_is_retried_after_more_small_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempts: list[int] = []

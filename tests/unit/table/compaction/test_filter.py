@@ -1,4 +1,4 @@
-"""Compactions of tables with filters: what is left, what is refused, and what is as it was when a filter fails."""
+"""Compactions with filters: results, refusals, and failing filters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PEOPLE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
 class Rule:
-    """A filter made of a function from a batch to actions or decisions."""
+    """A filter that calls a function from a batch to actions or decisions."""
 
     def __init__(self, decide: Callable[[pa.RecordBatch], Any]) -> None:
         self.decide = decide
 
 
-def bury(name: str) -> Rule:
+def delete(name: str) -> Rule:
     return Rule(lambda versions: pc.if_else(pc.fill_null(pc.equal(versions["name"], name), False), "tombstone", "keep"))
 
 
@@ -63,18 +63,18 @@ def stored(store: SlateStore) -> int:
     return int(store.scan(readVersions="all").read_all().num_rows)
 
 
-def test_rows_are_deleted_and_nothing_of_them_is_left(tmp_path: Path) -> None:
+def test_filtered_rows_leave_no_trace(tmp_path: Path) -> None:
     store = table(tmp_path / "t")
     write(store, (1, "ann"), (2, "bob"), (3, "cyd"))
     write(store, (2, "bea"), (3, "cyd"))
-    report = store.compact(full=True, filters=[bury("cyd"), bury("bea")])
+    report = store.compact(full=True, filters=[delete("cyd"), delete("bea")])
     assert rows(store) == {1: "ann"}
     assert stored(store) == 1
     assert (report.rows_in, report.rows_out, report.filtered, report.filters_waited) == (5, 1, 2, False)
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [(bury("new"), None), (drop("new"), "old")])
-def test_above_older_runs_a_tombstone_hides_and_a_drop_uncovers(
+@pytest.mark.parametrize(("chosen", "expected"), [(delete("new"), None), (drop("new"), "old")])
+def test_above_older_runs_a_tombstone_hides_and_a_drop_reveals(
     tmp_path: Path, chosen: Rule, expected: str | None
 ) -> None:
     store = table(tmp_path / "t")
@@ -103,40 +103,40 @@ def test_values_and_expiries_are_replaced(tmp_path: Path) -> None:
     assert rows(store) == {2: "b"}
 
 
-def test_an_interval_is_filtered_alone(tmp_path: Path) -> None:
+def test_only_the_interval_is_filtered(tmp_path: Path) -> None:
     store = table(tmp_path / "t")
     write(store, *((number, "x") for number in range(10)))
-    store.compact(where="id >= 3 AND id < 6", filters=[bury("x")])
+    store.compact(where="id >= 3 AND id < 6", filters=[delete("x")])
     assert sorted(rows(store)) == [0, 1, 2, 6, 7, 8, 9]
 
 
-def test_versions_of_before_show_the_rows_as_they_were_and_their_numbers_are_not_answered_wrongly(
+def test_older_versions_are_unchanged_and_seq_reads_stay_exact(
     tmp_path: Path,
 ) -> None:
     clock = FakeClock(START)
     store = table(tmp_path / "t", clock, versionRetention="1d")
     version = write(store, (1, "ann"), (2, "bob"))
     seq = store.resolve().seq
-    compacted = store.compact(full=True, filters=[bury("bob")]).version
+    compacted = store.compact(full=True, filters=[delete("bob")]).version
     write(store, (3, "cyd"))
     assert rows(store) == {1: "ann", 3: "cyd"}
     assert rows(store, versionAsOf=version) == rows(store, seqAsOf=seq) == {1: "ann", 2: "bob"}
     for path in (tmp_path / "t" / "manifest").glob("*.manifest"):
         if int(path.stem) < compacted:
-            path.unlink()  # as a collector does in the end
+            path.unlink()  # as a garbage collector does eventually
     with pytest.raises(HistoryTrimmedError):
         rows(store, seqAsOf=seq)
 
 
 @pytest.mark.parametrize("range_bytes", [1, 3_000, None])
-def test_filters_leave_the_same_however_the_keys_are_split(tmp_path: Path, range_bytes: int | None) -> None:
+def test_filter_results_do_not_depend_on_key_ranges(tmp_path: Path, range_bytes: int | None) -> None:
     store = table(tmp_path / "t")
     for start in (0, 100, 200):
         write(store, *((number, f"n{start}") for number in range(start, 300)), sstSize="4k", blockSize="1k")
     options = WriteOptions.parse({"path": str(tmp_path / "t"), "sstSize": "4k", "blockSize": "1k"})
     clock = FakeClock(START, seed=1)
     report = compact_table(
-        store._stores, clock, full=True, filters=[bury("n100"), drop("n0")], options=options, range_bytes=range_bytes
+        store._stores, clock, full=True, filters=[delete("n100"), drop("n0")], options=options, range_bytes=range_bytes
     )
     assert rows(store) == dict.fromkeys(range(200, 300), "n200")
     assert (report.rows_out, report.filtered) == (100, 200)
@@ -159,7 +159,7 @@ def test_the_retention_filter_deletes_old_rows_once(tmp_path: Path) -> None:
     assert report.expired == 1
 
 
-def test_the_expire_filter_says_when(tmp_path: Path) -> None:
+def test_the_expire_filter_sets_the_instant(tmp_path: Path) -> None:
     clock = FakeClock(START)
     store = table(tmp_path / "t", clock)
     write(store, (1, "gone"), ttl="1d")
@@ -171,7 +171,7 @@ def test_the_expire_filter_says_when(tmp_path: Path) -> None:
     assert stored(store) == 1
 
 
-def test_instants_that_contradict_each_other_or_lie_in_the_future_are_refused(tmp_path: Path) -> None:
+def test_contradicting_and_future_instants_are_refused(tmp_path: Path) -> None:
     store = table(tmp_path / "t")
     write(store, (1, "ann"))
     with pytest.raises(OptionError, match="both"):
@@ -202,7 +202,7 @@ def test_the_floor_filter_raises_the_floor_and_compacts_below_it(tmp_path: Path)
 # --- refused --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chosen", [bury("x"), RetentionFilter("1d")], ids=["own", "retention"])
+@pytest.mark.parametrize("chosen", [delete("x"), RetentionFilter("1d")], ids=["own", "retention"])
 def test_history_tables_take_no_filters_that_would_change_the_past(tmp_path: Path, chosen: Any) -> None:
     store = table(tmp_path / "t", history=True)
     write(store, (1, "x"))
@@ -213,15 +213,15 @@ def test_history_tables_take_no_filters_that_would_change_the_past(tmp_path: Pat
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        (bury("x"), "list"),
-        ([bury], "function"),
+        (delete("x"), "list"),
+        ([delete], "function"),
         ([Rule], "Rule"),
         (["ExpireFilter"], "str"),
         ("x", "str"),
         ([HistoryFloorFilter(5)], "history"),
     ],
 )
-def test_what_is_no_filter_is_refused(tmp_path: Path, filters: Any, said: str) -> None:
+def test_invalid_filters_are_refused(tmp_path: Path, filters: Any, said: str) -> None:
     store = table(tmp_path / "t")
     write(store, (1, "x"))
     with pytest.raises(InvalidRequestError, match=said):
@@ -232,7 +232,7 @@ def test_what_is_no_filter_is_refused(tmp_path: Path, filters: Any, said: str) -
 @pytest.mark.parametrize(
     "make", [lambda: RetentionFilter("soon"), lambda: ExpireFilter("soon"), lambda: HistoryFloorFilter("soon")]
 )
-def test_built_in_filters_check_what_they_are_given(make: Callable[[], object]) -> None:
+def test_built_in_filters_check_their_arguments(make: Callable[[], object]) -> None:
     with pytest.raises(OptionError, match="soon"):
         make()
 
@@ -251,7 +251,7 @@ def broken(versions: pa.RecordBatch) -> pa.Array:
         (Rule(lambda versions: pa.array(["burn"] * versions.num_rows)), "burn"),
     ],
 )
-def test_a_filter_that_fails_leaves_the_table_as_it_was(tmp_path: Path, rule: Rule, said: str) -> None:
+def test_a_failing_filter_leaves_the_table_unchanged(tmp_path: Path, rule: Rule, said: str) -> None:
     store = table(tmp_path / "t")
     write(store, *((number, "x" * 90) for number in range(1000)), sstSize="4k", blockSize="1k")
     before = store.resolve().version
@@ -261,7 +261,7 @@ def test_a_filter_that_fails_leaves_the_table_as_it_was(tmp_path: Path, rule: Ru
     assert len(rows(store)) == 1000
 
 
-def test_retention_waits_where_operands_may_make_rows_young_again(tmp_path: Path) -> None:
+def test_the_retention_filter_waits_below_operands(tmp_path: Path) -> None:
     clock = FakeClock(START)
     store = SlateStore.create(str(tmp_path / "t"), clock=clock, mergeOperator="concat")
     for key in (b"a", b"b", b"c", b"d"):
@@ -276,7 +276,7 @@ def test_retention_waits_where_operands_may_make_rows_young_again(tmp_path: Path
     assert store.scan().read_all().to_pylist() == [{"key": b"a", "value": b"old+"}]
 
 
-def test_a_compaction_that_merges_nothing_says_that_it_asked_no_filter(tmp_path: Path) -> None:
+def test_a_compaction_without_a_merge_calls_no_filter(tmp_path: Path) -> None:
     store = table(tmp_path / "t")
     write(store, (1, "ann"))
     report = store.compact(filters=[Rule(broken)])

@@ -1,4 +1,4 @@
-"""What filters make of the versions that a compaction would keep, without a table."""
+"""Filters applied to the versions that a compaction would keep, without a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PUT, DELETE, MERGE = RowKind.PUT, RowKind.DELETE, RowKind.MERGE
 
 @dataclass
 class Asked:
-    """A filter that notes what it is shown, and answers with what a function makes of it."""
+    """A filter that records its batches, and calls a function."""
 
     answer: Callable[[pa.RecordBatch], Any]
     shown: list[pa.RecordBatch] = field(default_factory=list)
@@ -74,7 +74,7 @@ def always(action: str) -> Callable[[pa.RecordBatch], Any]:
 
 
 def by_value(**actions: str) -> Callable[[pa.RecordBatch], Any]:
-    """Answer by the text of the value; keep what is not named."""
+    """Decide by the text of the value; keep other values."""
 
     def answer(versions: pa.RecordBatch) -> pa.Array:
         return pa.array([actions.get((value or b"").decode(), "keep") for value in versions["value"].to_pylist()])
@@ -97,7 +97,7 @@ def test_a_filter_sees_what_a_read_of_all_versions_shows() -> None:
     assert batch["_expire_ts"].cast(pa.int64()).to_pylist() == [900_000, None, None, None]
 
 
-def test_versions_of_a_key_come_together_also_where_pieces_end_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_a_key_stay_together_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filter_rows, "MAX_BATCH_ROWS", 2)
     keep = Asked(always("keep"))
     pieces = [
@@ -122,13 +122,13 @@ def test_batches_are_bounded_by_bytes_but_never_split_a_key(monkeypatch: pytest.
     assert [batch["key"].to_pylist() for batch in keep.shown] == [[b"a", b"b"], [b"c", b"c"], [b"d"]]
 
 
-def test_a_key_too_large_to_be_shown_at_once_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_too_large_for_a_batch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filter_rows, "MAX_KEY_BYTES", 50)
     with pytest.raises(InvalidRequestError, match="key 61"):
         filtered([[operand("a", seq, "x" * 30)] for seq in (9, 8, 7)], Asked(always("keep")))
 
 
-def test_each_filter_sees_what_the_one_before_left() -> None:
+def test_each_filter_sees_the_result_of_the_previous_one() -> None:
     second = Asked(always("keep"))
     rows = [put("a", 3, "x"), put("b", 2, "y"), put("c", 1, "z")]
     assert filtered([rows], Asked(by_value(x="drop", y="tombstone")), second) == [delete("b", 2), put("c", 1, "z")]
@@ -138,22 +138,22 @@ def test_each_filter_sees_what_the_one_before_left() -> None:
 # --- what becomes of it ---------------------------------------------------------------------------------------------
 
 
-def test_drop_takes_a_version_as_if_it_had_never_been() -> None:
+def test_drop_removes_a_version_without_trace() -> None:
     tally = FilterTally()
     rows = [operand("a", 3, "x"), put("a", 2, "y"), put("b", 1, "x")]
     assert filtered([rows], Asked(by_value(x="drop")), tally=tally) == [put("a", 2, "y")]
     assert tally == FilterTally(dropped=2)
 
 
-def test_a_tombstone_keeps_seq_and_time_and_hides_what_is_older() -> None:
+def test_a_tombstone_keeps_seq_and_time_and_hides_older_versions() -> None:
     rows = [operand("a", 3, "x", expires=500), put("a", 2, "y"), put("b", 1, "z", expires=700)]
-    bury = Asked(by_value(x="tombstone", z="tombstone"))
+    deleting = Asked(by_value(x="tombstone", z="tombstone"))
     tally = FilterTally()
-    assert filtered([rows], bury, tally=tally) == [delete("a", 3), delete("b", 1)]
-    assert tally == FilterTally(buried=2)
+    assert filtered([rows], deleting, tally=tally) == [delete("a", 3), delete("b", 1)]
+    assert tally == FilterTally(tombstones=2)
 
 
-def test_a_tombstone_goes_where_nothing_older_can_lie_below() -> None:
+def test_a_tombstone_is_dropped_if_nothing_older_lies_below() -> None:
     rows = [operand("a", 3, "x"), put("a", 2, "y"), put("b", 1, "z")]
     assert filtered([rows], Asked(by_value(x="tombstone")), drops=True) == [put("b", 1, "z")]
 
@@ -169,7 +169,7 @@ def test_a_value_is_replaced_with_seq_and_times_kept() -> None:
     assert filtered([rows], upper) == [put("a", 3, "x!", expires=900), operand("b", 2, "x!"), put("c", 1, "z")]
 
 
-def test_an_expiry_is_replaced_or_taken_away() -> None:
+def test_an_expiry_is_replaced_or_removed() -> None:
     instants = pa.array([800, None, 900], pa.timestamp("ms", tz="UTC"))
     rows = [put("a", 3), put("b", 2, expires=5), put("c", 1, "z", expires=6)]
     changed = Asked(lambda versions: FilterDecisions(by_value(v="replace")(versions), expiries=instants))
@@ -197,7 +197,7 @@ def people(*rows: tuple[int, str | None, int]) -> tuple[RowCodec, list[Row]]:
     ]
 
 
-def test_columns_of_a_typed_table_are_shown_and_those_given_replaced() -> None:
+def test_given_columns_of_a_typed_table_are_replaced() -> None:
     codec, rows = people((1, "ann", 30), (2, "bob", 40), (3, None, 50))
     masked = Asked(
         lambda versions: FilterDecisions(
@@ -248,7 +248,7 @@ def replacing(**given: Any) -> Callable[[pa.RecordBatch], Any]:
         ),
     ],
 )
-def test_an_answer_of_the_wrong_shape_is_refused(answer: Callable[[pa.RecordBatch], Any], said: str) -> None:
+def test_malformed_decisions_are_refused(answer: Callable[[pa.RecordBatch], Any], said: str) -> None:
     assert said in refusal(answer)
 
 

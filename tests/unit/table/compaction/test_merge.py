@@ -1,4 +1,4 @@
-"""Layers merged into files hold what the model leaves of them, however they lie in files, blocks and windows."""
+"""Merged layers match the model, however they are cut into files, blocks and windows."""
 
 from __future__ import annotations
 
@@ -6,48 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, OptionError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
-from slatespark.kernels.columns import Visibility
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, merge_range
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import Layer, cut_layers
-from slatespark.table.read.scan import visible_windows
-from slatespark.table.retention.retained_rows import RowKeeper
+from slatespark.table.read.plan import Layer
+from slatespark.table.retention.row_keeper import RowKeeper
 from slatespark.table.stores import TableStores
-from tests.support.compaction_model import compacted
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
-from tests.unit.table.layers import Shape, new_stores, put_file, shapes
+from tests.unit.table.layers import new_stores, put_file
 
 PLAIN = MergeRules(now_ms=100, min_seq=2**64 - 1, drops_tombstones=True, merge_operator="concat")
-WINDOWS = st.sampled_from([1, 200, 1 << 20])
-CONCAT = resolve_operator("concat")
-
-instants = st.none() | st.sampled_from([0, 50, 100, 150, 250])
-rules_of_any_table = st.builds(
-    MergeRules,
-    now_ms=instants,
-    min_seq=st.sampled_from([0, 100, 200, 2**64 - 1]),
-    drops_tombstones=st.booleans(),
-    floor_ms=instants,
-    has_history=st.just(True),
-    merge_operator=st.just("concat"),
-) | st.builds(
-    MergeRules,
-    now_ms=instants,
-    min_seq=st.sampled_from([0, 100, 200, 2**64 - 1]),
-    drops_tombstones=st.booleans(),
-    retired_ms=instants,
-    merge_operator=st.just("concat"),
-)
 
 
 def merged(stores: TableStores, layers: Sequence[Layer], rules: MergeRules, window_bytes: int) -> list[Row]:
@@ -73,56 +48,7 @@ def run(stores: TableStores, layers: Sequence[Layer], rules: MergeRules = PLAIN,
     return merge_range(stores, FakeClock(1000), layers, rules, given_options, 1000)
 
 
-@given(shapes(), rules_of_any_table, WINDOWS)
-def test_what_stays_is_what_the_model_leaves(shape: Shape, rules: MergeRules, window_bytes: int) -> None:
-    stores = new_stores()
-    assert merged(stores, shape.store(stores), rules, window_bytes) == compacted(shape.layers, rules)
-
-
-@given(shapes(), st.binary(max_size=2), st.binary(max_size=2), WINDOWS)
-def test_a_range_is_merged_alone(shape: Shape, start: bytes, end: bytes, window_bytes: int) -> None:
-    stores, keys = new_stores(), KeyRange(min(start, end), max(start, end))
-    rows = [[row for row in layer if keys.contains(row.key)] for layer in shape.layers]
-    layers = cut_layers(shape.store(stores), keys)
-    assert merged(stores, layers, PLAIN, window_bytes) == compacted(rows, PLAIN)
-
-
 # --- reads ----------------------------------------------------------------------------------------------------------
-
-
-def shown(stores: TableStores, layers: Sequence[Layer], visibility: Visibility, retired_ms: int | None) -> list[Row]:
-    cursors = [LayerCursor(layer_windows(stores, layer, 1 << 20)) for layer in layers]
-    found: list[Row] = []
-    for sources, selection in visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms):
-        found += columns_to_rows(take_rows(sources, selection.rows))
-    return found
-
-
-@given(shapes(), rules_of_any_table, st.data())
-def test_reads_find_the_same_before_and_after(shape: Shape, rules: MergeRules, data: st.DataObject) -> None:
-    """Neighbouring layers are merged, and read at instants, numbers and times that the rules leave readable."""
-    stores = new_stores()
-    before = shape.store(stores)
-    first = data.draw(st.integers(0, len(before) - 1), label="first")
-    end = data.draw(st.integers(first + 1, len(before)), label="end")
-    if rules.retired_ms is not None and first:
-        first = 0  # what is above might hold operands that keep the group alive
-    if end < len(before):
-        rules = MergeRules(
-            rules.now_ms, rules.min_seq, False, rules.floor_ms, rules.has_history, rules.retired_ms, "concat"
-        )
-    files = run(stores, before[first:end], rules).files
-    after = [*before[:first], Layer("merged", tuple(file.whole() for file in files)), *before[end:]]
-    now_ms = max(rules.now_ms or 0, data.draw(st.sampled_from([0, 50, 150, 1000]), label="now"))
-    as_of = None
-    if rules.has_history:
-        as_of = max(rules.floor_ms or 0, data.draw(st.sampled_from([0, 60, 120, 400]), label="as of"))
-    max_seq = 2**64 - 1
-    if not rules.has_history and rules.min_seq < 2**64 - 1:
-        max_seq = max(rules.min_seq, data.draw(st.sampled_from([0, 150, 250]), label="seq"))
-    visibility = Visibility(max_seq, now_ms, max_create_ts_ms=as_of)
-    retired_ms = rules.retired_ms
-    assert shown(stores, after, visibility, retired_ms) == shown(stores, before, visibility, retired_ms)
 
 
 # --- single cases ---------------------------------------------------------------------------------------------------
@@ -140,7 +66,7 @@ def test_what_a_merge_reports() -> None:
     assert {file.handle.id.timestamp_ms for file in result.files} == {1000}
 
 
-def test_nothing_may_be_left() -> None:
+def test_an_empty_result() -> None:
     stores = new_stores()
     gone = put_file(stores, [Row(b"a", 5, RowKind.DELETE), Row(b"b", 6, expire_ts_ms=100)])
     assert run(stores, [Layer("L0", (gone,))]).files == ()
@@ -156,7 +82,7 @@ def test_files_end_near_their_size_and_do_not_overlap() -> None:
     assert all(file.size < 128 << 10 for file in result.files)
 
 
-def test_files_may_end_with_a_row_that_has_expired() -> None:
+def test_files_may_end_with_an_expired_row() -> None:
     stores = new_stores()
     rows = [Row(b"%06d" % number, number, value=b"v" * 50, expire_ts_ms=100) for number in range(4000)]
     rules = replace(PLAIN, drops_tombstones=False)
@@ -165,7 +91,7 @@ def test_files_may_end_with_a_row_that_has_expired() -> None:
     assert uploaded(stores, result) == [Row(row.key, row.seq, RowKind.DELETE) for row in rows]
 
 
-def test_a_version_that_two_layers_have_stays_once() -> None:
+def test_a_version_in_two_layers_is_kept_once() -> None:
     stores = new_stores()
     layers = [Layer("L0", (put_file(stores, [Row(b"k", 5, value=b"same")]),)) for _ in range(2)]
     assert merged(stores, layers, PLAIN, 1 << 20) == [Row(b"k", 5, value=b"same")]
@@ -181,7 +107,7 @@ def test_operands_without_an_operator_are_refused(window_bytes: int) -> None:
         merged(stores, layers, rules, window_bytes)
 
 
-def test_a_key_that_goes_on_in_a_layer_of_lower_numbers_is_refused() -> None:
+def test_a_newer_layer_with_lower_seqs_is_refused() -> None:
     stores = new_stores()
     low, high = [Row(b"k", seq) for seq in (5, 4)], [Row(b"k", seq) for seq in (9, 8)]
     layers = [Layer(name, (put_file(stores, rows, block_size=1),)) for name, rows in (("L0", low), ("run 0", high))]
@@ -189,7 +115,7 @@ def test_a_key_that_goes_on_in_a_layer_of_lower_numbers_is_refused() -> None:
         merged(stores, layers, PLAIN, 1)
 
 
-def test_a_group_of_operands_may_be_larger_than_many_windows() -> None:
+def test_a_group_of_operands_may_span_many_windows() -> None:
     stores = new_stores()
     operands = [Row(b"k", seq, RowKind.MERGE, b"%d," % seq, create_ts_ms=seq) for seq in range(300, 1, -1)]
     base = Row(b"k", 1, value=b"base:", create_ts_ms=1)
@@ -202,7 +128,7 @@ def test_a_group_of_operands_may_be_larger_than_many_windows() -> None:
 
 
 def test_only_windows_are_held_of_a_key_with_many_versions() -> None:
-    """A history without a floor keeps all versions: they pass by, window by window."""
+    """A history without a floor keeps all versions, merged window by window."""
     stores = new_stores()
     rows = [Row(b"k", seq, value=b"v" * 1000, create_ts_ms=seq) for seq in range(2000, 0, -1)]
     rules = MergeRules(now_ms=None, min_seq=2**64 - 1, drops_tombstones=True, has_history=True)
@@ -213,7 +139,7 @@ def test_only_windows_are_held_of_a_key_with_many_versions() -> None:
     assert max(sizes) < 100
 
 
-def test_what_a_view_does_not_show_is_not_merged() -> None:
+def test_rows_outside_a_view_are_not_merged() -> None:
     stores = new_stores()
     rows = [Row(b"%d" % number, number) for number in range(1, 10)]
     part = put_file(stores, rows, keys=KeyRange(b"3", b"5"))

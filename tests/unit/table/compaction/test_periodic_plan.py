@@ -1,4 +1,4 @@
-"""Which files a compaction of what is due rewrites."""
+"""Which files are due for a periodic compaction."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def test_a_file_is_due_when_it_is_older_than_the_interval() -> None:
     assert due([young, old], properties(young), properties(old)) == {old.id}
 
 
-def test_a_file_without_ttl_rows_is_never_due_nor_one_of_which_none_has_expired() -> None:
+def test_a_file_without_expired_rows_is_never_due() -> None:
     plain, later, gone, unknown = file(50), file(51), file(52), file(53)
     known = properties(plain, expires=None), properties(later, expires=NOW + 1), properties(gone, expires=NOW)
     assert due([plain, later, gone, unknown], *known) == {gone.id, unknown.id}
 
 
-def test_age_is_that_of_the_rows_not_of_a_later_name() -> None:
+def test_age_is_that_of_the_rows_not_of_the_file_id() -> None:
     renamed = file(1)
     assert due([renamed], properties(renamed, created=NOW - 40 * DAY)) == {renamed.id}
 
 
-def test_files_that_were_made_together_come_due_one_after_the_other() -> None:
+def test_files_created_together_become_due_one_by_one() -> None:
     made = NOW - 40 * DAY
     instants = [due_ms(make_ulid(made, drawn), made, 30 * DAY) for drawn in (0, 1 << 14, 1 << 15, (1 << 16) - 1)]
     assert instants == sorted(instants)
@@ -71,7 +71,7 @@ def test_files_that_were_made_together_come_due_one_after_the_other() -> None:
     assert made + 32 * DAY < instants[-1] < made + 33 * DAY
 
 
-def test_a_round_takes_the_oldest_and_no_more_than_its_cap() -> None:
+def test_a_round_is_bounded_and_starts_with_the_oldest() -> None:
     files = [file(40 + age) for age in range(5)]
     assert due(files, max_files=2) == {files[4].id, files[3].id}
     assert due(files, max_bytes=2500) == {files[4].id, files[3].id}
@@ -79,5 +79,5 @@ def test_a_round_takes_the_oldest_and_no_more_than_its_cap() -> None:
 
 
 @pytest.mark.parametrize(("interval", "expired"), [(None, NOW), (DAY, None)])
-def test_nothing_is_due_without_an_interval_or_where_nothing_may_go(interval: int | None, expired: int | None) -> None:
+def test_nothing_is_due_without_an_interval_or_droppable_rows(interval: int | None, expired: int | None) -> None:
     assert not find_due_files([file(90)], {}, interval, present_ms=NOW, expired_ms=expired)

@@ -1,4 +1,4 @@
-"""Which layers a compaction merges. A layer is written as the size of its file and its keys; runs count down to 0."""
+"""Which layers a compaction merges. A layer is given as the size of its file and its keys; runs count down to 0."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def sized(*sizes: int, l0: int = 0) -> Trees:
         pytest.param(sized(*[8] * 8, l0=4), [5, 6, 7, 8, 9, 10, 11, 12], id="eight runs wait below L0"),
     ],
 )
-def test_the_choice_by_size(found: Trees, chosen: list[int]) -> None:
+def test_size_tiered_choice(found: Trees, chosen: list[int]) -> None:
     assert numbers(plan_size_tiered(found, SizeTiers())) == chosen
 
 
@@ -107,18 +107,18 @@ def test_the_choice_by_size(found: Trees, chosen: list[int]) -> None:
         pytest.param(sized(*[1] * 5), {make_ulid(1, 5)}, [1, 2, 3, 4], id="a view that was in L0"),
     ],
 )
-def test_the_choice_beside_another_compaction(found: Trees, busy: set[int | Ulid], chosen: list[int]) -> None:
+def test_size_tiered_choice_with_busy_layers(found: Trees, busy: set[int | Ulid], chosen: list[int]) -> None:
     assert numbers(plan_size_tiered(replace(found, busy=frozenset(busy)), SizeTiers())) == chosen
 
 
-def test_what_other_compactions_are_at() -> None:
+def test_sources_of_other_compactions_are_busy() -> None:
     view_id = make_ulid(1, 7)
     found = sized(1, 1).beside([TieredSpec((view_id,), (5, 4), 4), TieredSpec((), (), 9), DrainSpec(b"s", (), (3,))])
     assert found.busy == {view_id, 5, 4, 3}
-    assert found.next_run_id == 10, "no two outputs get one number"
+    assert found.next_run_id == 10, "outputs have distinct numbers"
 
 
-def test_the_parameters_of_the_choice() -> None:
+def test_size_tier_parameters() -> None:
     assert numbers(plan_size_tiered(sized(1, 1, 9), SizeTiers(2, 2, 1.0))) == [1, 2]
     assert numbers(plan_size_tiered(sized(1, 9), SizeTiers(2, 8, 9.0))) == [1, 2]
     assert SizeTiers.parse("2", 9, 1.5) == SizeTiers(2, 9, 1.5)
@@ -135,7 +135,7 @@ def test_the_parameters_of_the_choice() -> None:
         ((4, 8, "many"), "includeSizeThreshold"),
     ],
 )
-def test_parameters_that_lead_nowhere(given: tuple[object, object, object], message: str) -> None:
+def test_invalid_size_tier_parameters(given: tuple[object, object, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         SizeTiers.parse(*given)
 
@@ -145,7 +145,7 @@ def test_parameters_that_lead_nowhere(given: tuple[object, object, object], mess
 LAYERS = trees(File(5, b"a", b"f"), [File(6, b"a", b"g"), File(7, b"h", b"z")], l0=(File(3, b"x", b"z"), File(4)))
 
 
-def test_everything() -> None:
+def test_full_plan() -> None:
     plan = plan_full(LAYERS)
     assert plan is not None
     assert numbers(plan) == [1, 2, 3, 4, 5]
@@ -155,7 +155,7 @@ def test_everything() -> None:
     assert plan_full(trees([])) is None, "a run without a view"
 
 
-def test_an_interval() -> None:
+def test_interval_plan() -> None:
     plan = plan_interval(LAYERS, [KeyRange(b"h", b"k")])
     assert plan is not None
     assert numbers(plan) == [2, 5]
@@ -167,7 +167,7 @@ def test_an_interval() -> None:
     assert numbers(several) == [1, 2, 3, 4, 5]
 
 
-def test_l0_alone() -> None:
+def test_l0_plan() -> None:
     plan = plan_l0(LAYERS)
     assert plan is not None
     assert numbers(plan) == [1, 2]
@@ -175,7 +175,7 @@ def test_l0_alone() -> None:
     assert plan_l0(sized(1)) is None
 
 
-def test_files_that_are_due_stay_in_their_layer() -> None:
+def test_due_files_stay_in_their_layer() -> None:
     due = {make_ulid(1, number) for number in (4, 5)}
     plan = plan_due(LAYERS, due)
     assert plan is not None
@@ -209,8 +209,8 @@ def test_a_layer_in_between_without_the_keys() -> None:
 @pytest.mark.parametrize(
     ("stored", "together", "expected"),
     [
-        (1000, 1, 250),  # four ranges that are as large as they may be
-        (1001, 1, 201),  # five that are alike, not four and a rest
+        (1000, 1, 250),  # four ranges of maximum size
+        (1001, 1, 201),  # five similar ones, not four and a rest
         (1001, 2, 167),  # in three rounds
         (200, 2, 100),  # one would do, but two are merged at a time
         (200, 8, 67),  # no smaller than a file
@@ -218,5 +218,5 @@ def test_a_layer_in_between_without_the_keys() -> None:
         (0, 8, 1),
     ],
 )
-def test_ranges_are_alike_and_as_many_as_are_merged_at_a_time(stored: int, together: int, expected: int) -> None:
+def test_ranges_are_similar_and_fill_the_workers(stored: int, together: int, expected: int) -> None:
     assert range_size(stored, most_bytes=250, least_bytes=60, together=together) == expected

@@ -1,4 +1,4 @@
-"""Compacting tables: what is merged, what is left, what is refused, and what of it others see."""
+"""Compacting tables: merged layers, kept rows, refusals, and concurrent work."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from slatespark import (
     TransactionConflictError,
     UnsupportedFormatError,
 )
+from slatespark.display.compaction_text import compaction_text
 from slatespark.format.compactions import CompactionStatus
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path
@@ -46,7 +47,7 @@ _names = itertools.count(1)
 
 
 class Table:
-    """A table in a store that counts, with a clock of its own."""
+    """A table in a store that counts requests, with a clock of its own."""
 
     def __init__(self, schema: pa.Schema | None = None, keys: Sequence[str] | None = None, **properties: Any) -> None:
         self.clock = FakeClock(START_MS)
@@ -64,7 +65,7 @@ class Table:
         self.clock.advance(HOUR_MS)
 
     def compact(self, meanwhile: Callable[[], object] | None = None, **arguments: Any) -> CompactionReport:
-        """Compact, and do something after everything was merged, before the commit."""
+        """Compact, and do something between merge and commit."""
         options = WriteOptions.parse({"path": self.url, **arguments.pop("options", {})})
         runner = None if meanwhile is None else self.interrupted(meanwhile)
         return compact_table(self.stores, self.clock, options=options, runner=runner, **arguments)
@@ -81,7 +82,7 @@ class Table:
         return [layer.name for layer in self.store.runs()]
 
     def versions(self) -> list[tuple[bytes, str, bytes | None]]:
-        """What is stored: keys, kinds, values."""
+        """All stored versions: keys, kinds, values."""
         rows = self.store.scan(readVersions="all").read_all().to_pylist()
         return [(row["_key"], row["_op"], row["value"]) for row in rows]
 
@@ -102,7 +103,7 @@ def layered() -> Table:
     return table
 
 
-def test_everything_into_one_run(layered: Table) -> None:
+def test_a_full_compaction(layered: Table) -> None:
     before = our_rows(layered.store)
     version = layered.store.resolve().version
     report = layered.compact(full=True)
@@ -113,7 +114,9 @@ def test_everything_into_one_run(layered: Table) -> None:
     (job,) = report.jobs
     assert (job.kind, job.sources, job.keys) == ("full", tuple(f"run {n}" for n in (4, 3, 2, 1, 0)), (KeyRange(),))
     assert (job.files_in, job.files_out, job.destination, job.is_lowest) == (5, 1, 0, True)
-    assert [kind for _, kind, _ in layered.versions()] == ["put"] * 12, "the deletion went with what it hid"
+    assert [kind for _, kind, _ in layered.versions()] == ["put"] * 12, (
+        "the tombstone was dropped with the rows that it hid"
+    )
 
 
 def test_the_record_of_the_commit(layered: Table) -> None:
@@ -130,8 +133,8 @@ def test_the_record_of_the_commit(layered: Table) -> None:
     assert layered.objects_in("slatespark/leases/") == set()
 
 
-def test_the_state_before_is_kept_for_readers(layered: Table) -> None:
-    """A reader that began before goes on for as long as the client would let it."""
+def test_the_previous_version_is_kept_for_readers(layered: Table) -> None:
+    """A reader that began before can finish within the client's time limit."""
     version = layered.store.resolve().version
     layered.compact(full=True)
     (point,) = layered.store.checkpoints()
@@ -152,7 +155,68 @@ def test_nothing_to_do() -> None:
     assert table.compact(options={"keyPrefix": b"other"}).jobs == ()
 
 
-def test_size_tiers_until_there_is_nothing_left() -> None:
+def test_a_full_compaction_of_a_compacted_run_does_nothing() -> None:
+    table = Table()
+    for number in range(3):
+        table.put([1, 2], b"%d" % number)
+    assert len(table.store.compact(full=True).jobs) == 1
+    version = table.store.resolve().version
+    report = table.store.compact(full=True)
+    assert (report.is_compacted, report.jobs, report.version) == (True, (), version)
+    assert "Nothing to do: the table is one sorted run." in compaction_text(report)
+    assert table.store.resolve().version == version
+    codec = table.store.files()[0].compression
+    assert table.store.compact(full=True, compression=codec).is_compacted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"force": True},
+        {"now": START_MS},
+        {"filters": [ExpireFilter()]},
+        {"compression": "zstd"},
+        {"blockSize": "1k"},
+        {"sstSize": "1m"},
+        {"where": "key >= '61'", "full": False},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_a_compacted_run_is_rewritten_on_request(arguments: dict[str, Any]) -> None:
+    table = Table(pa.schema([("key", pa.string())]), ["key"])
+    for key in ("a", "b"):
+        table.store.write(pa.table({"key": [key]}))
+        table.clock.advance(HOUR_MS)
+    table.store.compact(full=True)
+    report = table.store.compact(**{"full": True, **arguments})
+    assert (report.is_compacted, len(report.jobs)) == (False, 1)
+
+
+def test_a_compacted_run_is_rewritten_if_rows_can_be_dropped() -> None:
+    table = Table()
+    table.put([1, 2])
+    assert len(table.compact(full=True).jobs) == 1, "no compaction wrote this run"
+    table.put([1], ttl="5h")
+    assert len(table.compact(full=True).jobs) == 1
+    assert table.compact(full=True).is_compacted
+    table.clock.advance(9 * HOUR_MS)
+    assert table.compact(full=True).expired == 1, "a row has expired"
+    assert table.compact(full=True).is_compacted
+    table.store.setProperties(retention="1h")
+    assert table.compact(full=True).expired == 1, "a row is past retention"
+
+
+def test_a_cut_run_is_rewritten() -> None:
+    table = Table()
+    table.put([1, 2, 3])
+    table.put([4])
+    table.compact(full=True)
+    table.store.deleteRange(startKey=b"002", endKey=b"003")
+    assert table.compact(full=True).jobs[0].rows_out == 3
+    assert table.compact(full=True).is_compacted
+
+
+def test_size_tiers_until_nothing_is_left_to_merge() -> None:
     table = Table()
     for number in range(9):
         table.put([number])
@@ -203,7 +267,7 @@ def test_two_intervals_at_the_same_time(layered: Table) -> None:
     assert not layered.store.verify().has_damage
 
 
-def test_size_tiers_leave_what_another_compaction_is_at() -> None:
+def test_size_tiers_skip_busy_layers() -> None:
     table = Table()
     for number in range(9):
         table.put([number], b"v" * (5000 if number < 4 else 1))
@@ -213,7 +277,7 @@ def test_size_tiers_leave_what_another_compaction_is_at() -> None:
     assert len(our_rows(table.store)) == 9
 
 
-def test_a_write_in_the_middle_stays_above(layered: Table) -> None:
+def test_a_concurrent_write_stays_above(layered: Table) -> None:
     layered.compact(lambda: layered.put([0, 50], b"meanwhile"), full=True)
     rows = {row.key: row.value for row in our_rows(layered.store)}
     assert (rows[b"000"], rows[b"050"], len(rows)) == (b"meanwhile", b"meanwhile", 13)
@@ -228,7 +292,7 @@ def test_a_write_in_the_middle_stays_above(layered: Table) -> None:
         pytest.param(lambda table: table.store.write(_RAW.empty_table(), mode="overwrite"), id="replaced"),
     ],
 )
-def test_sources_that_change_in_the_middle(layered: Table, meanwhile: Callable[[Table], object]) -> None:
+def test_sources_that_change_concurrently(layered: Table, meanwhile: Callable[[Table], object]) -> None:
     after: list[Any] = []
 
     def change() -> None:
@@ -242,14 +306,14 @@ def test_sources_that_change_in_the_middle(layered: Table, meanwhile: Callable[[
     assert layered.store.resolve().version == after[2], "nobody was fenced for it"
     left = layered.objects_in("compacted/") - uploaded
     shown = {f"compacted/{sst_id}.sst" for sst_id in fetch_latest_manifest(layered.stores)[1].ssts}
-    assert left <= shown, "what was uploaded in vain is gone"
+    assert left <= shown, "uploads of the failed job are deleted"
     assert layered.objects_in("slatespark/leases/") == set()
     layered.compact(full=True)
     assert our_rows(layered.store) == after[0]
 
 
-def test_a_restore_in_the_middle_that_brings_back_what_a_deletion_hides() -> None:
-    """The deletion was the lowest row of its key, and went; now an older row lies below it again."""
+def test_a_concurrent_restore_of_rows_hidden_by_a_tombstone() -> None:
+    """The tombstone was the lowest row of its key and is dropped, but after the restore an older row lies below it."""
     table = Table(retention="10h")
     table.put([1], b"old")
     table.clock.advance(20 * HOUR_MS)
@@ -262,14 +326,14 @@ def test_a_restore_in_the_middle_that_brings_back_what_a_deletion_hides() -> Non
     assert table.versions() == [(b"001", "delete", None), (b"001", "put", b"old")]
 
 
-def test_a_compaction_that_takes_long_copies_nothing(layered: Table) -> None:
-    """Files of a long write get fresh ids, lest they are collected; these are spared as long as the job is listed."""
+def test_a_long_compaction_copies_no_file(layered: Table) -> None:
+    """Files of a long write are copied to fresh ids against collectors; a listed compaction protects its files."""
     layered.compact(lambda: layered.clock.advance(30 * HOUR_MS), full=True)
     assert layered.objects.count("copy") == 0
     assert layered.layers() == ["run 0"]
 
 
-def test_outputs_that_somebody_collected(layered: Table) -> None:
+def test_outputs_that_were_garbage_collected(layered: Table) -> None:
     before = our_rows(layered.store)
 
     def collect() -> None:
@@ -293,7 +357,7 @@ def test_a_dry_run_changes_nothing(layered: Table) -> None:
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 
-def test_expired_rows_become_tombstones_and_go_at_the_bottom() -> None:
+def test_expired_rows_become_tombstones_and_are_dropped_at_the_bottom() -> None:
     table = Table()
     table.put([1, 2], b"base")
     table.put([1], b"short", ttl="1h")
@@ -309,14 +373,14 @@ def test_expired_rows_become_tombstones_and_go_at_the_bottom() -> None:
     assert table.versions() == [(b"002", "put", b"long")]
 
 
-def test_an_instant_of_the_future() -> None:
+def test_a_future_instant_is_refused() -> None:
     table = Table()
     table.put([1])
     with pytest.raises(OptionError, match="future"):
         table.compact(full=True, now_ms=table.clock.now_ms() + 1)
 
 
-def test_a_clock_of_the_tables_own_has_a_future_too() -> None:
+def test_an_instant_after_the_custom_clock_is_refused() -> None:
     table = Table(clock="custom")
     table.put([1], timestamp=1000, ttl=5000)
     table.put([2], timestamp=2000)
@@ -325,7 +389,7 @@ def test_a_clock_of_the_tables_own_has_a_future_too() -> None:
     assert table.compact(full=True, now_ms=2000).expired == 0
 
 
-def test_due_files_are_rewritten_in_their_places() -> None:
+def test_due_files_are_rewritten_in_place() -> None:
     table = Table(periodicCompactionInterval="1d")
     table.put([1, 2], b"old", ttl="1h")
     table.put([5], b"for ever")
@@ -338,19 +402,19 @@ def test_due_files_are_rewritten_in_their_places() -> None:
     assert table.compact(due=True).jobs == ()
 
 
-def test_rows_past_retention_go() -> None:
+def test_rows_past_retention_are_dropped() -> None:
     table = Table(retention="10h")
     table.put([1, 2], b"old")
     table.clock.advance(20 * HOUR_MS)
     table.put([2, 3], b"new")
     report = table.compact(full=True)
-    assert (report.expired, report.dropped) == (1, 2), "one was past retention, and one was hidden besides"
+    assert (report.expired, report.dropped) == (1, 2), "one was past retention, and one was hidden"
     assert table.versions() == [(b"002", "put", b"new"), (b"003", "put", b"new")]
 
 
 @pytest.mark.parametrize("where", ["run above", "run that comes meanwhile"])
 def test_rows_past_retention_stay_under_operands(where: str) -> None:
-    """An operand makes a row young again; nobody may take the row away from under it."""
+    """An operand makes a row young again, so the row below it must stay."""
     table = Table(retention="10h", mergeOperator="concat")
     table.put(range(20), b"old")
     table.put(range(100, 120), b"old")
@@ -373,7 +437,7 @@ def test_rows_past_retention_stay_under_operands(where: str) -> None:
     assert next(row.value for row in expected if row.key == b"001") == b"old+"
 
 
-def test_rows_past_retention_go_although_others_write_meanwhile() -> None:
+def test_rows_past_retention_are_dropped_despite_concurrent_writes() -> None:
     table = Table(retention="10h")
     table.put(range(20), b"old")
     table.clock.advance(20 * HOUR_MS)
@@ -383,7 +447,7 @@ def test_rows_past_retention_go_although_others_write_meanwhile() -> None:
     assert [row.key for row in our_rows(table.store)] == [b"300", b"301"]
 
 
-def test_a_retention_that_grows_meanwhile() -> None:
+def test_a_concurrent_longer_retention_is_a_conflict() -> None:
     table = Table(retention="10h")
     table.put([1], b"old")
     table.clock.advance(20 * HOUR_MS)
@@ -420,7 +484,7 @@ def test_operands_fold_as_reads_fold_them() -> None:
     assert table.versions() == [(b"001", "merge", b"ab")]
 
 
-def test_an_operator_that_changes_meanwhile_does_not_matter_where_nothing_is_folded() -> None:
+def test_a_changed_operator_is_no_conflict_without_operands() -> None:
     table = Table(mergeOperator="concat")
     table.put([1])
     table.put([2])
@@ -439,7 +503,7 @@ def test_an_operator_that_changes_meanwhile_does_not_matter_where_nothing_is_fol
     ],
     ids=["retention", "expire", "now", "earlier now", "nothing"],
 )
-def test_what_takes_rows_is_a_conflict_for_who_locked_them(arguments: dict[str, Any], conflicts: bool) -> None:
+def test_dropped_rows_conflict_with_locks(arguments: dict[str, Any], conflicts: bool) -> None:
     table = Table()
     table.put([1, 2])
     table.put([3])
@@ -454,7 +518,7 @@ def test_what_takes_rows_is_a_conflict_for_who_locked_them(arguments: dict[str, 
         transaction.commit()
 
 
-def test_a_history_table_keeps_what_reads_of_its_past_need() -> None:
+def test_a_history_table_keeps_versions_for_as_of_reads() -> None:
     table = Table(history=True)
     for hour in range(4):
         table.put([1], b"%d" % hour)
@@ -467,8 +531,8 @@ def test_a_history_table_keeps_what_reads_of_its_past_need() -> None:
     assert as_of["value"].to_pylist() == [b"2"]
 
 
-def test_what_of_the_past_is_still_exact(layered: Table) -> None:
-    """Versions of a key are gone: nobody can say what a number below showed, unless the version before is kept."""
+def test_exact_reads_of_the_past_after_a_compaction(layered: Table) -> None:
+    """Versions of a key are gone, so a lower sequence number can only be read while the previous version is kept."""
     version, rows = layered.store.resolve(), our_rows(layered.store)
     layered.compact(full=True)
     assert our_rows(layered.store, versionAsOf=version.version) == rows
@@ -479,7 +543,7 @@ def test_what_of_the_past_is_still_exact(layered: Table) -> None:
         layered.store.scan(seqAsOf=version.seq)
 
 
-def test_what_is_said_of_the_instant(layered: Table) -> None:
+def test_the_reported_instant(layered: Table) -> None:
     assert layered.compact(dry_run=True).now_ms == layered.clock.now_ms() - 60_000
     table = Table(history=True)
     table.put([1])
@@ -488,8 +552,8 @@ def test_what_is_said_of_the_instant(layered: Table) -> None:
     assert table.compact(full=True).now_ms == START_MS
 
 
-def test_others_that_keep_adding_runs() -> None:
-    """Each pass adds as much as it merges; so it has to end at some time."""
+def test_a_compaction_ends_while_others_add_runs() -> None:
+    """Each job merges as much as others add, so the number of jobs must be bounded."""
     table = Table()
     for number in range(4):
         table.put([number])
@@ -502,7 +566,7 @@ def test_others_that_keep_adding_runs() -> None:
     assert len(report.jobs) == 4
 
 
-def test_a_hold_of_history_comes_back() -> None:
+def test_a_hold_of_history_is_restored() -> None:
     table = Table(history=True, holdHistory=True)
     for hour in range(3):
         table.put([1], b"%d" % hour)
@@ -529,7 +593,7 @@ def test_a_table_with_a_clock_of_its_own() -> None:
 
 
 def test_ranges_can_be_merged_anywhere(layered: Table) -> None:
-    """Tasks are pickled, merged out of order, and given back in order."""
+    """Tasks are pickled, merged out of order, and returned in order."""
     before = our_rows(layered.store)
     seen: list[int] = []
 
@@ -563,7 +627,7 @@ def test_a_runner_that_loses_a_range(layered: Table) -> None:
     [
         ({"full": True, "l0Only": True}, "l0Only"),
         ({"due": True, "startKey": b"a"}, "startKey"),
-        ({"startKey": b"b", "endKey": b"a"}, "between"),
+        ({"startKey": b"b", "endKey": b"a"}, "startKey"),
         ({"dryrun": True}, "dryRun"),
         ({"minCompactionSource": 2}, "minCompactionSources"),
         ({"filters": [1]}, "filter"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import json
 import pickle
 from dataclasses import replace
@@ -12,8 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.encoding.column_types import VARIANT
@@ -152,31 +148,6 @@ def test_damage_is_refused_naming_the_object(data: bytes, message: str) -> None:
     place.main.create(definition_path(1), data)
     with pytest.raises(CorruptDataError, match=rf"table/0+1\.json.*{message}"):
         fetch_definition(place)
-
-
-@given(st.data())
-def test_any_changed_part_is_read_or_refused(data: st.DataObject) -> None:
-    content: Any = copy.deepcopy(json.loads(encode_definition(TYPED)))
-    part = content
-    while True:
-        key = data.draw(st.sampled_from(sorted(part) if isinstance(part, dict) else list(range(len(part)))))
-        if not isinstance(part[key], dict | list) or not part[key] or data.draw(st.booleans()):
-            break
-        part = part[key]
-    part[key] = data.draw(
-        st.sampled_from([None, True, 0, -1, 1.5, 2**70, "", "x", "decimal(1,1)", [], {}, [[]], {"type": []}])
-    )
-    with contextlib.suppress(CorruptDataError, UnsupportedFormatError):
-        read(json.dumps(content).encode())
-
-
-@given(st.integers(0, 2**20), st.binary(min_size=1, max_size=3))
-def test_any_changed_bytes_are_read_or_refused(at: int, put: bytes) -> None:
-    data = bytearray(encode_definition(TYPED))
-    at %= len(data)
-    data[at : at + len(put)] = put
-    with contextlib.suppress(CorruptDataError, UnsupportedFormatError):
-        read(bytes(data))
 
 
 # --- properties -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Proof that keys are gone: every place where a row can hide is found, and nothing else is taken for one."""
+"""Proof that keys are gone: every object that may hold a row is searched, and no other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_row_is_found_until_it_is_gone_from_everything(table: SlateStore, cloc
     assert (place.first_key, place.rows, place.newest_seq) == (b"k2", {"put": 1}, 1)
     table.write(table_of([(b"k2", b"")]), operation="delete")
     assert table.get(b"k2") is None
-    assert kinds(table.proveAbsent(b"k2")) == {"put": 1, "delete": 1}, "what a deletion hides is still there"
+    assert kinds(table.proveAbsent(b"k2")) == {"put": 1, "delete": 1}, "the row hidden by the tombstone still exists"
     table.compact(full=True)
     report = table.proveAbsent(b"k2")
     assert not any(place.is_current for place in report.found)
@@ -65,7 +65,7 @@ def test_a_row_is_found_until_it_is_gone_from_everything(table: SlateStore, cloc
     assert not table.proveAbsent(b"k3").gone
 
 
-def test_what_a_cut_hides_is_there(table: SlateStore, clock: FakeClock) -> None:
+def test_rows_hidden_by_a_cut_are_found(table: SlateStore, clock: FakeClock) -> None:
     table.deleteRange(startKey=b"k1", endKey=b"k3")
     clock.advance(2 * HOUR_MS)
     table.vacuum("1h")
@@ -78,7 +78,7 @@ def test_what_a_cut_hides_is_there(table: SlateStore, clock: FakeClock) -> None:
     assert table.proveAbsent(startKey=b"k1", endKey=b"k3").gone
 
 
-def test_a_checkpoint_that_keeps_it_is_named(table: SlateStore, clock: FakeClock) -> None:
+def test_a_pinning_checkpoint_is_named(table: SlateStore, clock: FakeClock) -> None:
     table.createCheckpoint("before")
     table.write(table_of([(b"a", b"x")]), mode="overwrite")
     clock.advance(2 * HOUR_MS)
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_keeps_it_is_named(table: SlateStore, clock: FakeClock
     assert table.proveAbsent(b"k2").gone
 
 
-def test_what_no_version_shows_counts(table: SlateStore, clock: FakeClock) -> None:
+def test_unreferenced_files_are_searched(table: SlateStore, clock: FakeClock) -> None:
     store = table._stores.main
     Job(store, clock).upload(table_of([(b"lost", b"x")]))
     (place,) = table.proveAbsent(b"lost").found
@@ -138,7 +138,7 @@ def test_typed_keys_and_ranges(clock: FakeClock) -> None:
     assert table.proveAbsent(where="shop = 'c'").gone
 
 
-def test_what_a_killed_writer_left_is_no_proof(table: SlateStore, tmp_path: Any) -> None:
+def test_partial_objects_of_a_killed_writer_are_unread(table: SlateStore, tmp_path: Any) -> None:
     place = SlateStore.create(str(tmp_path / "db"), autoCompact=False)
     place.write(table_of([(b"a", b"x")]))
     (tmp_path / "db" / "compacted" / ".slatespark-1-2.tmp").write_bytes(b"perhaps")
@@ -148,8 +148,8 @@ def test_what_a_killed_writer_left_is_no_proof(table: SlateStore, tmp_path: Any)
     assert report.unread[0].endswith(".slatespark-1-2.tmp")
 
 
-def test_what_a_killed_client_left_is_no_proof_and_a_vacuum_takes_it(tmp_path: Path) -> None:
-    """A whole file under the name of an upload holds rows as any other."""
+def test_partial_objects_of_a_killed_client_are_unread_until_vacuumed(tmp_path: Path) -> None:
+    """A whole file with the name of an upload holds rows like any other."""
     place = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
     place.write(table_of([(b"k", b"x")]))
     (file,) = (tmp_path / "db" / "compacted").iterdir()
@@ -167,12 +167,12 @@ def test_what_a_killed_client_left_is_no_proof_and_a_vacuum_takes_it(tmp_path: P
     assert place.proveAbsent(b"k").gone
 
 
-def test_what_lies_among_the_files_under_another_name_is_no_proof(table: SlateStore) -> None:
+def test_objects_with_foreign_names_are_unread(table: SlateStore) -> None:
     store = table._stores.main
     assert isinstance(store, MemoryStore)
     for path in ("compacted/copy.sst", "wal/1.sst"):
         store.put(path, [b"perhaps"])
-    store._bucket.objects["db/compacted/"] = (b"", 0)  # as tools put them in the place of folders
+    store._bucket.objects["db/compacted/"] = (b"", 0)  # as some tools create for folders
     report = table.proveAbsent(b"b")
     assert report.unread == (f"{store.url}/compacted/copy.sst", f"{store.url}/wal/1.sst")
     assert not report.gone
@@ -180,7 +180,7 @@ def test_what_lies_among_the_files_under_another_name_is_no_proof(table: SlateSt
 
 @pytest.fixture
 def apart(tmp_path: Path) -> tuple[Path, Path]:
-    """A database whose WAL was kept apart, as the client has it then."""
+    """A database with a separate WAL, as the client creates it."""
     with Client.open(Location.local(tmp_path / "db")) as client:
         for key in (b"a", b"secret"):
             client.write([Put(key, b"1")])
@@ -200,7 +200,7 @@ def test_nothing_is_proven_without_the_wal(apart: tuple[Path, Path], tmp_path: P
     assert place.url.startswith(f"file://{wal}/wal/")
 
 
-def test_what_lies_beside_a_wal_that_is_kept_apart(apart: tuple[Path, Path]) -> None:
+def test_wal_files_beside_a_separate_wal(apart: tuple[Path, Path]) -> None:
     database, wal = apart
     table = SlateStore.open(str(database), walPath=str(wal))
     assert table.proveAbsent(b"x").gone
@@ -214,7 +214,7 @@ def test_what_lies_beside_a_wal_that_is_kept_apart(apart: tuple[Path, Path]) -> 
     assert table.proveAbsent(b"x").unread == (f"file://{unseen}",)
 
 
-def test_a_file_that_cannot_be_read_is_no_proof(table: SlateStore) -> None:
+def test_an_unreadable_file_raises(table: SlateStore) -> None:
     path = sst_path(make_ulid(1, 1))
     table._stores.main.put(path, [b"no SST"])
     with pytest.raises(CorruptDataError, match=path):
@@ -222,8 +222,8 @@ def test_a_file_that_cannot_be_read_is_no_proof(table: SlateStore) -> None:
 
 
 @pytest.mark.parametrize("nth", range(1, 12))
-def test_a_row_that_moves_meanwhile_is_found(nth: int, table: SlateStore, clock: FakeClock) -> None:
-    """A compaction, and a vacuum behind it, at any call: the row is in another file then."""
+def test_a_row_that_moves_concurrently_is_found(nth: int, table: SlateStore, clock: FakeClock) -> None:
+    """A compaction and a vacuum at any call move the row to another file."""
     inner = table._stores.main
 
     def move() -> None:
@@ -242,7 +242,7 @@ def test_a_row_that_moves_meanwhile_is_found(nth: int, table: SlateStore, clock:
 @pytest.mark.parametrize(
     ("key", "options"), [((), {}), ((b"a",), {"startKey": b"b"}), ((), {"startKey": b"b", "where": "key > X'00'"})]
 )
-def test_what_is_to_be_proven_has_to_be_clear(key: tuple[bytes, ...], options: Any, table: SlateStore) -> None:
+def test_the_keys_to_prove_must_be_unambiguous(key: tuple[bytes, ...], options: Any, table: SlateStore) -> None:
     with pytest.raises(OptionError):
         table.proveAbsent(*key, **options)
     with pytest.raises(OptionError, match="startKey"):

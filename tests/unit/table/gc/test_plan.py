@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from slatespark.format.ulid import make_ulid
-from slatespark.storage import ObjectMeta
-from slatespark.table.gc.plan import KeptVersion, Needs, judge_ssts, judge_wal, plan_versions
+from slatespark.table.gc.plan import plan_versions
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000
 
 
 def kept(ages_min: dict[int, int], *, min_age_min: int, **options: object) -> list[int]:
-    """Which versions stay; `ages_min` says how many minutes ago each was put."""
+    """The kept versions; `ages_min` are their ages in minutes."""
     listed = {number: NOW_MS - age * MINUTE_MS for number, age in ages_min.items()}
     planned = plan_versions(
         listed,
@@ -28,52 +23,22 @@ def kept(ages_min: dict[int, int], *, min_age_min: int, **options: object) -> li
 def test_a_version_is_as_old_as_its_successor() -> None:
     ages = {1: 100, 2: 90, 3: 80, 4: 30, 5: 10}
     assert kept(ages, min_age_min=0) == [5]
-    assert kept(ages, min_age_min=10) == [5], "at just that age it goes"
+    assert kept(ages, min_age_min=10) == [5], "at exactly that age it is deleted"
     assert kept(ages, min_age_min=11) == [4, 5]
     assert kept(ages, min_age_min=31) == [3, 4, 5]
     assert kept(ages, min_age_min=1000) == [1, 2, 3, 4, 5]
 
 
-def test_the_newest_stays_however_old_it_is() -> None:
+def test_the_newest_version_is_kept_at_any_age() -> None:
     assert kept({7: 10**6}, min_age_min=1) == [7]
     assert kept({6: 10**7, 7: 10**6}, min_age_min=1) == [7]
 
 
-def test_times_that_go_back_keep_more() -> None:
+def test_decreasing_times_keep_more_versions() -> None:
     assert kept({1: 100, 2: 5, 3: 90, 4: 80}, min_age_min=10) == [1, 2, 3, 4]
 
 
-def test_what_a_job_under_way_may_have_committed_stays() -> None:
+def test_versions_that_a_running_job_may_have_committed_are_kept() -> None:
     ages = {1: 100, 2: 40, 3: 30, 4: 20}
-    assert kept(ages, min_age_min=0, busy_ms=NOW_MS - 25 * MINUTE_MS) == [3, 4], "with ten minutes between two clocks"
+    assert kept(ages, min_age_min=0, busy_ms=NOW_MS - 25 * MINUTE_MS) == [3, 4], "with ten minutes of clock skew"
     assert kept(ages, min_age_min=0, proof=2) == [2, 3, 4]
-
-
-@given(st.data())
-def test_verdicts_on_ssts_and_wal(data: st.DataObject) -> None:
-    """What a version names stays, whatever else holds; what goes is old by its name and by its store."""
-    made = data.draw(st.lists(st.integers(0, 100), max_size=8))
-    stored = data.draw(st.lists(st.integers(0, 100), min_size=len(made), max_size=len(made)))
-    ulids = [make_ulid(NOW_MS - age * MINUTE_MS, number) for number, age in enumerate(made)]
-    metas = [
-        ObjectMeta(f"compacted/{ulid}.sst", 1, NOW_MS - age * MINUTE_MS)
-        for ulid, age in zip(ulids, stored, strict=True)
-    ]
-    named = frozenset(ulid for ulid in ulids if data.draw(st.booleans()))
-    min_age = data.draw(st.integers(0, 100))
-    after, last = sorted((data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))))
-    replay = data.draw(st.integers(0, 9))
-    version = KeptVersion(3, "kept", after, last)
-    needs = Needs(
-        now_ms=NOW_MS,
-        min_age_ms=min_age * MINUTE_MS,
-        replay_after=replay,
-        versions=(version,),
-        shown_by=dict.fromkeys(named, version),
-    )
-    for ulid, age, put, verdict in zip(ulids, made, stored, judge_ssts(metas, needs), strict=True):
-        assert verdict.goes == (ulid not in named and min(age, put) >= min_age)
-    files = [ObjectMeta(f"wal/{number:020d}.sst", number % 2, NOW_MS - 50 * MINUTE_MS) for number in range(10)]
-    for number, verdict in enumerate(judge_wal(files, needs)):
-        is_needed = number >= replay or after < number <= last
-        assert verdict.goes == (not is_needed and min_age <= 50 and number % 2 == 1)

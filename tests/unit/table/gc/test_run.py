@@ -1,4 +1,4 @@
-"""What a vacuum takes and what it leaves, case by case; races and faults are in `tests/faults`."""
+"""Deleted and kept objects of a vacuum, case by case; races and faults are in `tests/faults`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _names = itertools.count()
 
 
 class Place:
-    """A raw table in memory, whose objects bear the times of its clock."""
+    """A raw table in memory, whose objects have the times of its clock."""
 
     def __init__(self, **properties: Any) -> None:
         self.clock = FakeClock()
@@ -87,7 +87,7 @@ class Place:
         return {meta.path for meta in self.store.list("compacted/")}
 
     def put_sst(self, made_ms: int) -> str:
-        """A file that no version shows."""
+        """An unreferenced file."""
         path = sst_path(make_ulid(made_ms, self.clock.random_bits(80)))
         self.store.put(path, [b"a file"])
         return path
@@ -113,14 +113,14 @@ def actions(report: VacuumReport, paths: Sequence[str]) -> list[str]:
 # --- versions --------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_the_newest_version_lately_stays_with_its_files() -> None:
+def test_recently_newest_versions_are_kept_with_their_files() -> None:
     place = Place()
     first = place.write(b"a")
     place.clock.advance(10 * HOUR_MS)
     second = place.write(b"b", mode="overwrite")
     place.clock.advance(30 * MINUTE_MS)
     assert not [file for file in place.vacuum("1h").collected if file.kind in ("manifest", "sst") and file.size > 400]
-    assert place.table.scan(versionAsOf=first).read_all().num_rows == 1, "a read that began 31 minutes ago goes on"
+    assert place.table.scan(versionAsOf=first).read_all().num_rows == 1, "a read that began 31 minutes ago can finish"
     report = place.vacuum("29m")
     assert report.counts["sst"] == 1
     assert list_manifests(place.stores) == [second]
@@ -145,7 +145,7 @@ def test_a_checkpoint_keeps_its_version_until_it_expires() -> None:
     assert len(place.ssts()) == 1
 
 
-def test_versions_stay_where_the_store_cannot_move_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_kept_if_the_store_cannot_move_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place()
     first = place.write(b"a")
     place.write(b"b", mode="overwrite")
@@ -168,8 +168,8 @@ def test_versions_stay_where_the_store_cannot_move_the_boundary(monkeypatch: pyt
     assert place.vacuum().counts["sst"] == 1
 
 
-def test_a_dry_run_knows_what_the_store_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that creates on a condition, and does not replace: its boundary is put once."""
+def test_a_dry_run_reports_what_the_store_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store with conditional create, but without conditional replace: its boundary is put once."""
     place = Place()
 
     def refuse(store: MemoryStore, path: str, data: Buffer, expected: Buffer) -> None:
@@ -196,7 +196,7 @@ def test_a_dry_run_knows_what_the_store_cannot_do(monkeypatch: pytest.MonkeyPatc
     assert place.vacuum().counts["manifest"]
 
 
-def test_nothing_goes_that_a_version_may_need_which_cannot_be_read() -> None:
+def test_an_unreadable_version_protects_unreferenced_files() -> None:
     place = Place()
     place.write(b"a")
     kept = place.table.createCheckpoint("damaged").version
@@ -209,7 +209,7 @@ def test_nothing_goes_that_a_version_may_need_which_cannot_be_read() -> None:
     assert "damaged" in report.unknown
     assert not report.counts["sst"]
     assert actions(report, [orphan]) == ["kept"]
-    place.store.delete(manifest_path(kept))  # as by a collector that did not look
+    place.store.delete(manifest_path(kept))  # as by a collector that ignores checkpoints
     report = place.vacuum()
     assert not report.counts["sst"]
     assert report.unknown is not None
@@ -238,7 +238,7 @@ def test_memory_does_not_grow_with_versions_times_files() -> None:
     assert peaks[1] < 2 * peaks[0]
 
 
-def test_files_of_other_databases_are_left_to_them() -> None:
+def test_files_of_other_databases_are_not_touched() -> None:
     place = Place()
     place.write(b"a")
     clone = place.table.clone(f"{place.store.url.removesuffix('/db')}/clone")
@@ -256,7 +256,7 @@ def test_files_of_other_databases_are_left_to_them() -> None:
 # --- jobs ------------------------------------------------------------------------------------------------------------
 
 
-def test_files_of_a_job_stay_until_its_lease_is_over() -> None:
+def test_files_of_a_job_are_kept_until_its_lease_expires() -> None:
     place = Place()
     place.write(b"a")
     job = Job(place.store, place.clock).upload(table_of([(b"late", b"x")]))
@@ -294,7 +294,7 @@ def test_a_commit_late_in_the_life_of_its_lease_renews_it() -> None:
 LAPSED = "lease"
 
 
-def test_a_job_whose_lease_ran_out_publishes_nothing_that_was_collected() -> None:
+def test_a_job_with_an_expired_lease_publishes_no_deleted_file() -> None:
     place = Place()
     place.write(b"a")
     job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"late", b"x")]))
@@ -315,7 +315,7 @@ def test_a_job_whose_lease_ran_out_publishes_nothing_that_was_collected() -> Non
     assert not place.table.verify().findings
 
 
-def test_a_lease_that_ran_out_harms_nothing_before_a_vacuum() -> None:
+def test_an_expired_lease_is_harmless_before_a_vacuum() -> None:
     place = Place()
     job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"job", b"x")]))
     txn = place.table.begin(gcMinAge="7d")
@@ -328,7 +328,7 @@ def test_a_lease_that_ran_out_harms_nothing_before_a_vacuum() -> None:
     assert not place.table.verify().findings
 
 
-def test_a_vacuum_that_took_a_lease_for_over_knows_nothing_of_what_is_committed_by_then() -> None:
+def test_a_commit_during_the_vacuum_that_deletes_its_lease() -> None:
     place = Place()
     place.write(b"a")
     job = Job(place.store, place.clock, gcMinAge="7d").upload(table_of([(b"late", b"x")]))
@@ -339,7 +339,7 @@ def test_a_vacuum_that_took_a_lease_for_over_knows_nothing_of_what_is_committed_
     assert not place.table.verify().findings
 
 
-def test_the_record_of_a_worker_that_began_meanwhile_stays() -> None:
+def test_the_record_of_a_new_worker_is_kept() -> None:
     place = Place()
     place.write(b"a")
     place.write(b"a")
@@ -367,7 +367,7 @@ def test_the_record_of_a_worker_that_began_meanwhile_stays() -> None:
         context.__exit__(None, None, None)
 
 
-def test_a_lease_that_is_renewed_meanwhile_stays() -> None:
+def test_a_concurrently_renewed_lease_is_kept() -> None:
     place = Place()
     place.write(b"a")
     began_ms = place.clock.now_ms()
@@ -383,7 +383,7 @@ def test_a_lease_that_is_renewed_meanwhile_stays() -> None:
     assert place.store.head(lease_path("00000000000000dd")).size > 0
 
 
-def test_older_orphans_go_while_a_job_is_under_way() -> None:
+def test_older_orphans_are_deleted_while_a_job_is_running() -> None:
     place = Place()
     place.write(b"a")
     orphan = place.put_sst(place.clock.now_ms())
@@ -393,7 +393,7 @@ def test_older_orphans_go_while_a_job_is_under_way() -> None:
     assert actions(place.vacuum("0s"), [orphan, young]) == ["deleted", "kept"]
 
 
-def test_a_lease_that_cannot_be_read_spares_everything_for_its_time() -> None:
+def test_an_unreadable_lease_protects_files_for_its_lifetime() -> None:
     place = Place()
     place.write(b"a")
     orphan = place.put_sst(place.clock.now_ms())
@@ -404,7 +404,7 @@ def test_a_lease_that_cannot_be_read_spares_everything_for_its_time() -> None:
     assert actions(place.vacuum(), [orphan, lease_path("00000000000000bb")]) == ["deleted", "deleted"]
 
 
-def test_young_files_stay_and_an_old_file_that_was_put_late_is_young() -> None:
+def test_young_files_are_kept_by_id_or_upload_time() -> None:
     place = Place()
     place.write(b"a")
     now_ms = place.clock.now_ms()
@@ -418,8 +418,8 @@ def test_young_files_stay_and_an_old_file_that_was_put_late_is_young() -> None:
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once(is_held: bool) -> None:
-    """One that holds history has a heartbeat that is never old; the record of its worker tells."""
+def test_abandoned_compactions_of_ours_are_removed_at_once(is_held: bool) -> None:
+    """A job that holds history has a heartbeat that is never stale; only its worker record reveals that it is dead."""
     place = Place()
     place.write(b"a")
     worker = publish_worker(place.store, "00000000000000cc", place.clock.now_ms())
@@ -435,7 +435,7 @@ def test_compactions_of_ours_that_nobody_works_on_go_off_the_list_at_once(is_hel
     assert not [meta for meta in place.store.list("slatespark/claims/") if "worker" in meta.path]
 
 
-def test_compactions_of_other_clients_are_dropped_when_they_were_silent_for_long() -> None:
+def test_silent_compactions_of_other_clients_are_removed() -> None:
     place = Place()
     place.write(b"a")
     began_ms = place.clock.now_ms()
@@ -451,7 +451,7 @@ def test_compactions_of_other_clients_are_dropped_when_they_were_silent_for_long
 
 
 @pytest.mark.parametrize("status", [CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED, CompactionStatus.COMPACTED])
-def test_what_a_compaction_has_noted_as_done_stays(status: CompactionStatus) -> None:
+def test_listed_outputs_of_a_compaction_are_kept(status: CompactionStatus) -> None:
     place = Place()
     place.write(b"a")
     _, manifest = fetch_latest_manifest(place.stores)
@@ -469,7 +469,7 @@ def test_what_a_compaction_has_noted_as_done_stays(status: CompactionStatus) -> 
     assert actions(place.vacuum(), paths) == ["deleted", "deleted"]
 
 
-def test_a_hold_keeps_no_file_and_stays() -> None:
+def test_a_hold_stays_and_protects_no_file() -> None:
     place = Place()
     place.write(b"a")
     place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS)))
@@ -479,7 +479,7 @@ def test_a_hold_keeps_no_file_and_stays() -> None:
     assert len(fetch_compactions(place.stores)[1].active_jobs()) == 1
 
 
-def test_old_states_of_the_compactor_go_but_the_newest() -> None:
+def test_old_compactions_files_are_deleted() -> None:
     place = Place()
     place.write(b"a")
     for _ in range(3):
@@ -491,7 +491,7 @@ def test_old_states_of_the_compactor_go_but_the_newest() -> None:
     assert place.store.get("gc/compactions.boundary") == b"2"
 
 
-def test_a_file_that_a_client_may_be_flushing_stays_for_five_minutes() -> None:
+def test_a_file_that_a_client_may_flush_is_kept_for_five_minutes() -> None:
     place = Place()
     place.write(b"a")
     number, manifest = fetch_latest_manifest(place.stores)
@@ -500,14 +500,14 @@ def test_a_file_that_a_client_may_be_flushing_stays_for_five_minutes() -> None:
     flushed = place.put_sst(place.clock.now_ms())
     place.clock.advance(5 * MINUTE_MS - 1)
     assert "client" in place.reason(place.vacuum("0s"), flushed)
-    place.write(b"b", ifClientActive="fence")  # whoever was shut out publishes nothing any more
+    place.write(b"b", ifClientActive="fence")  # a fenced client publishes nothing any more
     assert actions(place.vacuum("0s"), [flushed]) == ["deleted"]
 
 
 # --- the WAL and what we noted ---------------------------------------------------------------------------------------
 
 
-def test_fences_go_only_on_demand_and_never_the_last() -> None:
+def test_fences_are_deleted_on_demand_but_never_the_last() -> None:
     place = Place()
     for key in (b"a", b"b", b"c"):
         place.write(key)
@@ -519,7 +519,7 @@ def test_fences_go_only_on_demand_and_never_the_last() -> None:
     assert place.table.scan().read_all().num_rows == 4
 
 
-def test_a_wal_that_is_kept_apart() -> None:
+def test_a_separate_wal() -> None:
     place = Place()
     wal = MemoryStore(f"gc-run-{next(_names)}", place.clock.now_ms)
     place.stores = TableStores(place.store, wal, wal_is_apart=True)
@@ -536,7 +536,7 @@ def test_a_wal_that_is_kept_apart() -> None:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> SlateStore:
-    """A table whose WAL is far along, in files."""
+    """A table in files whose WAL has a high number."""
     table = SlateStore.create(str(tmp_path / "t"), autoCompact=False, walPath=str(tmp_path / "wal of t"))
     for number in range(8):
         table.write(table_of([(b"k%d" % number, b"x")]))
@@ -545,7 +545,7 @@ def elsewhere(tmp_path: Path) -> SlateStore:
 
 @pytest.mark.parametrize("has_manifests", [True, False])
 def test_the_wal_of_another_database_is_not_touched(has_manifests: bool, elsewhere: SlateStore, tmp_path: Path) -> None:
-    """By a wrong `walPath`: what is there counts from a number of its own, and its rows are in no SST."""
+    """A wrong `walPath` leads to a WAL with other numbers, whose rows are in no SST."""
     with Client.open(Location.local(tmp_path / "other")) as client:
         for number in range(3):
             client.write([Put(b"precious%d" % number, b"x")])
@@ -565,7 +565,7 @@ def test_the_wal_of_another_database_is_not_touched(has_manifests: bool, elsewhe
         SlateStore.open(str(tmp_path / "t")).vacuum("0s", force=True)
 
 
-def test_a_wal_that_has_not_begun(tmp_path: Path) -> None:
+def test_an_empty_wal(tmp_path: Path) -> None:
     with Client.open(Location.local(tmp_path / "db")):
         pass
     (tmp_path / "db" / "wal").rename(tmp_path / "wal")
@@ -580,7 +580,7 @@ def test_a_wal_that_has_not_begun(tmp_path: Path) -> None:
         table.vacuum("0s", force=True)
 
 
-def test_claims_go_with_their_manifests_and_records_when_a_batch_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_and_batched_records_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 10)
     place = Place()
     for number in range(13):
@@ -598,8 +598,8 @@ def test_claims_go_with_their_manifests_and_records_when_a_batch_holds_them(monk
     assert place.table.verify().findings == ()
 
 
-def test_a_record_is_looked_for_in_the_batch_where_readers_look_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of two writers may overlap: that another one holds it, too, does not count."""
+def test_a_record_must_be_in_the_batch_that_readers_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of two writers may overlap; a copy in a batch that readers do not use does not count."""
     monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 3)
     store, rival = (FailingStore(MemoryStore(f"gc-run-{next(_names)}")) for _ in range(2))
     for place, numbers in ((store, (10, 20, 30, 40, 55, 60)), (rival, (50, 65, 70))):
@@ -621,7 +621,7 @@ def _record_of(number: int) -> bytes:
     return bytes(store.get(store.list(COMMITS_DIR)[0].path))
 
 
-def test_a_history_table_keeps_what_proves_that_nothing_was_lost() -> None:
+def test_a_history_table_keeps_its_proof_versions() -> None:
     place = Place(history=True)
     times = pa.array([1000], pa.timestamp("us"))
     rows = table_of([(b"a", b"x")]).append_column("at", times)
@@ -636,7 +636,7 @@ def test_a_history_table_keeps_what_proves_that_nothing_was_lost() -> None:
     assert place.table.scan(timestampAsOf=2000).read_all().num_rows == 1
 
 
-def test_what_is_not_of_a_database_stays() -> None:
+def test_foreign_objects_are_kept() -> None:
     place = Place()
     place.write(b"a")
     names = ["compacted/README", "compacted/x.sst", "wal/notes.txt", "compactions/x", "slatespark/leases/readme"]
@@ -651,7 +651,7 @@ def test_what_is_not_of_a_database_stays() -> None:
 
 
 def leftover(*, definition: bool = True) -> tuple[MemoryStore, FakeClock, Job]:
-    """What a job leaves that is killed before the first version of its table."""
+    """Leftovers of a job that was killed before the first version of its table."""
     clock = FakeClock()
     store = MemoryStore(f"gc-run-{next(_names)}", clock.now_ms)
     job = Job(store, clock, operation=Operation.WRITE).upload(table_of([(b"a", b"x")]))
@@ -661,7 +661,7 @@ def leftover(*, definition: bool = True) -> tuple[MemoryStore, FakeClock, Job]:
     return store, clock, job
 
 
-def test_what_a_creator_left_is_removed_when_its_lease_is_over() -> None:
+def test_leftovers_of_a_failed_creation_are_deleted_after_the_lease() -> None:
     store, clock, _ = leftover()
     clock.advance(2 * HOUR_MS)
     report = vacuum_table(stores_of(store), clock, min_age_ms=0)
@@ -676,7 +676,7 @@ def test_what_a_creator_left_is_removed_when_its_lease_is_over() -> None:
     SlateStore.create(store.url, pa.schema([("id", pa.int64()), ("x", pa.int64())]), "id", clock=clock)
 
 
-def test_a_creator_whose_lease_lives_goes_on() -> None:
+def test_leftovers_of_a_live_creation_are_kept() -> None:
     store, clock, job = leftover()
     clock.advance(2 * HOUR_MS)
     vacuum_table(stores_of(store), clock, min_age_ms=0)
@@ -685,7 +685,7 @@ def test_a_creator_whose_lease_lives_goes_on() -> None:
 
 
 @pytest.mark.parametrize("sign", ["wal/00000000000000000001.sst", "gc/manifest.boundary", "slatespark/commits/x.json"])
-def test_a_table_that_lost_its_manifests_is_not_touched(sign: str) -> None:
+def test_a_table_without_manifests_is_not_touched(sign: str) -> None:
     store, clock, _ = leftover()
     store.put(sign, [b"1"])
     clock.advance(2 * LEASE_LIFETIME_MS)
@@ -695,7 +695,7 @@ def test_a_table_that_lost_its_manifests_is_not_touched(sign: str) -> None:
     assert store._bucket.objects == before
 
 
-def test_where_nothing_is() -> None:
+def test_an_empty_location() -> None:
     store = MemoryStore(f"gc-run-{next(_names)}")
     store.put("compacted/01M800BX1R21SRVSWN3ZDQXP5Z.sst", [b"somebody's"])
     with pytest.raises(TableNotFoundError):
@@ -703,7 +703,7 @@ def test_where_nothing_is() -> None:
     assert store.get("compacted/01M800BX1R21SRVSWN3ZDQXP5Z.sst") == b"somebody's"
 
 
-def test_a_clone_that_is_being_made_is_refused() -> None:
+def test_an_unfinished_clone_is_refused() -> None:
     place = Place()
     place.write(b"a")
     number, manifest = fetch_latest_manifest(place.stores)
@@ -713,7 +713,7 @@ def test_a_clone_that_is_being_made_is_refused() -> None:
 
 
 @pytest.mark.parametrize("min_age", ["soon", -1, "-1h", 1.5, None])
-def test_ages_that_are_none(min_age: Any) -> None:
+def test_invalid_ages(min_age: Any) -> None:
     with pytest.raises(OptionError, match="minAge"):
         Place().table.vacuum(min_age)
 

@@ -74,7 +74,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
     assert files(tmp_path / "t") == ()
 
 
-def test_commit_records_tell_more_of_files_and_do_no_harm_when_damaged(tmp_path: Path) -> None:
+def test_commit_records_add_file_facts_and_are_harmless_when_damaged(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"))
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), ttl=1000, compression="zstd")
     [file] = files(tmp_path / "t")
@@ -90,7 +90,7 @@ def test_commit_records_tell_more_of_files_and_do_no_harm_when_damaged(tmp_path:
 # --- definitions ----------------------------------------------------------------------------------------------------
 
 
-def test_files_say_what_occurs_in_them(tmp_path: Path) -> None:
+def test_files_list_their_features(tmp_path: Path) -> None:
     clock = FakeClock(1_700_000_000_000)
     store = SlateStore.create(str(tmp_path), clock=clock)
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
@@ -114,7 +114,7 @@ def test_files_say_what_occurs_in_them(tmp_path: Path) -> None:
     assert "create_ts, ttl, merges" in files_text(found)
 
 
-def test_of_files_of_other_clients_only_the_manifest_is_known() -> None:
+def test_files_of_other_clients_have_only_manifest_facts() -> None:
     file = files(FIXTURES / "merge")[0]
     assert (file.features, file.properties_version, file.min_seq, file.rows) == (None, None, None, None)
     assert file.created_ms > 0
@@ -134,7 +134,7 @@ def test_a_typed_table(tmp_path: Path) -> None:
     assert "defaultTtl" in facts.definition.properties
 
 
-def test_a_raw_table_has_a_definition_when_it_says_something(tmp_path: Path) -> None:
+def test_a_raw_table_with_properties_has_a_definition(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"))
     assert (store.detail().kind, store.detail().definition) == ("raw", None)
     store.setProperties(defaultTtl="7d")

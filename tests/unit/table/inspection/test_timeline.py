@@ -55,7 +55,7 @@ def told(timeline: KeyTimeline) -> Told:
 
 
 def _minute(timeline: KeyTimeline, bound: bytes | None) -> int:
-    """The minute of a bound, the one after it where the bound lies behind it."""
+    """The minute of a bound; the next one if the bound lies behind the minute."""
     assert bound is not None
     behind = bound.endswith((b"\xff", b"\0"))
     ((_, columns),) = decode_prefixes(timeline.codec, [bound[:-1] if behind else bound])
@@ -99,7 +99,7 @@ def test_visible_intervals_are_what_a_read_shows(store: SlateStore) -> None:
     assert store.scan(columns="minute").read_all().column("minute").to_pylist() == visible
 
 
-def test_what_older_versions_told_is_known_from_the_files_too(store: SlateStore) -> None:
+def test_files_reveal_replaced_intervals_without_older_versions(store: SlateStore) -> None:
     before = told(store.timeline())
     objects: Any = store._stores.main
     for number in range(1, GONE):
@@ -108,7 +108,7 @@ def test_what_older_versions_told_is_known_from_the_files_too(store: SlateStore)
     assert told(store.timeline()) == before
 
 
-def test_a_file_that_is_overshadowed_wholly_is_no_longer_listed(store: SlateStore) -> None:
+def test_a_wholly_overshadowed_file_is_no_longer_listed(store: SlateStore) -> None:
     replace(store, 5, 50, "three", GONE + 2)
     inside = [interval for interval in store.timeline().intervals if interval.replaced == GONE + 2]
     assert told(store.timeline())[1:-1] == [
@@ -131,7 +131,7 @@ def test_a_whole_overwrite_overshadows_everything(store: SlateStore) -> None:
     assert {stack[-1] for _, _, stack in intervals[1:]} == {(BASE, GONE + 2), (BASE, ONE), (BASE, TWO)}
 
 
-def test_nothing_is_told_of_replacements_that_were_undone(store: SlateStore) -> None:
+def test_undone_replacements_are_not_listed(store: SlateStore) -> None:
     store.restoreToVersion(BASE)
     assert [(first, last) for first, last, _ in told(store.timeline())] == [(0, 60)]
     assert store.timeline().replacements == ()
@@ -146,7 +146,7 @@ def test_an_empty_table_has_no_intervals() -> None:
     assert picture_timeline(timeline).lanes == ()
 
 
-def test_damaged_records_say_nothing(store: SlateStore) -> None:
+def test_damaged_records_are_ignored(store: SlateStore) -> None:
     objects: Any = store._stores.main
     path = f"slatespark/commits/{GONE:020d}.json"
     content = json.loads(bytes(objects.get(path)))

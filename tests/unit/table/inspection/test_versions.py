@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_versions_of_ours_say_what_they_did(table: Path) -> None:
+def test_our_versions_have_operations(table: Path) -> None:
     found = list_versions(stores_at(table))
     assert [facts.version for facts in found] == [5, 4, 3, 2, 1]
     assert [facts.operation for facts in found] == ["write", "claim", "write", "claim", "create"]
@@ -43,20 +43,20 @@ def test_versions_of_ours_say_what_they_did(table: Path) -> None:
     assert newest.write_id is not None
 
 
-def test_a_limit_takes_the_newest(table: Path) -> None:
+def test_a_limit_selects_the_newest(table: Path) -> None:
     assert [facts.version for facts in list_versions(stores_at(table), 2)] == [5, 4]
     assert list_versions(stores_at(table), 0) == ()
 
 
 def told(path: Path) -> list[tuple[int, str | None, str | None, int | None, int | None, int | None, int | None]]:
-    """What `history` says of each version, oldest first."""
+    """The facts of each version in `history`, oldest first."""
     return [
         (each.version, each.engine, each.operation, each.first_seq, each.last_seq, each.files, each.files_removed)
         for each in reversed(list_versions(stores_at(path)))
     ]
 
 
-def test_manifests_of_a_client_tell_what_changed() -> None:
+def test_operations_of_a_client_are_derived_from_manifests() -> None:
     """The fixture's own commands: five flushes, a compaction of all but the newest L0, a sixth flush."""
     assert told(FIXTURES / "compacted")[:12] == [
         (1, "slatedb", "create", None, None, 0, 0),
@@ -75,7 +75,7 @@ def test_manifests_of_a_client_tell_what_changed() -> None:
 
 
 @pytest.mark.parametrize("database", fixture_databases(), ids=lambda item: item.name)
-def test_an_outline_says_what_the_manifest_says(database: FixtureDatabase) -> None:
+def test_an_outline_matches_the_manifest(database: FixtureDatabase) -> None:
     log = manifest_log(stores_at(database.path))
     for number in log.numbers():
         data = bytes(log.get(number))
@@ -97,7 +97,7 @@ def test_an_outline_of_something_else_is_refused(data: bytes) -> None:
         decode_outline(data)
 
 
-def test_a_client_between_commits_of_ours_is_told_apart(tmp_path: Path, client_factory: ClientFactory) -> None:
+def test_a_client_between_our_commits_is_recognised(tmp_path: Path, client_factory: ClientFactory) -> None:
     store = SlateStore.create(str(tmp_path / "database"))
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
     with client_factory() as client:
@@ -113,7 +113,7 @@ def test_a_client_between_commits_of_ours_is_told_apart(tmp_path: Path, client_f
     assert [each.committed_ms for each in found] == sorted(each.committed_ms for each in found)
 
 
-def test_a_commit_whose_record_was_lost_is_still_ours(table: Path) -> None:
+def test_a_commit_without_a_record_is_still_ours(table: Path) -> None:
     (table / COMMITS_DIR / f"{5:020d}.json").unlink()
     newest = list_versions(stores_at(table))[0]
     assert (newest.engine, newest.operation, newest.write_id) == ("slatespark", None, None)
@@ -148,7 +148,7 @@ def test_no_manifest_is_read_twice(limit: int | None) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"manifest_id": 5}'])
-def test_a_damaged_record_says_nothing(table: Path, content: bytes) -> None:
+def test_a_damaged_record_is_ignored(table: Path, content: bytes) -> None:
     path = max((table / COMMITS_DIR).iterdir())
     path.write_bytes(content)
     assert list_versions(stores_at(table))[0].operation is None

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Compression
-from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import RowColumns, Visibility
 from slatespark.options import ReadOptions
@@ -30,8 +28,8 @@ from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.row_values import columns_to_rows
-from tests.unit.table.layers import Shape, new_stores, put_file, shapes
-from tests.unit.table.read.test_scan import CONCAT, everything, visibilities, windowed
+from tests.unit.table.layers import new_stores, put_file
+from tests.unit.table.read.test_scan import CONCAT, windowed
 
 EVERYTHING = Visibility(max_seq=2**63, now_ms=0)
 
@@ -51,59 +49,6 @@ def looked_up(
         for sources, selection in visible_windows(cursors, visibility, CONCAT):
             found.extend(columns_to_rows(take_rows(sources, selection.rows)))
     return found
-
-
-points = st.lists(st.binary(min_size=1, max_size=3), max_size=6)
-
-
-@settings(max_examples=150)
-@given(shapes(), visibilities(), points, st.data(), st.sampled_from([1, 150, 1 << 20]))
-def test_points_show_what_a_scan_shows_of_them(
-    shape: Shape, visibility: Visibility, others: list[bytes], data: st.DataObject, buffer_bytes: int
-) -> None:
-    stores = new_stores()
-    layers = shape.store(stores)
-    stored = sorted({row.key for rows in shape.layers for row in rows})
-    wanted = sorted({*others, *data.draw(st.lists(st.sampled_from(stored)) if stored else st.just([]))})
-    found: list[Row] = []
-    for split in plan_points(layers, wanted, target_bytes=data.draw(st.sampled_from([1, 8192, 1 << 20]))):
-        assert all(split.keys.contains(key) for key in split.points or ())
-        found.extend(looked_up(stores, split, visibility, buffer_bytes=buffer_bytes))
-    assert found == [row for row in everything(shape, visibility) if row.key in wanted]
-
-
-@settings(max_examples=40)
-@given(shapes(), visibilities(), st.data())
-def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility, data: st.DataObject) -> None:
-    stores = new_stores()
-    layers = shape.store(stores)
-    stored = sorted({row.key for rows in shape.layers for row in rows})
-    wanted = tuple(sorted(set(data.draw(st.lists(st.sampled_from(stored), min_size=1)))))
-    split = Split(KeyRange(), tuple(layers[1:]), points=wanted)
-    found = looked_up(stores, split, visibility, wal_rows=rows_to_columns(shape.layers[0]))
-    assert found == [row for row in everything(shape, visibility) if row.key in wanted]
-
-
-@settings(max_examples=100)
-@given(shapes(), visibilities(), st.lists(st.binary(max_size=3), max_size=8, unique=True), st.data())
-def test_several_ranges_show_what_a_scan_shows_of_them(
-    shape: Shape, visibility: Visibility, edges: list[bytes], data: st.DataObject
-) -> None:
-    stores = new_stores()
-    layers = shape.store(stores)
-    bounds: list[bytes | None] = [*sorted(edges)]
-    if len(bounds) % 2:
-        bounds.append(None)
-    ranges = [KeyRange(start or b"", end) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
-    splits = plan_ranges(
-        layers,
-        ranges,
-        target_bytes=data.draw(st.sampled_from([1, 200, 1 << 20])),
-        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
-        measure=lambda part: measure_slice(stores, part),
-    )
-    found = [row for split in splits for row in windowed(stores, split.layers, 100, visibility)]
-    assert found == [row for row in everything(shape, visibility) if any(keys.contains(row.key) for keys in ranges)]
 
 
 def test_small_ranges_share_a_split_and_large_ones_are_cut() -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import slatespark.table.read.scan as scan
 from slatespark import CorruptDataError, SlateStore
@@ -20,8 +17,7 @@ from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
 from slatespark.table.definition.versions import definition_path
 from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows
-from slatespark.table.read.plan import Layer, plan_points
-from slatespark.table.read.points import key_cursors
+from slatespark.table.read.plan import Layer
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.retention import may_be_due, retired_until_ms
 from slatespark.table.read.scan import visible_windows
@@ -29,8 +25,8 @@ from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
-from tests.unit.table.layers import Shape, new_stores, put_file, shapes
-from tests.unit.table.read.test_scan import CONCAT, everything, visibilities
+from tests.unit.table.layers import new_stores, put_file
+from tests.unit.table.read.test_scan import CONCAT
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
@@ -41,47 +37,12 @@ _names = itertools.count(1)
 # --- the merge ------------------------------------------------------------------------------------------------------
 
 
-def kept(rows: list[Row], retired_ms: int) -> list[Row]:
-    """The answer: of what a read shows, what is young enough."""
-    return [
-        row for row in rows if row.kind is RowKind.DELETE or row.create_ts_ms is None or row.create_ts_ms > retired_ms
-    ]
-
-
 def shown(windows: Any) -> list[Row]:
     found: list[Row] = []
     for sources, selection in windows:
         assert not selection.marks.any()
         found.extend(columns_to_rows(take_rows(sources, selection.rows)))
     return found
-
-
-def folding(visibility: Visibility) -> Visibility:
-    return replace(visibility, all_versions=False)  # a read of all versions retires nothing
-
-
-@settings(max_examples=200)
-@given(shapes(), visibilities().map(folding), st.integers(-2, 301), st.sampled_from([1, 60, 300, 1 << 20]))
-def test_windows_hide_what_is_retired(shape: Shape, visibility: Visibility, retired_ms: int, window_bytes: int) -> None:
-    stores = new_stores()
-    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in shape.store(stores)]
-    found = shown(visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms))
-    assert found == kept(everything(shape, visibility), retired_ms)
-
-
-@settings(max_examples=60)
-@given(shapes(), visibilities().map(folding), st.integers(0, 301), st.sampled_from([1, 150, 1 << 20]))
-def test_looked_up_rows_retire_too(shape: Shape, visibility: Visibility, retired_ms: int, buffer_bytes: int) -> None:
-    stores = new_stores()
-    layers = shape.store(stores)
-    keys = sorted({row.key for rows in shape.layers for row in rows})
-    found: list[Row] = []
-    for split in plan_points(layers, keys, target_bytes=1 << 20):
-        for cursors in key_cursors(
-            stores, split.layers, split.points or (), None, buffer_bytes=buffer_bytes, window_bytes=100
-        ):
-            found += shown(visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms))
-    assert found == kept(everything(shape, visibility), retired_ms)
 
 
 @pytest.mark.parametrize("window_bytes", [1, 1 << 20])

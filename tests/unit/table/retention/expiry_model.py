@@ -1,4 +1,4 @@
-"""What an expiry report has to say, found the plain way: every row of every block, one by one."""
+"""A model of the expiry report: counts every row of every block, one by one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Model:
         return TIME, expire // self.width_ms * self.width_ms
 
     def add_block(self, rows: Iterable[tuple[Row, bool]], size: int, *, wal: bool = False) -> None:
-        """Count the rows of a block, each with whether it is shown."""
+        """Count the rows of a block; the flags say which are visible."""
         counts: Counter[Place] = Counter()
         weights: dict[Place, int] = defaultdict(int)
         for row, shown in rows:
@@ -86,7 +86,7 @@ class Model:
             reached = upto
 
     def add_slice(self, stores: TableStores, part: FileSlice) -> None:
-        """Count what a layer shows of a file."""
+        """Count the rows of a slice."""
         info = part.file.info
         data = bytes(stores.at(part.file.root).get(part.file.path))
         index = decode_index_section(data[info.index_range.start : info.index_range.end], info)
@@ -107,7 +107,7 @@ class Model:
                 self.add_block(((row, row.seq > above_seq) for row in rows), len(data), wal=True)
 
     def parts(self) -> list[tuple[object, ...]]:
-        """Rows as `report_parts` gives them."""
+        """Rows in the form of `report_parts`."""
         used = sorted({place for place, rows in self.rows.items() if rows and place[0] in (TIME, LATER)})
         return [
             (
@@ -132,7 +132,7 @@ def report_parts(report: ExpiryReport) -> list[tuple[object, ...]]:
 
 
 def strip_properties(stores: TableStores, part: FileSlice) -> None:
-    """Make a file look like one of another client: without our properties."""
+    """Turn a file into one of another client: without our properties."""
     data = bytes(stores.main.get(part.file.path))
     footer = decode_footer(data[footer_range(len(data)).start :])
     layout = layout_of(part.file.info, footer, len(data))
@@ -141,7 +141,7 @@ def strip_properties(stores: TableStores, part: FileSlice) -> None:
 
 
 def publish_layers(stores: TableStores, layers: Sequence[Layer], wal: Sequence[Sequence[Row]] = ()) -> None:
-    """Make manifest 1 of layers, newest first; WAL files hold the rows of higher seqs."""
+    """Publish manifest 1 with layers, newest first; WAL files hold the rows of higher seqs."""
     handles = {
         part.file.id: SstHandle(part.file.id, part.file.info, part.file.format_version)
         for layer in layers
@@ -163,5 +163,5 @@ def publish_layers(stores: TableStores, layers: Sequence[Layer], wal: Sequence[S
 
 
 def cut(part: FileSlice, keys: KeyRange) -> FileSlice:
-    """A view of a part of what a slice shows."""
+    """A view of a part of a slice."""
     return FileSlice(part.file, part.keys.intersect(keys))

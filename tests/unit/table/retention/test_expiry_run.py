@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,19 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark import CorruptDataError, OptionError, SlateStore, SnapshotExpiredError
-from slatespark.format.codecs import Compression
 from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import publish_definition
-from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.plan import FileSlice, Layer, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -33,7 +26,6 @@ from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_d
 from tests.unit.table.layers import new_stores, put_file
 from tests.unit.table.retention.expiry_model import (
     DAY_MS,
-    HORIZON_MS,
     HOUR_MS,
     Model,
     cut,
@@ -54,96 +46,6 @@ def report(stores: TableStores, per: str | None = None, **options: Any) -> Expir
 
 
 # --- against the model ----------------------------------------------------------------------------------------------
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[TableStores, list[Layer], list[list[Row]]]:
-    """Layers of files, ours and others', some cut, and a WAL."""
-    stores, seqs, layers = new_stores(), itertools.count(900, -1), []
-    for _ in range(draw(st.integers(0, 3))):
-        keys = sorted(draw(st.sets(st.binary(min_size=1, max_size=3), min_size=1, max_size=40)))
-        # Neighbours tend to expire together, so that whole blocks and files do, too.
-        tempo = draw(expiries())
-        rows = [draw(versions(key, next(seqs), tempo)) for key in keys]
-        edges = sorted({0, len(rows), *(at % len(rows) for at in draw(st.lists(st.integers(0, 40), max_size=2)))})
-        slices = [part for a, b in itertools.pairwise(edges) for part in draw(slices_of(stores, rows[a:b]))]
-        if slices:
-            layers.append(Layer("run", tuple(slices)))
-    # All of the first file is in the trees already, or nothing.
-    wal = [
-        [draw(versions(b"w%d" % number, 1001 + number, draw(expiries())))] if filled else []
-        for number, filled in enumerate(draw(st.lists(st.booleans(), max_size=3)))
-    ]
-    publish_layers(stores, layers, wal)
-    return stores, layers, wal
-
-
-def expiries() -> st.SearchStrategy[st.SearchStrategy[int | None]]:
-    """Strategies of expiry: all the same, near each other, anything."""
-    limits = [-(2**63), 2**63 - 1, NOW_MS, NOW_MS + 1, NOW_MS - 1, NOW_MS // DAY_MS * DAY_MS + HORIZON_MS]
-    near = st.integers(NOW_MS - 2 * HOUR_MS, NOW_MS + 4 * DAY_MS)
-    one = st.one_of(st.none(), st.sampled_from(limits), near, st.integers(-(2**63), 2**63 - 1))
-    return st.one_of(
-        one.map(st.just),
-        near.map(lambda at: st.integers(at, at + HOUR_MS // 2)),
-        near.map(lambda at: st.one_of(st.none(), st.integers(at, at + 10))),
-        st.just(one),
-    )
-
-
-@st.composite
-def versions(draw: st.DrawFn, key: bytes, seq: int, tempo: st.SearchStrategy[int | None]) -> Row:
-    kind = draw(st.sampled_from([RowKind.PUT, RowKind.PUT, RowKind.PUT, RowKind.MERGE, RowKind.DELETE]))
-    if kind is RowKind.DELETE:
-        return Row(key, seq, kind, create_ts_ms=seq)
-    value = b"v" * draw(st.sampled_from([0, 1, 30, 200]))
-    return Row(key, seq, kind, value, seq, draw(tempo))
-
-
-@st.composite
-def slices_of(draw: st.DrawFn, stores: TableStores, rows: Sequence[Row]) -> list[FileSlice]:
-    """A file, shown wholly, in part, or in two parts."""
-    part = put_file(
-        stores,
-        rows,
-        block_size=draw(st.sampled_from([1, 100, 400, 4096])),
-        compression=draw(st.sampled_from([Compression.NONE, Compression.ZSTD])),
-    )
-    if draw(st.integers(0, 2)) == 0:
-        strip_properties(stores, part)
-    bounds = sorted(draw(st.lists(st.binary(min_size=1, max_size=3), min_size=2, max_size=2)))
-    shape = draw(st.sampled_from(["whole", "whole", "cut", "twice"]))
-    if shape == "whole":
-        return [part]
-    halves = [KeyRange(b"", bounds[0]), KeyRange(bounds[1], None)]
-    ranges = [KeyRange(*bounds)] if shape == "cut" else halves
-    return [found for keys in ranges if not (found := cut(part, keys)).keys.is_empty()]
-
-
-# Rows are created at about 900 to 1010.
-retentions = st.sampled_from(
-    [None, None, 0, NOW_MS - 950, NOW_MS - 1000, NOW_MS + HOUR_MS // 2, NOW_MS + 5 * DAY_MS, 2**63 - 950, 2**63 - 1]
-)
-
-
-@given(tables(), st.sampled_from(["hour", "day"]), st.sampled_from([1 << 16, 1 << 26]), retentions)
-def test_a_report_says_what_every_row_says(
-    table: tuple[TableStores, list[Layer], list[list[Row]]], per: str, buffer: int, retention_ms: int | None
-) -> None:
-    stores, layers, wal = table
-    if retention_ms is not None:
-        publish_definition(stores, Version(1, TableDefinition(properties={"retention": str(retention_ms)})))
-    model = Model(NOW_MS, WIDTHS[per], retention_ms)
-    for layer in layers:
-        for part in layer.slices:
-            model.add_slice(stores, part)
-    model.add_wal(stores, range(1, len(wal) + 1), 0)
-    found = report(stores, per, readBuffer=buffer)
-    assert report_parts(found) == model.parts()
-    chosen = report(stores)
-    assert report_parts(chosen) == report_parts(report(stores, chosen.per))
-    store = SlateStore.open(stores.url)
-    assert store.scan(readVersions="all", columns=["_seq"]).read_all().num_rows == found.rows
 
 
 @pytest.mark.parametrize("database", DATABASES, ids=[database.name for database in DATABASES])
@@ -179,7 +81,7 @@ def watched(stores: TableStores) -> tuple[TableStores, FailingStore]:
     return replace(stores, main=main, wal=main), main
 
 
-def test_files_that_expire_at_once_are_not_touched_where_commit_records_tell(tmp_path: Path) -> None:
+def test_files_that_expire_at_once_are_not_read_with_commit_records(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     for number, ttl in enumerate(["1h", "5h", "none"]):
         keys = [b"%d-%05d" % (number, key) for key in range(2000)]
@@ -192,7 +94,7 @@ def test_files_that_expire_at_once_are_not_touched_where_commit_records_tell(tmp
     assert found.stored_bytes == sum(part.file.data_bytes for part in _slices(stores))
 
 
-def test_without_commit_records_the_files_tell(tmp_path: Path) -> None:
+def test_without_commit_records_file_properties_are_read(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), ttl="1h")
     expected = report(store._stores)
@@ -209,7 +111,7 @@ def _slices(stores: TableStores) -> list[FileSlice]:
     return [part for layer in plan_layers(manifest, {}) for part in layer.slices]
 
 
-def test_only_blocks_that_mix_are_read() -> None:
+def test_only_mixed_blocks_are_read() -> None:
     stores = new_stores()
     days: list[int | None] = [NOW_MS + day * DAY_MS for day in range(10) for _ in range(2000)]
     days[11_000:11_003] = [None, NOW_MS, NOW_MS + 1]
@@ -235,7 +137,7 @@ def test_a_cut_reads_the_blocks_at_its_ends() -> None:
     assert (found.rows, found.blocks_read) == (3004, 2)
 
 
-def test_the_wal_is_in_the_sums_and_named() -> None:
+def test_the_wal_is_part_of_the_sums_and_reported() -> None:
     stores = new_stores()
     wal = [[], rows_at(0, [None, NOW_MS + 1], seq=1001), rows_at(0, [NOW_MS], seq=1002)]
     publish_layers(stores, [Layer("run", (put_file(stores, rows_at(0, [NOW_MS + 1])),))], wal)
@@ -265,7 +167,7 @@ def test_versions_and_now(tmp_path: Path) -> None:
     first = store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
     clock.advance(2 * HOUR_MS)
     store.write(pa.table({"key": [b"a"], "value": [b"2"]}), ttl="1h")
-    assert [part.rows for part in store.expiry().parts] == [1, 1, 0]  # the version that nobody sees counts too
+    assert [part.rows for part in store.expiry().parts] == [1, 1, 0]  # the hidden version counts too
     older = store.expiry(versionAsOf=first)
     assert (older.version, older.now_ms) == (first, NOW_MS)
     assert [part.rows for part in older.parts] == [0, 1, 0]
@@ -299,7 +201,7 @@ def test_options_that_leave_rows_out_are_refused(given: dict[str, Any], tmp_path
 # --- bad bytes ------------------------------------------------------------------------------------------------------
 
 
-def test_records_that_cannot_be_true_say_nothing(tmp_path: Path) -> None:
+def test_impossible_records_are_ignored(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), clock=FakeClock(NOW_MS))
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
     expected = report(store._stores)

@@ -1,13 +1,11 @@
-"""Plans of a reaping as text: `tests/data/maintenance/retention.txt`; and what text shows badly."""
+"""Reap plans as text: `tests/data/maintenance/retention.txt`; and cases that text shows badly."""
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.format.index import SstIndex
@@ -17,7 +15,6 @@ from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
-from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import (
@@ -143,7 +140,7 @@ def test_golden(rewrite: bool) -> None:
         ({"max_create_ts": 5, "puts": -1, "merges": 6}, False, True),
     ],
 )
-def test_what_properties_settle(known: dict[str, int | None], past: bool, due: bool) -> None:
+def test_decisions_from_properties(known: dict[str, int | None], past: bool, due: bool) -> None:
     properties = properties_of(**known)
     assert is_past(properties, 5) is past
     assert may_hold_due_rows(properties, 5) is due
@@ -154,7 +151,7 @@ def test_an_unknown_file_may_hold_anything() -> None:
     assert may_hold_due_rows(None, -(2**63))
 
 
-def test_the_next_deadline_is_that_of_the_oldest_row_left() -> None:
+def test_the_next_deadline_is_that_of_the_oldest_remaining_row() -> None:
     part = FileSlice(file_of(1), ALL_KEYS)
 
     def deadline(*known: dict[str, int | None] | None, youngest: int | None = None, latest: int = 50) -> int:
@@ -166,7 +163,7 @@ def test_the_next_deadline_is_that_of_the_oldest_row_left() -> None:
 
     assert deadline() == 150, "nothing is left"
     assert deadline({"min_create_ts": 6}, {"min_create_ts": 7}) == 106
-    assert deadline({"min_create_ts": 5}) == 150, "nothing is known of what is left there"
+    assert deadline({"min_create_ts": 5}) == 150, "the remaining rows are unknown"
     assert deadline({"min_create_ts": 5}, youngest=9) == 109
     assert deadline({"min_create_ts": None, "max_create_ts": None}) == deadline(None) == 150
     assert deadline(latest=2**63 - 5) == 2**63 - 1
@@ -210,7 +207,7 @@ def test_blocks_are_read_if_a_live_row_may_be_due() -> None:
         (5, 5, Treatment.TOMBSTONES),
     ],
 )
-def test_a_file_is_rewritten_when_more_than_half_of_its_rows_go(
+def test_a_file_is_rewritten_if_more_than_half_of_its_rows_are_due(
     certain: int, possible: int, treatment: Treatment
 ) -> None:
     outline = outline_of((1, 5, certain, 0, True), (1, 9, possible - certain, 0, True), (9, 9, 10 - possible, 0, True))
@@ -228,15 +225,3 @@ def test_a_file_is_rewritten_when_more_than_half_of_its_rows_go(
 
 ends = st.sampled_from([b"", b"a", b"b", b"c", b"d", b"e", b"f"])
 ranges = st.builds(KeyRange, ends, st.one_of(st.none(), ends))
-
-
-@given(st.lists(ranges, max_size=6), ranges)
-def test_a_cover_holds_what_was_added(added: list[KeyRange], asked: KeyRange) -> None:
-    cover = KeyCover(added)
-    points = [bytes([letter]) + tail for letter in b"`abcdefg" for tail in (b"", b"x")]
-    inside = [key for key in points if asked.contains(key) and any(keys.contains(key) for keys in added)]
-    found = cover.within(asked)
-    assert [key for key in points if any(keys.contains(key) for keys in found)] == inside
-    assert cover.overlaps(asked) is (len(found) > 0) is (any(keys.overlaps(asked) for keys in added))
-    assert all(not keys.is_empty() for keys in found)
-    assert all(one.end is not None and one.end < other.start for one, other in itertools.pairwise(found))

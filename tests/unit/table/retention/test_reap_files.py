@@ -48,27 +48,27 @@ def rows_in(stores: TableStores, files: Rewrite) -> list[Row]:
 
 
 @pytest.mark.parametrize(("block_size", "window_bytes"), [(1, 1), (1, 1 << 20), (4096, 1)])
-def test_a_key_that_spans_windows_stays_as_it_is(block_size: int, window_bytes: int) -> None:
+def test_a_key_that_spans_windows_is_kept(block_size: int, window_bytes: int) -> None:
     stores = new_stores()
     found = rewrite(stores, due_view(put_file(stores, ROWS, block_size=block_size)), window_bytes)
-    assert rows_in(stores, found) == [ROWS[1], *YOUNG_OPERAND, ROWS[-1]], "an operand that is young keeps all below it"
+    assert rows_in(stores, found) == [ROWS[1], *YOUNG_OPERAND, ROWS[-1]], "a young operand keeps all versions below it"
     assert found.gone == 2
 
 
-def test_where_older_views_may_hold_the_key_a_tombstone_stays() -> None:
+def test_a_tombstone_stays_if_older_views_may_hold_the_key() -> None:
     stores = new_stores()
     found = rewrite(stores, due_view(put_file(stores, ROWS), point_range(b"m")), 1 << 20)
     assert rows_in(stores, found) == [ROWS[1], *YOUNG_OPERAND, Row(b"m", 1, RowKind.DELETE, create_ts_ms=100), ROWS[-1]]
     assert found.gone == 2
 
 
-def test_only_what_a_view_shows_is_rewritten() -> None:
+def test_only_rows_within_a_view_are_rewritten() -> None:
     stores = new_stores()
     part = put_file(stores, ROWS, keys=KeyRange(b"a", b"k"))
     assert rows_in(stores, rewrite(stores, due_view(part), 1 << 20)) == [ROWS[1]]
 
 
-def test_files_may_end_with_a_tombstone_in_place_of_a_due_row() -> None:
+def test_files_may_end_with_a_tombstone_for_a_due_row() -> None:
     stores = new_stores()
     rows = [Row(b"%06d" % number, number, value=b"v" * 50, create_ts_ms=10) for number in range(4000)]
     options = WriteOptions.parse({"path": stores.url, "sstSize": "16k", "compression": "none"})
@@ -78,15 +78,15 @@ def test_files_may_end_with_a_tombstone_in_place_of_a_due_row() -> None:
     assert rows_in(stores, found) == [Row(row.key, row.seq, RowKind.DELETE, create_ts_ms=10) for row in rows]
 
 
-def test_nothing_may_be_left() -> None:
+def test_an_empty_result() -> None:
     stores = new_stores()
     found = rewrite(stores, due_view(put_file(stores, ROWS[:1])), 1 << 20)
     assert found == Rewrite((), 1)
 
 
 @pytest.mark.parametrize(("block_size", "window_bytes", "gone"), [(1, 1, 3), (1, 1 << 20, 3), (4096, 1, 6)])
-def test_rows_are_counted_as_a_rewrite_would_take_them(block_size: int, window_bytes: int, gone: int) -> None:
-    """Versions of one key in several windows count as if they stayed, which is on the safe side."""
+def test_the_count_matches_the_rewrite(block_size: int, window_bytes: int, gone: int) -> None:
+    """Versions of one key in several windows count as kept, which is conservative."""
     stores = new_stores()
     rows = [
         *ROWS[:2],

@@ -1,4 +1,4 @@
-"""Reaping tables: what is read for it, what is left, and what is said of it."""
+"""Reaping tables: requests, remaining rows, and reports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _names = itertools.count(1)
 
 
 class Table:
-    """A table in a store that counts, with a clock of its own."""
+    """A table in a store that counts requests, with a clock of its own."""
 
     def __init__(self, **properties: Any) -> None:
         self.clock = FakeClock(START_MS)
@@ -84,17 +84,17 @@ class Table:
         return [call.path for call in calls if call.operation.startswith(("get", "head"))]
 
     def other(self) -> SlateStore:
-        """The same table for somebody else, whose calls are not counted."""
+        """The same table for another client, whose requests are not counted."""
         stores = TableStores(main=self.store.inner, wal=self.store.inner)
         return SlateStore(stores, FakeClock(self.clock.now_ms(), seed=7), {"path": stores.url})
 
-    def settle(self, by_ms: int) -> None:
-        """Let time pass, and what others' clocks may lag behind ours."""
+    def pass_time(self, by_ms: int) -> None:
+        """Let time pass, plus the allowed skew of clocks."""
         self.clock.advance(by_ms + SKEW_MS)
 
 
 def ignore(answer: object) -> None:
-    """What a cue does has no answer."""
+    """Call a function, and ignore its result."""
 
 
 def numbered(first: int, end: int) -> list[bytes]:
@@ -104,7 +104,7 @@ def numbered(first: int, end: int) -> list[bytes]:
 # --- what is read ---------------------------------------------------------------------------------------------------
 
 
-def test_of_200_files_150_go_without_being_read() -> None:
+def test_150_of_200_files_are_dropped_unread() -> None:
     table = Table(retention="100h")
     table.write(numbered(0, 1500), sstSize=200)
     old = len(table.table.files())
@@ -112,7 +112,7 @@ def test_of_200_files_150_go_without_being_read() -> None:
     table.write(numbered(1500, 2000), sstSize=200)
     assert old >= 150
     assert len(table.table.files()) >= old + 50
-    table.settle(99 * HOUR_MS)
+    table.pass_time(99 * HOUR_MS)
     report = table.reap()
     assert (report.files_dropped, report.files_rewritten, report.tombstones, report.passes) == (old, 0, 0, 1)
     assert report.rows == 1500
@@ -122,14 +122,14 @@ def test_of_200_files_150_go_without_being_read() -> None:
     assert report.next_deadline_ms == START_MS + 101 * HOUR_MS
 
 
-def test_without_commit_records_the_files_say_it_themselves_and_no_row_is_read() -> None:
+def test_without_commit_records_file_properties_suffice() -> None:
     table = Table(retention="10h")
     for number in range(4):
         table.write(numbered(number * 1000, number * 1000 + 1000), value=b"x" * 100)
         table.clock.advance(HOUR_MS)
     for meta in table.store.list(COMMITS_DIR):
         table.store.delete(meta.path)
-    table.settle(7 * HOUR_MS)
+    table.pass_time(7 * HOUR_MS)
     assert table.reap().files_dropped == 2
     assert sum(call.size for call in table.store.matching(path="compacted/*")) < 4 * 20_000
 
@@ -142,7 +142,7 @@ def test_reaping_one_percent_of_a_file_reads_about_one_percent_of_it() -> None:
     table.write(numbered(1000, 100_000), value=b"x" * 100)
     merged_file(table)
     (file,) = table.table.files()
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.tombstones, report.files_rewritten, report.files_dropped) == (1000, 0, 0)
     path = f"compacted/{file.id}.sst"
@@ -178,7 +178,7 @@ def test_a_file_that_is_mostly_due_is_rewritten_in_place() -> None:
     table.write(numbered(6000, 10_000))
     merged_file(table)
     before = {row.key: row for row in our_rows(table.table)}
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.files_rewritten, report.tombstones, report.rows) == (1, 0, 6000)
     assert our_rows(table.table) == [before[key] for key in numbered(6000, 10_000)]
@@ -229,7 +229,7 @@ def test_a_tick_ahead_of_the_clock_is_no_conflict() -> None:
     assert table.keys(includeExpired=True) == [b"a"]
 
 
-def test_a_tick_that_goes_on_meanwhile_is_one_on_a_table_with_its_own_time() -> None:
+def test_an_advanced_tick_is_a_conflict_with_a_custom_clock() -> None:
     table = Table(retention="10ms", clock="custom")
     table.write([b"a"], timestamp=5)
     table.write([b"b"], timestamp=30, operation="merge")
@@ -242,10 +242,10 @@ def test_a_tick_that_goes_on_meanwhile_is_one_on_a_table_with_its_own_time() -> 
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_retention_raised_during_a_pass_counts(moment: Literal["before", "after"]) -> None:
+def test_a_retention_raised_during_a_pass_is_respected(moment: Literal["before", "after"]) -> None:
     table = Table(retention="1h")
     table.write([b"a", b"b"])
-    table.settle(3 * HOUR_MS)
+    table.pass_time(3 * HOUR_MS)
     other = table.other()
     claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
     table.store.run(lambda: other.setProperties(retention="30d"), "create", claim, moment=moment)
@@ -254,7 +254,7 @@ def test_a_retention_raised_during_a_pass_counts(moment: Literal["before", "afte
     assert table.keys() == [b"a", b"b"]
 
 
-def test_a_history_floor_set_during_a_pass_counts() -> None:
+def test_a_history_floor_set_during_a_pass_is_respected() -> None:
     table = Table(history=True, versionRetention="none")
     table.clock.advance(HOUR_MS)
     times = [START_MS + at for at in (1, 50)]
@@ -266,10 +266,10 @@ def test_a_history_floor_set_during_a_pass_counts() -> None:
     table.store.run(lambda: other.setHistoryFloor(START_MS + 200), "create", claim, moment="after")
     report = reap_table(table.stores, table.clock)
     assert (report.rows, report.reaped_through_ms) == (2, START_MS + 100)
-    assert len(table.clock.slept_ms) == 1, "the pass was planned anew"
+    assert len(table.clock.slept_ms) == 1, "the pass was planned again"
 
 
-def test_now_may_not_be_of_the_future() -> None:
+def test_now_may_not_be_in_the_future() -> None:
     table = Table(retention="1h")
     table.write([b"a"])
     with pytest.raises(OptionError, match="future"):
@@ -289,7 +289,7 @@ def test_a_table_without_retention_is_left_alone() -> None:
     assert table.store.count("create") == 0
 
 
-def test_nothing_is_committed_where_nothing_is_due() -> None:
+def test_nothing_is_committed_if_nothing_is_due() -> None:
     table = Table(retention="1h")
     table.write([b"a"])
     table.reap()
@@ -297,7 +297,7 @@ def test_nothing_is_committed_where_nothing_is_due() -> None:
     table.clock.advance(HOUR_MS // 2)
     report = table.reap()
     assert (report.version, report.passes) == (version, 0)
-    assert fetch_definition(table.stores) == definition, "no version of it for every look"
+    assert fetch_definition(table.stores) == definition, "a reap without work publishes no definition"
     assert report.next_deadline_ms == START_MS + HOUR_MS
 
 
@@ -305,7 +305,7 @@ def test_the_next_deadline_of_an_empty_table() -> None:
     table = Table(retention="1h")
     assert table.reap().next_deadline_ms == START_MS - SKEW_MS + HOUR_MS
     table.write([b"a"])
-    table.settle(HOUR_MS)
+    table.pass_time(HOUR_MS)
     report = table.reap()
     assert report.next_deadline_ms == report.now_ms + HOUR_MS
 
@@ -315,12 +315,12 @@ def test_a_young_operand_keeps_the_put_below_it() -> None:
     table.write([b"a", b"b"], value=b"1")
     table.clock.advance(5 * HOUR_MS)
     table.write([b"a"], value=b"2", operation="merge")
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.files_dropped, report.tombstones) == (0, 1)
     assert [(row.key, row.value) for row in our_rows(table.table)] == [(b"a", b"12")]
     assert table.keys(includeExpired=True) == [b"a"]
-    table.settle(5 * HOUR_MS)
+    table.pass_time(5 * HOUR_MS)
     assert table.reap().files_dropped >= 2
     assert table.keys(includeExpired=True) == []
 
@@ -330,7 +330,7 @@ def test_an_operand_brings_a_retired_row_back_until_it_is_reaped() -> None:
     for reaped in (False, True):
         table = Table(retention="10h")
         table.write([b"a", b"b"], value=b"1")
-        table.settle(10 * HOUR_MS)
+        table.pass_time(10 * HOUR_MS)
         assert table.keys() == []
         if reaped:
             table.reap()
@@ -340,7 +340,7 @@ def test_an_operand_brings_a_retired_row_back_until_it_is_reaped() -> None:
     assert shown[True] == [{"key": b"a", "value": b"2"}]
 
 
-def test_a_base_without_creation_time_goes_with_an_old_operand() -> None:
+def test_a_base_without_create_ts_is_reaped_with_an_old_operand() -> None:
     stores, now_ms = new_stores(), 1000
     rows = [
         [Row(b"a", 4, RowKind.MERGE, b"2", 10, None), Row(b"b", 5, RowKind.MERGE, b"2", 900, None)],
@@ -355,7 +355,7 @@ def test_a_base_without_creation_time_goes_with_an_old_operand() -> None:
     assert left == [{"key": b"b", "value": b"12"}, {"key": b"c", "value": b"1"}]
 
 
-def test_an_older_version_is_never_uncovered() -> None:
+def test_an_older_version_never_becomes_visible() -> None:
     table = Table(retention="10h")
     table.write([b"a", b"z"], timestamp=START_MS)
     table.clock.advance(HOUR_MS)
@@ -364,7 +364,7 @@ def test_an_older_version_is_never_uncovered() -> None:
     table.clock.advance(HOUR_MS)
     table.write([b"z"])  # so that the oldest file does not go as a whole
     table.table.setProperties(retention="10h")
-    table.settle(9 * HOUR_MS + HOUR_MS // 2)
+    table.pass_time(9 * HOUR_MS + HOUR_MS // 2)
     table.reap()
     assert table.keys(includeExpired=True) == [b"z"]
 
@@ -376,7 +376,7 @@ def test_passes_are_bounded(limit: int) -> None:
     table.clock.advance(5 * HOUR_MS)
     table.write([key for key in numbered(0, 2000) if not key.endswith(b"0")], value=b"x" * 200)
     merged_file(table)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap(max_batch_rows=limit, max_batch_bytes=20_000)
     assert report.tombstones == 200
     assert report.passes >= 10
@@ -386,11 +386,11 @@ def test_passes_are_bounded(limit: int) -> None:
     assert max(counts) <= min(limit, 40)
 
 
-def test_a_file_that_a_range_delete_cut_counts_once() -> None:
+def test_a_file_cut_by_a_range_delete_counts_once() -> None:
     table = Table(retention="1h")
     table.write([b"a", b"b", b"c", b"d"], value=b"x" * 1000)
     (file,) = table.table.files()
-    table.settle(2 * HOUR_MS)
+    table.pass_time(2 * HOUR_MS)
     table.write([b"e"])
     table.table.deleteRange(startKey=b"b", endKey=b"c")
     assert len(list(fetch_latest_manifest(table.stores)[1].views())) == 3
@@ -400,7 +400,7 @@ def test_a_file_that_a_range_delete_cut_counts_once() -> None:
     assert table.keys(includeExpired=True) == [b"e"]
 
 
-def test_a_cut_file_that_is_rewritten_counts_once() -> None:
+def test_a_rewritten_cut_file_counts_once() -> None:
     table = Table(retention="10h")
     table.write([key for key in numbered(0, 1000) if not key.endswith(b"9")], value=b"x" * 100)
     table.clock.advance(5 * HOUR_MS)
@@ -408,19 +408,19 @@ def test_a_cut_file_that_is_rewritten_counts_once() -> None:
     merged_file(table)
     (file,) = table.table.files()
     table.table.deleteRange(startKey=b"%08d" % 400, endKey=b"%08d" % 500)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.files_rewritten, report.rows) == (1, 810)
     assert report.bytes < file.stored_bytes
     assert len(table.keys(includeExpired=True)) == 90
 
 
-def test_keys_of_tombstones_count_as_bytes_of_a_pass_however_well_they_compress() -> None:
+def test_a_pass_counts_uncompressed_keys_of_tombstones() -> None:
     table = Table(retention="10h")
     keys = [key + b"x" * 1000 for key in numbered(0, 200)]
     table.write(keys, compression="zstd")
-    table.settle(10 * HOUR_MS)
-    table.write([keys[0], keys[-1]], operation="merge")  # lest the file goes as a whole
+    table.pass_time(10 * HOUR_MS)
+    table.write([keys[0], keys[-1]], operation="merge")  # so that the file is not dropped as a whole
     report = table.reap(max_batch_bytes=20_000)
     assert (report.tombstones, report.files_dropped, report.files_rewritten) == (198, 0, 0)
     counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
@@ -428,15 +428,15 @@ def test_keys_of_tombstones_count_as_bytes_of_a_pass_however_well_they_compress(
     assert table.keys(includeExpired=True) == [keys[0], keys[-1]]
     huge = [key + b"x" * 30_000 for key in numbered(0, 3)]
     table.write(huge, compression="zstd")
-    table.settle(10 * HOUR_MS)
+    table.pass_time(10 * HOUR_MS)
     table.write([huge[0], huge[-1]], operation="merge")
     assert table.reap(max_batch_bytes=20_000).tombstones >= 1, "a key that is larger than the bound goes alone"
 
 
-def test_a_record_says_what_a_pass_did_and_at_which_rate() -> None:
+def test_the_commit_record_of_a_pass() -> None:
     table = Table(retention="10h")
     table.write(numbered(0, 1000), value=b"x" * 1000)
-    table.settle(10 * HOUR_MS)
+    table.pass_time(10 * HOUR_MS)
     table.store.run(lambda: table.clock.advance(2000), "create", "slatespark/leases/*")
     report = reap_table(table.stores, table.clock)
     (record,) = [each for each in fetch_commit_records(table.stores.main) if each.operation == "reap"]
@@ -446,7 +446,7 @@ def test_a_record_says_what_a_pass_did_and_at_which_rate() -> None:
     assert report.bytes > 1_000_000
 
 
-def test_files_of_the_client_are_read_once_and_then_known() -> None:
+def test_files_of_the_client_are_read_once() -> None:
 
     table = Table(retention="10h")
     table.write(numbered(0, 100))
@@ -457,7 +457,7 @@ def test_files_of_the_client_are_read_once_and_then_known() -> None:
         strip_properties(table.stores, FileSlice(file, file.info.key_range()))
     for meta in table.store.list(COMMITS_DIR):
         table.store.delete(meta.path)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.files_dropped, report.tombstones) == (1, 0), "all of its rows were seen to be due"
     assert table.keys(includeExpired=True) == numbered(100, 200)
@@ -520,7 +520,7 @@ def test_a_history_table_is_reaped_up_to_its_floor() -> None:
     table.write([b"a"])
     table.clock.advance(HOUR_MS)
     table.write([b"b"])
-    table.settle(100 * HOUR_MS)
+    table.pass_time(100 * HOUR_MS)
     report = table.reap()
     assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (0, None, None)
     table.table.setHistoryFloor(START_MS + 10 * HOUR_MS)
@@ -532,10 +532,10 @@ def test_a_history_table_is_reaped_up_to_its_floor() -> None:
 # --- others at work -------------------------------------------------------------------------------------------------
 
 
-def test_an_operand_that_comes_in_between_saves_the_row() -> None:
+def test_a_concurrent_operand_saves_the_row() -> None:
     table = Table(retention="10h")
     table.write([b"a", b"b"], value=b"1")
-    table.settle(10 * HOUR_MS)
+    table.pass_time(10 * HOUR_MS)
     other = table.other()
     rows = pa.table({"key": [b"a"], "value": [b"2"]})
     table.store.clear()
@@ -545,13 +545,13 @@ def test_an_operand_that_comes_in_between_saves_the_row() -> None:
     assert (report.files_dropped, report.tombstones) == (0, 1)
 
 
-def test_uploads_of_an_attempt_that_lost_serve_the_next_one() -> None:
+def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
     table = Table(retention="10h")
     table.write(numbered(0, 6000))
     table.clock.advance(5 * HOUR_MS)
     table.write(numbered(6000, 10_000))
     merged_file(table)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     other = table.other()
     rows = pa.table({"key": [b"a"], "value": [b"2"]})
     table.store.clear()
@@ -563,10 +563,10 @@ def test_uploads_of_an_attempt_that_lost_serve_the_next_one() -> None:
     assert table.keys(includeExpired=True) == [*numbered(6000, 10_000), b"a"]
 
 
-def test_it_gives_up_when_others_never_stop() -> None:
+def test_it_gives_up_after_repeated_conflicts() -> None:
     table = Table(retention="10h")
     table.write([b"a"])
-    table.settle(10 * HOUR_MS)
+    table.pass_time(10 * HOUR_MS)
     other = table.other()
     rows = pa.table({"key": [b"b"], "value": [b"2"]})
     for nth in range(1, MAX_CONFLICTS + 5):
@@ -584,7 +584,7 @@ def test_two_reapers_at_once() -> None:
     table.clock.advance(5 * HOUR_MS)
     table.write(numbered(50, 60))
     table.write(numbered(99, 101))
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     inner = TableStores(main=table.store.inner, wal=table.store.inner)
     table.store.clear()
 
@@ -597,10 +597,10 @@ def test_two_reapers_at_once() -> None:
     assert table.keys(includeExpired=True) == [*numbered(50, 60), *numbered(99, 101)]
 
 
-def test_a_longer_retention_set_meanwhile_is_heeded() -> None:
+def test_a_concurrent_longer_retention_is_respected() -> None:
     table = Table(retention="10h")
     table.write([b"a"])
-    table.settle(10 * HOUR_MS)
+    table.pass_time(10 * HOUR_MS)
     number, definition = fetch_definition(table.stores)
     longer = replace(definition, properties={**definition.properties, "retention": "11h"})
     inner = TableStores(main=table.store.inner, wal=table.store.inner)
@@ -609,13 +609,13 @@ def test_a_longer_retention_set_meanwhile_is_heeded() -> None:
     assert table.keys(includeExpired=True) == [b"a"]
 
 
-def test_a_shorter_retention_set_meanwhile_makes_it_begin_anew() -> None:
+def test_a_concurrent_shorter_retention_restarts_the_reap() -> None:
     table = Table(retention="10h")
     table.write(numbered(0, 200)[::10])
     table.clock.advance(5 * HOUR_MS)
     table.write([key for key in numbered(0, 200) if not key.endswith(b"0")])
     merged_file(table)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     other = table.other()
     table.store.run(lambda: other.setProperties(retention="1h"), "create", "slatespark/commits/*")
     report = reap_table(table.stores, table.clock, max_batch_rows=5)
@@ -626,14 +626,14 @@ def test_a_shorter_retention_set_meanwhile_makes_it_begin_anew() -> None:
 # --- checkpoints ----------------------------------------------------------------------------------------------------
 
 
-def test_checkpoints_that_keep_retired_rows_are_named() -> None:
+def test_checkpoints_that_show_retired_rows_are_named() -> None:
     table = Table(retention="10h", versionRetention="none")
     table.write([b"a"])
     kept = table.table.createCheckpoint("kept")
     table.table.createCheckpoint("short", lifetime="1h")
     table.clock.advance(5 * HOUR_MS)
     table.write([b"b"])
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert [(point.name, point.version) for point in report.kept_by_checkpoints] == [("kept", kept.version)]
     assert table.keys() == [b"b"]
@@ -645,14 +645,14 @@ def test_checkpoints_that_keep_retired_rows_are_named() -> None:
 # --- the public method ----------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_that_shows_young_rows_alone_keeps_nothing() -> None:
+def test_a_checkpoint_with_only_young_rows_is_not_named() -> None:
     table = Table(retention="10h", versionRetention="none")
     first = table.write([b"a"])
     table.clock.advance(5 * HOUR_MS)
     table.write([b"b"], mode="overwrite")
     table.table.createCheckpoint("young")
     table.table.restoreToVersion(first)
-    table.settle(6 * HOUR_MS)
+    table.pass_time(6 * HOUR_MS)
     report = table.reap()
     assert (report.files_dropped, report.kept_by_checkpoints) == (1, ())
     assert table.keys(checkpoint="young") == [b"b"]
@@ -698,7 +698,7 @@ def test_no_table() -> None:
         reap_table(TableStores(main=store, wal=store), FakeClock(START_MS))
 
 
-def test_a_read_of_the_past_finds_no_older_version_below_what_a_rewrite_took_away() -> None:
+def test_an_as_of_read_finds_no_older_version_below_a_rewritten_row() -> None:
     table = Table(history=True, versionRetention="none")
     table.clock.advance(HOUR_MS)
 
@@ -722,7 +722,7 @@ def test_a_read_of_the_past_finds_no_older_version_below_what_a_rewrite_took_awa
 # --- rows of the WAL ------------------------------------------------------------------------------------------------
 
 
-def test_due_rows_of_the_wal_are_found_behind_those_that_newer_ones_hide() -> None:
+def test_due_rows_of_the_wal_are_found_behind_hidden_ones() -> None:
     stores, put = new_stores(), RowKind.PUT
     base = Layer("run 0", (put_file(stores, [Row(b"base", 1, put, b"v", 900, None)]),))
     wal = [

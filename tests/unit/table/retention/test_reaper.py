@@ -1,4 +1,4 @@
-"""One loop for many tables: who is due first, what happens to the others, and when it sleeps."""
+"""One loop for many tables: order, failures, and pauses."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def new_table(clock: FakeClock, /, *hours: int, **properties: Any) -> SlateStore
 
 
 def looks(reaper: Reaper, until: int) -> list[tuple[int, ReapOutcome]]:
-    """What came of each look, and when."""
+    """The outcome of each reap, and its time."""
     found: list[tuple[int, ReapOutcome]] = []
     clock = reaper._clock
     reaper.run(until=until, listener=lambda outcome: found.append((clock.now_ms(), outcome)))
     return found
 
 
-def test_each_table_is_looked_at_when_its_next_row_is_due() -> None:
+def test_each_table_is_reaped_when_its_next_row_is_due() -> None:
     clock = FakeClock(START_MS)
     one = new_table(clock, 0, 3, retention="10h")
     two = new_table(clock, 2, retention="7h")
@@ -69,7 +69,7 @@ def test_each_table_is_looked_at_when_its_next_row_is_due() -> None:
     assert one.scan(includeExpired=True).read_all().num_rows == two.scan(includeExpired=True).read_all().num_rows == 0
 
 
-def test_looks_lie_between_the_shortest_and_the_longest_interval() -> None:
+def test_reaps_respect_the_minimum_and_maximum_interval() -> None:
     clock = FakeClock(START_MS)
     rows = new_table(clock, retention="1h")
     for _ in range(10):  # one row a minute
@@ -86,7 +86,7 @@ def test_looks_lie_between_the_shortest_and_the_longest_interval() -> None:
     assert len([None for _, outcome in found if outcome.url == lasting.url]) == 3
 
 
-def test_a_table_that_fails_stops_nobody_and_is_tried_again_later_from_time_to_time() -> None:
+def test_a_failing_table_is_retried_with_backoff_and_stops_no_other() -> None:
     clock = FakeClock(START_MS)
     broken, sound = new_table(clock, 0, retention="1h"), new_table(clock, 0, retention="1h")
     store = open_stores(broken.url, storage={}).main
@@ -119,7 +119,7 @@ def test_an_error_of_any_kind_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(outcome.error and outcome.error.__cause__, ZeroDivisionError)
 
 
-def test_what_is_known_of_files_is_kept_from_look_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_facts_are_kept_between_reaps(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(START_MS)
     table = new_table(clock, 0, 5, retention="10h")
     store = open_stores(table.url, storage={}).main
@@ -142,7 +142,7 @@ def test_what_is_known_of_files_is_kept_from_look_to_look(monkeypatch: pytest.Mo
     assert len(surveyed) == 2
 
 
-def test_tables_come_and_go() -> None:
+def test_tables_can_be_added_and_removed() -> None:
     clock = FakeClock(START_MS)
     one, two = new_table(clock, 0, retention="1h"), new_table(clock, 0, retention="1h")
     reaper = Reaper(clock=clock, maxInterval="2h")
@@ -158,7 +158,7 @@ def test_tables_come_and_go() -> None:
     assert reaper.deadlines == {two.url: START_MS + HOUR_MS + SKEW_MS}
 
 
-def test_a_table_removed_while_it_is_looked_at_stays_away() -> None:
+def test_a_table_removed_during_its_reap_stays_removed() -> None:
     clock = FakeClock(START_MS)
     one = new_table(clock, 0, retention="1h")
     reaper = Reaper([one.url], clock=clock, progress=lambda *_: None)
@@ -173,7 +173,7 @@ def test_stop_ends_a_run() -> None:
     assert clock.now_ms() == START_MS
 
 
-def test_the_times_of_a_clock_of_its_own_are_not_waited_for() -> None:
+def test_deadlines_of_a_custom_clock_are_not_waited_for() -> None:
     clock = FakeClock(START_MS)
     table = new_table(clock, clock="custom", retention="10ms")
     for tick in (1, 8, 30):
@@ -202,7 +202,7 @@ def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
         Reaper(["memory://any"], **given)
 
 
-def test_what_is_no_path(tmp_path: Path) -> None:
+def test_invalid_paths(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="path"):
         Reaper([SlateStore])  # type: ignore[list-item]
     (outcome,) = Reaper([tmp_path / "nothing"], clock=FakeClock(START_MS)).runOnce()

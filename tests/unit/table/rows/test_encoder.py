@@ -6,8 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import SchemaError
@@ -54,14 +52,6 @@ def test_binary_types_slices_and_chunks(kind: pa.DataType) -> None:
     assert rows(pa.concat_tables([whole.slice(3), whole.slice(1, 1)])) == [*EXPECTED[3:], EXPECTED[1]]
     assert rows(whole.slice(0, 0)) == []
     assert rows(whole.schema.empty_table()) == []
-
-
-@given(st.lists(st.tuples(st.binary(min_size=1, max_size=4), st.binary(max_size=5)), max_size=12), st.data())
-def test_any_cut_into_chunks_gives_the_same_rows(pairs: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
-    whole = table(pa.binary(), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    edges = sorted(data.draw(st.lists(st.integers(0, len(pairs)), max_size=4)))
-    parts = [whole.slice(a, b - a) for a, b in zip([0, *edges], [*edges, len(pairs)], strict=True)]
-    assert [(row.key, row.value) for row in rows(pa.concat_tables(parts))] == pairs
 
 
 def test_deletes_need_no_value() -> None:

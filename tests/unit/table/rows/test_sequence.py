@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.errors import InvalidRequestError, OptionError
@@ -84,20 +82,6 @@ SCHEMA = pa.schema([("k", pa.int32()), ("at", pa.int64()), ("v", pa.string())])
 Rows = list[tuple[int, int | None, str]]
 
 
-def rows_of_keys(keys: int = 5) -> st.SearchStrategy[Rows]:
-    row = st.tuples(st.integers(0, keys - 1), st.none() | st.integers(-2, 2), st.text("abc", max_size=3))
-    return st.lists(row, max_size=40)
-
-
-def model(rows: Rows) -> Rows:
-    best: dict[int, tuple[tuple[bool, int], tuple[int, int | None, str]]] = {}
-    for row in rows:
-        rank = (row[1] is not None, row[1] or 0)
-        if row[0] not in best or rank >= best[row[0]][0]:
-            best[row[0]] = rank, row
-    return [best[key][1] for key in sorted(best)]
-
-
 def table_of(rows: Rows) -> pa.Table:
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     return pa.table(
@@ -109,18 +93,6 @@ def found(url: str) -> Rows:
     return [tuple(row.values()) for row in SlateStore.open(url).scan().read_all().to_pylist()]
 
 
-@settings(deadline=None, max_examples=40)
-@given(rows_of_keys(), st.sampled_from([200, 500, 1 << 20]), st.integers(1, 7))
-def test_the_highest_wins_across_chunks_and_spills(rows: Rows, buffer: int, batch_rows: int) -> None:
-    url = f"memory://sequence-{next(_numbers)}"
-    store = SlateStore.create(url, SCHEMA, "k")
-    reader = pa.RecordBatchReader.from_batches(SCHEMA, table_of(rows).to_batches(max_chunksize=batch_rows))
-    store.write(reader, sequenceColumn="AT", writeBuffer=buffer)
-    assert found(url) == model(rows)
-    stamps = {row["_seq"] for row in store.scan(metadataColumns="seq,create_ts").read_all().to_pylist()}
-    assert len(stamps) <= 1
-
-
 def write_tasks(url: str, tasks: list[Rows], **options: Any) -> None:
     stores = open_stores(url, storage={})
     given_options = WriteOptions.parse({"path": url, "sequenceColumn": "at", **options})
@@ -128,14 +100,6 @@ def write_tasks(url: str, tasks: list[Rows], **options: Any) -> None:
     assert load is not None
     outputs = [run_task(stores, SystemClock(), load, n, table_of(rows).to_batches()) for n, rows in enumerate(tasks)]
     commit_load(stores, SystemClock(), load, outputs)
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.lists(rows_of_keys(8), min_size=1, max_size=4), st.sampled_from(["avro", "json"]))
-def test_the_highest_wins_across_tasks(tasks: list[Rows], value_format: str) -> None:
-    url = f"memory://sequence-{next(_numbers)}"
-    write_tasks(url, tasks, keyColumns="k", valueFormat=value_format, sstSize=1)
-    assert found(url) == model([row for rows in tasks for row in rows])
 
 
 def test_tasks_that_overlap_too_much_are_refused() -> None:

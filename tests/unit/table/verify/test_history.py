@@ -1,4 +1,4 @@
-"""Versions of a history table whose times contradict their order are found, in one file and between layers."""
+"""Versions of a history table with times out of order are found, in one file and between layers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def new_store(*, history: bool = True) -> SlateStore:
     return SlateStore.create(url, history=history, clock=FakeClock(NOW_MS))
 
 
-def test_what_is_in_order_has_no_findings() -> None:
+def test_ordered_times_have_no_findings() -> None:
     store = new_store()
     write(store, *((b"%03d" % key, at) for key in range(200) for at in (1, 2, 3)))
     write(store, (b"005", 3), (b"005", 7), (b"999", 0))
     assert store.verify().findings == ()
 
 
-def test_an_older_version_above_a_younger_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_time_above_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
     store = new_store()
     write(store, *((b"%03d" % key, 20) for key in range(200)))
     monkeypatch.setattr(requirements, "check_order_in_trees", lambda *args, **options: None)
@@ -49,11 +49,11 @@ def test_an_older_version_above_a_younger_one(monkeypatch: pytest.MonkeyPatch) -
     assert finding.section == "times"
     assert finding.what == (
         "Key 303035 has seq 2 at 1970-01-01T00:00:00.007Z, above seq 1 at 1970-01-01T00:00:00.020Z, on a history table."
-        " 2 versions are like that."
+        " Such versions: 2."
     )
 
 
-def test_a_file_with_versions_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_versions_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def turned(versions: Versions, first_seq: int) -> None:
         versions.sources[0].seqs[versions.rows] = range(first_seq + len(versions.rows) - 1, first_seq - 1, -1)
         versions.sources[0].create_ts[:] *= -1

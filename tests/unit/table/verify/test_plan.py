@@ -6,7 +6,7 @@ import pytest
 
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.verify.findings import MAX_FINDINGS, Findings
-from slatespark.table.verify.plan import Version, find_stray_wal, find_wal_gaps, pinned_numbers
+from slatespark.table.verify.plan import VerifiedVersion, find_stray_wal, find_wal_gaps, pinned_numbers
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,16 @@ from slatespark.table.verify.plan import Version, find_stray_wal, find_wal_gaps,
         ([4, 7], [range(3, 4), range(5, 7)]),
     ],
 )
-def test_gaps_of_the_wal(present: list[int], gaps: list[range]) -> None:
+def test_wal_gaps(present: list[int], gaps: list[range]) -> None:
     assert find_wal_gaps(range(3, 8), present) == gaps
 
 
-def test_a_wild_wal_id_costs_nothing() -> None:
+def test_a_huge_wal_id_costs_nothing() -> None:
     assert find_wal_gaps(range(1, 1 << 64), [2]) == [range(1, 2), range(3, 1 << 64)]
 
 
 def test_stray_wal_files_lie_beyond_the_first_gap() -> None:
-    newest = Version(1, Manifest(replay_after_wal_id=2, wal_id_last_seen=3), (), is_needed=True)
+    newest = VerifiedVersion(1, Manifest(replay_after_wal_id=2, wal_id_last_seen=3), (), is_needed=True)
     assert find_stray_wal(newest, [1, 2, 3, 4, 5]) == []
     assert find_stray_wal(newest, [3, 4, 6]) == [6]
 

@@ -1,7 +1,7 @@
 """Which row versions of decoded windows are past retention. Arrays in, arrays out; pure.
 
-The versions of a key form a *group*: from the newest down to the first that is no operand. The group decides what the
-key shows, versions below it are hidden by it. As on read (`slatespark.table.read.retention`), operands retire together
+The *group* of a key is its versions from the newest down to the first that is no operand. The group determines the
+visible row, and hides the versions below it. As in reads (`slatespark.table.read.retention`), operands retire together
 with the put below them, when the newest of them does.
 """
 
@@ -30,12 +30,12 @@ from slatespark.ranges import KeyRange
 
 
 def live_and_due(rows: RowColumns, retired_ms: int) -> NDArray[np.bool_]:
-    """Return which rows are due and no tombstones."""
+    """Return which rows are due, other than tombstones."""
     return is_live(rows) & retired(rows, retired_ms)
 
 
-def earliest_young(rows: RowColumns, low: int, high: int, retired_ms: int) -> int | None:
-    """Return the smallest create_ts above `retired_ms` of the rows [low, high) that are no tombstones; None if none."""
+def find_earliest_young(rows: RowColumns, low: int, high: int, retired_ms: int) -> int | None:
+    """Return the smallest create_ts above `retired_ms` in rows [low, high) other than tombstones; None without any."""
     span = slice(low, high)
     created = (rows.flags[span] & (HAS_CREATE | TOMBSTONE)) == HAS_CREATE
     is_retired = reached(rows.flags[span], HAS_CREATE, rows.create_ts[span], retired_ms)
@@ -43,16 +43,16 @@ def earliest_young(rows: RowColumns, low: int, high: int, retired_ms: int) -> in
     return int(later.min()) if len(later) else None
 
 
-# --- what is visible ------------------------------------------------------------------------------------------------
+# --- retired keys ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RetiredKeys:
-    """Keys that show nothing but what is due.
+    """Keys whose visible row is due.
 
     Attributes
     ----------
-    rows : tombstones for them, ascending, without sequence number and times
+    rows : tombstones for the keys, ascending, without sequence number and times
     stored_bytes : of key and value of their newest versions
     """
 
@@ -63,13 +63,13 @@ class RetiredKeys:
 def retired_keys(
     windows: Iterable[tuple[Sequence[RowColumns], Selection]], now_ms: int, retired_ms: int
 ) -> Iterator[RetiredKeys]:
-    """Yield the keys that show nothing but what is due, some at a time.
+    """Yield the keys whose visible row is due, some at a time.
 
-    A key that shows nothing, because everything in its group has expired, counts if all of that is due.
+    A key without a visible row, because its whole group has expired, counts if the whole group is due.
 
     Parameters
     ----------
-    windows : all versions of whole keys, newest first; a key that goes on in the next window has windows of its own
+    windows : all versions of whole keys, newest first; a key that spans several windows has them to itself
     """
     for sources, rows, fields, first in _whole_keys(windows):
         heads = rows[np.flatnonzero(first)[_retired_groups(fields, first, now_ms, retired_ms)]]
@@ -81,7 +81,7 @@ def retired_keys(
 def _whole_keys(
     windows: Iterable[tuple[Sequence[RowColumns], Selection]],
 ) -> Iterator[tuple[Sequence[RowColumns], NDArray[np.int64], Fields, NDArray[np.bool_]]]:
-    """Yield windows of whole keys; of a key that comes in pieces, its newest row with the fields of all versions."""
+    """Yield windows of whole keys; for a key that spans windows, its newest row with the fields of all versions."""
     waiting: list[Fields] = []
     head: tuple[Sequence[RowColumns], NDArray[np.int64]] | None = None
     for sources, selection in windows:
@@ -123,21 +123,21 @@ def _key(sources: Sequence[RowColumns], row: NDArray[np.int64]) -> bytes:
 
 
 def _retired_groups(fields: Fields, first: NDArray[np.bool_], now_ms: int, retired_ms: int) -> NDArray[np.bool_]:
-    """Return for each key whether it shows nothing but what is due."""
+    """Return for each key whether its visible row is due."""
     starts = np.flatnonzero(first)
-    grouped = ~_settled(fields, first) & is_live(fields)
+    grouped = ~_below_group(fields, first) & is_live(fields)
     shown = grouped & ~expired(fields, now_ms)
     counts = np.where(np.repeat(np.logical_or.reduceat(shown, starts), _sizes(first)), shown, grouped)
     created = counts & ((fields.flags & HAS_CREATE) != 0)
     return retired_groups(created, counts & retired(fields, retired_ms), starts)
 
 
-def _settled(fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _below_group(fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which rows lie below the group of their key."""
     is_base = (fields.flags & MERGE) == 0
     before = np.cumsum(is_base) - is_base
-    settled: NDArray[np.bool_] = before > np.repeat(before[first], _sizes(first))
-    return settled
+    below: NDArray[np.bool_] = before > np.repeat(before[first], _sizes(first))
+    return below
 
 
 def _sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -161,31 +161,31 @@ def _tombstones(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowCo
     )
 
 
-# --- what is left of a file -----------------------------------------------------------------------------------------
+# --- rewriting a file -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survivors:
-    """What a rewrite keeps of some rows.
+    """The rows that a rewrite keeps.
 
     Attributes
     ----------
-    positions : of the rows that stay, ascending
-    buried : which of them become tombstones
-    gone : how many rows that were no tombstones are not there any more
+    positions : of the kept rows, ascending
+    tombstones : which of them become tombstones
+    gone : number of removed rows other than tombstones
     """
 
     positions: NDArray[np.int64]
-    buried: NDArray[np.bool_]
+    tombstones: NDArray[np.bool_]
     gone: int
 
 
 def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRange], retired_ms: int) -> Survivors:
-    """Return what a rewrite in place keeps of the rows [low, high) of a file.
+    """Return the rows of [low, high) that a rewrite in place keeps.
 
-    A group that is due as a whole goes, with all that it hides. Versions below a group that stays go if all of them are
-    due. Where an older layer may hold the key, the newest version of what goes stays as a tombstone: a read of the past
-    that does not see the group yet would find an older one instead.
+    A group that is due as a whole is removed, with the versions that it hides. Versions below a kept group are removed
+    if all of them are due. If an older layer may hold the key, the newest removed version stays as a tombstone:
+    otherwise an as-of read before the group would find a version of the older layer.
 
     Parameters
     ----------
@@ -196,19 +196,19 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
     fields, first = gather_fields([rows], positions), new_key_mask([rows], positions)
     starts, sizes = np.flatnonzero(first), _sizes(first)
     due = retired(fields, retired_ms)
-    settled = _settled(fields, first)
-    group_goes = np.repeat(np.logical_and.reduceat(settled | due, starts), sizes)
-    rest_goes = np.repeat(np.logical_and.reduceat(~settled | due, starts), sizes)
-    opens_rest = settled.copy()
-    opens_rest[1:] &= ~settled[:-1]  # the newest version of a key is never below its group
+    below = _below_group(fields, first)
+    group_goes = np.repeat(np.logical_and.reduceat(below | due, starts), sizes)
+    rest_goes = np.repeat(np.logical_and.reduceat(~below | due, starts), sizes)
+    opens_rest = below.copy()
+    opens_rest[1:] &= ~below[:-1]  # the newest version of a key is never below its group
     newest_gone = np.where(group_goes, first, opens_rest & rest_goes)
-    buried = newest_gone & is_covered(rows, low, high, older)
-    kept = buried | ~(group_goes | (settled & rest_goes))
-    return Survivors(positions[kept], buried[kept], int((is_live(fields) & (~kept | buried)).sum()))
+    tombstones = newest_gone & is_covered(rows, low, high, older)
+    kept = tombstones | ~(group_goes | (below & rest_goes))
+    return Survivors(positions[kept], tombstones[kept], int((is_live(fields) & (~kept | tombstones)).sum()))
 
 
 def is_covered(rows: RowColumns, low: int, high: int, ranges: Sequence[KeyRange]) -> NDArray[np.bool_]:
-    """Return which of the rows [low, high) have a key in any of the ranges, which ascend and lie apart."""
+    """Return which of the rows [low, high) have a key in any of the ranges, which are ascending and disjoint."""
     mask = np.zeros(high - low, np.bool_)
     opening = rows.key(low)
     first = bisect_left(ranges, True, key=lambda keys: keys.end is None or keys.end > opening)

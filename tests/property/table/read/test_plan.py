@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from slatespark.ranges import KeyRange
 from slatespark.table.read.plan import cut_layers, partition_layers
+from tests.support.effort import examples
 from tests.unit.table.layers import Shape, new_stores, shapes
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(shapes(), st.sets(st.binary(min_size=1, max_size=3), max_size=8))
 def test_cutting_apart_is_cutting_to_each_range(shape: Shape, borders: set[bytes]) -> None:
     layers = shape.store(new_stores())

@@ -1,4 +1,4 @@
-"""RowKeeper: decoded rows -> what a compaction keeps of them. See docs/explanation/what-a-compaction-keeps.md."""
+"""RowKeeper: decoded rows -> the rows that a compaction keeps. See docs/explanation/what-a-compaction-keeps.md."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 @dataclass(slots=True)
 class RowKeeper:
-    """Decides about versions, and counts them.
+    """Decides which versions are kept, and counts them.
 
     Attributes
     ----------
-    retention : what is kept
-    fold : joins operands; None if there must not be any
+    retention : the rules
+    fold : folds operands; None if operands are refused
     rows_in, outdated : versions seen, and versions that had expired or were past retention
     """
 
@@ -48,7 +48,7 @@ class RowKeeper:
     outdated: int = 0
 
     def of_window(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
-        """Return what stays of whole keys, given as packed rows, newest first within a key."""
+        """Return the kept rows of whole keys, given as packed rows, newest first within a key."""
         self.rows_in += len(rows)
         sources, rows = self._kept(sources, rows)
         return SortedRows(sources, rows, is_scattered=len(sources) > 1)
@@ -58,12 +58,12 @@ class RowKeeper:
         self.refuse_operands(fields, sources, rows)
         repeated = ~first
         repeated[1:] &= fields.seqs[1:] == fields.seqs[:-1]
-        if repeated.any():  # one version in two layers: as on read, the newer layer has it
+        if repeated.any():  # one version in two layers: as in reads, the newer layer wins
             return self._kept(sources, rows[~repeated])
         return self.apply(sources, rows, self.decide(fields, first))
 
     def decide(self, fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return what becomes of each version."""
+        """Return the mark of each version."""
         retained = retain_versions(fields, first, self.retention)
         self.outdated += retained.outdated
         return retained.marks
@@ -71,10 +71,10 @@ class RowKeeper:
     def apply(
         self, sources: list[RowColumns], rows: NDArray[np.int64], marks: NDArray[np.uint8]
     ) -> tuple[list[RowColumns], NDArray[np.int64]]:
-        """Return what stays by the marks: rows may become tombstones, and groups of them one row."""
+        """Return the kept rows: rows may become tombstones, and groups are folded to one row."""
         if not marks.any():  # all of them PLAIN
             return sources, rows
-        _bury(sources, rows[marks == TO_TOMBSTONE])
+        _to_tombstones(sources, rows[marks == TO_TOMBSTONE])
         kept = marks != DROPPED
         rows, marks = rows[kept], marks[kept]
         if not (marks == GROUP_HEAD).any():
@@ -84,24 +84,24 @@ class RowKeeper:
         return sources, selection.rows
 
     def folded(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
-        """Return the row for operands that expire alike, newest first, and their base, if that is the last row."""
-        if len(rows) == 1:  # of a group that goes on
+        """Return the folded row of operands with equal expiry, newest first; the last row may be their base."""
+        if len(rows) == 1:  # of a group that continues
             return take_rows(sources, rows)
         return fold_groups(sources, rows, np.arange(len(rows)) == 0, self.fold, keeps_operands=True)
 
     def refuse_operands(self, fields: Fields, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
-        """Raise `OptionError` if there are operands and no operator, as the client does."""
+        """Raise `OptionError` if there are operands and no operator, as in the client."""
         if self.fold is None and (found := np.flatnonzero(fields.flags & MERGE)).size:
             raise no_operator(row_at(sources, int(rows[found[0]])).key)
 
 
-def _bury(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+def _to_tombstones(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
     numbers = rows >> ROW_BITS
     for number in np.unique(numbers).tolist():
-        bury_rows(sources[number], rows[numbers == number] & _POSITION_MASK)
+        to_tombstones(sources[number], rows[numbers == number] & _POSITION_MASK)
 
 
-def bury_rows(rows: RowColumns, positions: NDArray[np.int64]) -> None:
-    """Make tombstones of rows: they keep their sequence numbers and creation times."""
+def to_tombstones(rows: RowColumns, positions: NDArray[np.int64]) -> None:
+    """Turn rows into tombstones, in place. They keep sequence number and create_ts."""
     rows.flags[positions] = (rows.flags[positions] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
     rows.expire_ts[positions], rows.value_lengths[positions] = 0, 0

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, TOMBSTONE, RowColumns, Selection
 from slatespark.ranges import KeyRange, point_range
-from slatespark.table.retention.retired_rows import earliest_young, live_and_due, retired_keys, surviving_rows
+from slatespark.table.retention.past_retention import find_earliest_young, live_and_due, retired_keys, surviving_rows
 from tests.support.row_values import columns_to_rows
 
 PUT, MERGE, DELETE = RowKind.PUT, RowKind.MERGE, RowKind.DELETE
@@ -57,7 +56,7 @@ def found(pieces: Sequence[Sequence[Row]]) -> list[Row]:
 
 
 @pytest.mark.parametrize(("group", "retired"), GROUPS)
-def test_a_key_retires_with_all_that_it_shows(group: list[Row], retired: bool) -> None:
+def test_a_key_retires_with_its_visible_row(group: list[Row], retired: bool) -> None:
     wanted = [Row(b"k", 0, DELETE)] if retired else []
     assert found([group]) == wanted
     assert found([[version] for version in group]) == wanted, "one version a window"
@@ -66,26 +65,7 @@ def test_a_key_retires_with_all_that_it_shows(group: list[Row], retired: bool) -
     assert found([around[0], *[[version] for version in group], around[1]]) == wanted
 
 
-@given(st.lists(st.sampled_from(GROUPS), max_size=5), st.data())
-def test_windows_may_end_between_any_versions(chosen: list[tuple[list[Row], bool]], data: st.DataObject) -> None:
-    """Where a key goes on in another window, it has windows of its own."""
-    keys = [b"%d" % number for number in range(len(chosen))]
-    groups = [
-        [Row(key, each.seq, each.kind, each.value, each.create_ts_ms, each.expire_ts_ms) for each in group]
-        for key, (group, _) in zip(keys, chosen, strict=True)
-    ]
-    pieces: list[list[Row]] = [[]]
-    for group in groups:
-        if data.draw(st.booleans()):
-            pieces[-1].extend(group)
-        else:
-            pieces.extend([[version] for version in group])
-            pieces.append([])
-    retired = [key for key, (_, is_retired) in zip(keys, chosen, strict=True) if is_retired]
-    assert [each.key for each in found(pieces)] == retired
-
-
-def test_bytes_are_those_of_the_newest_versions() -> None:
+def test_bytes_count_the_newest_versions() -> None:
     rows = [row(b"aa", 22), row(b"aa", 1), row(b"b", 3, create=101), row(b"c", 4)]
     windows = [([rows_to_columns(rows)], Selection(np.arange(4), np.zeros(4, np.uint8)))]
     assert [(len(keys.rows), keys.stored_bytes) for keys in retired_keys(windows, NOW_MS, RETIRED_MS)] == [
@@ -99,9 +79,9 @@ def test_bytes_are_those_of_the_newest_versions() -> None:
 def left(rows: Sequence[Row], older: Sequence[KeyRange] = ()) -> tuple[list[Row], int]:
     columns = rows_to_columns(rows)
     survivors = surviving_rows(columns, 0, len(rows), older, RETIRED_MS)
-    buried = survivors.positions[survivors.buried]
-    columns.flags[buried] = (columns.flags[buried] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
-    columns.value_lengths[buried] = 0
+    tombstones = survivors.positions[survivors.tombstones]
+    columns.flags[tombstones] = (columns.flags[tombstones] & np.uint8(HAS_CREATE)) | np.uint8(TOMBSTONE)
+    columns.value_lengths[tombstones] = 0
     return columns_to_rows(take_rows([columns], survivors.positions)), survivors.gone
 
 
@@ -154,26 +134,15 @@ def left(rows: Sequence[Row], older: Sequence[KeyRange] = ()) -> tuple[list[Row]
         ([row(b"k", 1, expire=1000)], [], 1, [row(b"k", 1, DELETE)]),
     ],
 )
-def test_a_rewrite_keeps_what_is_not_due(rows: list[Row], alone: list[Row], gone: int, covered: list[Row]) -> None:
+def test_a_rewrite_keeps_rows_that_are_not_due(
+    rows: list[Row], alone: list[Row], gone: int, covered: list[Row]
+) -> None:
     assert left(rows) == (alone, gone)
     assert left(rows, [point_range(b"k")]) == (covered, gone)
     assert left(rows, [KeyRange(b"", b"k"), KeyRange(b"l", None)]) == (alone, gone)
 
 
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(keys, st.sampled_from(GROUPS)), unique_by=lambda item: item[0]), st.lists(keys, max_size=2))
-def test_keys_do_not_touch_each_other(chosen: list[tuple[bytes, tuple[list[Row], bool]]], ends: list[bytes]) -> None:
-    older = [KeyRange(min(ends), max(ends))] if len(set(ends)) == 2 else []
-    groups = [
-        [Row(key, each.seq, each.kind, each.value, each.create_ts_ms, each.expire_ts_ms) for each in group]
-        for key, (group, _) in sorted(chosen, key=lambda item: item[0])
-    ]
-    parts = [left(group, older) for group in groups]
-    whole = left([version for group in groups for version in group], older) if groups else ([], 0)
-    assert whole == ([version for rows, _ in parts for version in rows], sum(gone for _, gone in parts))
 
 
 # --- small things ---------------------------------------------------------------------------------------------------
@@ -190,6 +159,6 @@ def test_due_rows_and_the_next_one() -> None:
     ]
     columns = rows_to_columns(rows)
     assert live_and_due(columns, RETIRED_MS).tolist() == [True, False, False, False, False, False]
-    assert earliest_young(columns, 0, 6, RETIRED_MS) == 120
-    assert earliest_young(columns, 0, 5, RETIRED_MS) == 140
-    assert earliest_young(columns, 0, 3, RETIRED_MS) is None
+    assert find_earliest_young(columns, 0, 6, RETIRED_MS) == 120
+    assert find_earliest_young(columns, 0, 5, RETIRED_MS) == 140
+    assert find_earliest_young(columns, 0, 3, RETIRED_MS) is None

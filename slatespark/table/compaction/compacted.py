@@ -1,0 +1,79 @@
+"""Whether a full compaction would change nothing: the table is one compacted run already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.properties import SstProperties
+from slatespark.kernels.columns import HAS_CREATE
+from slatespark.table.compaction.periodic_plan import may_have_expired
+from slatespark.table.compaction.state import CompactionState
+from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.operations import Operation
+from slatespark.table.retention.expiry_plan import is_whole
+from slatespark.table.retention.plan import may_hold_due_rows
+from slatespark.table.stores import OWN_ROOT, TableStores
+
+MAX_RECORDS: Final = 16  # newest commit records searched for the compaction that wrote the run
+
+
+def is_compacted(
+    stores: TableStores, state: CompactionState, *, file_options: Collection[str], compression: str
+) -> bool:
+    """Tell whether the table is one sorted run that a compaction wrote, and nothing in it can be dropped.
+
+    File properties decide. If they are unknown, or the WAL holds rows, the answer is no.
+
+    Parameters
+    ----------
+    state : the table
+    file_options : keys of the given options that shape files; any of them but an equal `compression` asks for new files
+    compression : codec of new files, as the option names it
+    """
+    layers = state.trees.layers
+    if len(layers) != 1 or layers[0].run_id is None or state.snapshot.wal.last_seq:
+        return False
+    slices = layers[0].layer.slices
+    if set(file_options) - {"compression"}:
+        return False
+    if file_options and any(part.file.info.compression.name.lower() != compression for part in slices):
+        return False
+    return not any(_may_change(state, part) for part in slices) and _is_output(stores, slices)
+
+
+def _may_change(state: CompactionState, part: FileSlice) -> bool:
+    """Tell whether a compaction may drop rows of a file, or the file has to be copied from another database."""
+    properties = state.known.get(part.file.id)
+    if properties is None or part.file.root != OWN_ROOT or not is_whole(part):
+        return True
+    if state.definition.has_history:
+        return _may_lose_history(properties, state.definition.full_history_ts_low_ms)
+    # The parent's retention does not apply to a clone without a definition of its own.
+    retention_ms = None if state.number == 0 else state.definition.retention_ms
+    retired_ms = retired_until_ms(retention_ms, state.now_ms)
+    is_past_retention = retired_ms is not None and may_hold_due_rows(properties, retired_ms)
+    return properties.deletes > 0 or is_past_retention or may_have_expired(properties, state.now_ms)
+
+
+def _may_lose_history(properties: SstProperties, floor_ms: int | None) -> bool:
+    """Tell whether a file of a history table may hold versions below the floor."""
+    if floor_ms is None:
+        return False
+    if not properties.all_flags & HAS_CREATE or properties.min_create_ts is None:
+        return True
+    return properties.min_create_ts <= floor_ms
+
+
+def _is_output(stores: TableStores, slices: Sequence[FileSlice]) -> bool:
+    """Tell whether recent compactions wrote all of these files."""
+    wanted = {str(part.file.id) for part in slices}
+    try:
+        records = fetch_commit_records(stores.main, MAX_RECORDS, sound_only=True)
+    except CorruptDataError:
+        return False
+    written = {name for record in records if record.operation == Operation.COMPACT for name in record.files}
+    return wanted <= written
