@@ -79,7 +79,7 @@ def main() -> int:
         row, status = _run_tests(environment, (*(_SMOKE if options.smoke else _ALL), *options.pytest))
         rows.append(row)
         is_good = is_good and status == 0
-    print("\n" + _table([HEADER, *rows]), flush=True)
+    print("\n" + format_table([HEADER, *rows]), flush=True)
     return 0 if is_good else 1
 
 
@@ -103,10 +103,10 @@ def _run_tests(environment: Environment, arguments: Sequence[str]) -> tuple[tupl
     status = subprocess.run(command, cwd=REPOSITORY, env=variables, check=False).returncode
     seconds = f"{time.monotonic() - started:.0f}"
     versions = environment.ask("import pyspark, sys; print(pyspark.__version__, sys.version.split()[0])").split()
-    return (*versions, _java_version(java_home), *_counts(report), seconds), status
+    return (*versions, _java_version(java_home), *count_results(report), seconds), status
 
 
-def _counts(report: Path) -> tuple[str, ...]:
+def count_results(report: Path) -> tuple[str, ...]:
     """Return how many tests passed, failed, had errors and were skipped; dashes where pytest came to no end."""
     if not report.is_file():
         return ("-",) * 4
@@ -126,7 +126,8 @@ def _run_quietly(command: Sequence[str]) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=REPOSITORY).stdout.strip()
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows with their columns below each other; rows that are too short do not count for the widths."""
     widths = [max(len(row[place]) for row in rows if len(row) == len(HEADER)) for place in range(len(HEADER))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows

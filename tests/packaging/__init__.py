@@ -1,1 +1,1 @@
-"""What an installed slatespark can do; no test of pytest is in here."""
+"""What is installed, and where: the wheel alone, and each supported release of PySpark."""

