@@ -222,10 +222,10 @@ class _Commit:
         latest_id, latest = found
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
-        refuse_unwritable(self.stores.url, latest)
-        check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         for requirement in self.requirements:
             requirement.before_rewrite(latest_id, latest, self._files)
+        refuse_unwritable(self.stores.url, latest)
+        check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         self._move_above(latest.last_l0_seq, latest.last_l0_clock_tick)
         for requirement in self.requirements:
             requirement.before_claim(latest_id, latest, self._files)
