@@ -52,7 +52,7 @@ def test_rows_of_the_client(tmp_path: Path) -> None:
     store = SlateStore.open(str(location.folder))
     rows = read_rows(location)
     now_ms = max(row.create_ts or 0 for row in rows)
-    store.setProperties(retention=now_ms - last)
+    store.setProperties(retention=f"{now_ms - last}ms")
     kept = young(rows, last)
     assert [row.key for row in kept] == [b"a00", b"a01", b"b00", b"c", b"tick"]
     report = store.reap(now=now_ms)

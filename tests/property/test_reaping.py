@@ -145,7 +145,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
     assert our_rows(store, includeExpired=True) == expected(model, gone, now_ms=None, include_expired=True)
     assert report.reaped_through_ms == retired_ms
     assert store.verify(allVersions=True).has_damage is False
-    store.setProperties(retention=now_ms - retired_ms)
+    store.setProperties(retention=f"{now_ms - retired_ms}ms")
     again = reap(stores, now_ms=now_ms)
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)
 
@@ -168,7 +168,7 @@ def test_between_the_writes_of_the_client(
             store = SlateStore.open(str(location.folder))
             created = sorted({each.create_ts or 0 for versions in model.versions.values() for each in versions} or {1})
             retired_ms = data.draw(st.sampled_from([created[0] - 1, *created]))
-            store.setProperties(retention=created[-1] - retired_ms)
+            store.setProperties(retention=f"{created[-1] - retired_ms}ms")
             for key, versions in list(model.versions.items()):
                 if is_retired(versions, created[-1], retired_ms):
                     del model.versions[key]

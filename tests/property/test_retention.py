@@ -104,7 +104,7 @@ def test_rows_of_the_client_retire_as_well(
             created = sorted({row.create_ts for row in visible if row.create_ts is not None}) or [0]
             youngest_hidden = data.draw(st.sampled_from([created[0] - 1, *created]))
             store = SlateStore.open(str(location.folder))
-            store.setProperties(retention=now_ms - youngest_hidden)
+            store.setProperties(retention=f"{now_ms - youngest_hidden}ms")
             young = young_rows(visible, now_ms, now_ms - youngest_hidden)
             assert our_rows(store, now=now_ms, readBuffer=read_buffer) == young
             assert our_rows(store, now=now_ms, splitSize=300, order="desc") == young[::-1]

@@ -43,5 +43,5 @@ def test_older_versions(tmp_path: Path) -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InvalidRequestError, match=r"slatespark\[notebook\]"):
+    with pytest.raises(InvalidRequestError, match="matplotlib"):
         plot_layers(summary([]))
