@@ -468,7 +468,7 @@ class TimeMachine(RuleBasedStateMachine):
 
 
 def _text(duration_ms: int | None) -> str:
-    return "none" if duration_ms is None else str(duration_ms)
+    return "none" if duration_ms is None else f"{duration_ms}ms"
 
 
 def _with_ttl(write: Write, ttl: Ttl) -> Write:
