@@ -35,7 +35,7 @@ def test_years_of_history_in_one_commit(spark: SparkSession, tmp_path: Path) -> 
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
         table = SlateTable.create(
-            spark, str(path), "sensor INT, value STRING, at TIMESTAMP", "sensor", history=True, defaultTtl="1000000d"
+            spark, str(path), "sensor INT, value STRING, at TIMESTAMP", "sensor", history=True, defaultTtl="365000d"
         )
         table.write(spark.sql(HISTORY), timestampColumn="at")
     finally:
