@@ -132,7 +132,7 @@ class Life:
     def vacuum(self, key: bytes) -> None:
         minutes = {b"a": 0, b"b": 15, b"c": 60, b"d": 24 * 60}[key]
         before = {number: self.replaced_ms.get(number) for number in list_manifests(self.stores)}
-        self.table.vacuum(f"{minutes}m", fences=key == b"b")
+        self.table.vacuum(f"{minutes}m", force=True, fences=key == b"b")
         self.note(self.rows)
         now_ms = self.clock.now_ms()
         kept = list_manifests(self.stores)
