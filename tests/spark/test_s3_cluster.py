@@ -82,12 +82,12 @@ result = {
 """
 
 FAILURES = [
-    "InvalidRequestError: s3://spark-and-client/db: versionAsOf 10000",
+    "InvalidRequestError: s3://spark-and-client/db: versionAsOf 10000 does not exist yet",
     "OptionError: splitSize",
     "nosuch",
-    "TableNotFoundError: s3://spark-and-client/db/nothing",
-    "SchemaError: ",
-    "SchemaError: ",
+    "TableNotFoundError: s3://spark-and-client/db/nothing is not a SlateDB database",
+    "SchemaError: The columns are key, value, op",
+    "SchemaError: A key is empty",
 ]
 
 
