@@ -238,7 +238,7 @@ class WriteOptions:
         doc="`system`, or `custom`: every write gives its `timestamp`, and reads evaluate expiry at the last one.",
     )
     periodic_compaction_interval: str | None = _property(
-        "periodicCompactionInterval", doc="age at which `compact --due` rewrites files that may hold expired rows."
+        "periodicCompactionInterval", doc="age at which files that may hold expired rows are due for a rewrite."
     )
     auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs compact them.")
     merge_operator: MergeOperator | None = option(

@@ -1,14 +1,16 @@
-"""The table property autoCompact: a write that leaves many small runs merges them, in a separate commit.
+"""The table property autoCompact: a write may be followed by a compaction of small runs or due files.
 
-Each write adds a run, and each read merges all runs. The merge is bounded and independent of the write: if it fails,
-the rows are still written. A merge that fails once would probably fail at every write, after all its work. So once
-`.compactions` lists a failure, the next attempt waits for another `MIN_RUNS` small runs.
+Each write adds a run, and each read merges all runs; files are due under `periodicCompactionInterval`. The compaction
+is a commit of its own, bounded, and independent of the write: if it fails, the rows are still written. One that fails
+once would probably fail at every write, after all its work. So once `.compactions` lists a failure, the next attempt
+waits: for another `MIN_RUNS` small runs, or an hour for due files.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from slatespark.errors import ConflictError
@@ -20,29 +22,40 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import runs_here
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
-from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Trees, plan_small_runs, trees_of
-from slatespark.table.compaction.run import compact_table
-from slatespark.table.compaction.state import count_operands
-from slatespark.table.definition.table_definition import NO_DEFINITION
+from slatespark.table.compaction.periodic_plan import find_due_files
+from slatespark.table.compaction.plan import (
+    DUE,
+    CompactionPlan,
+    SourceLayer,
+    Trees,
+    plan_due,
+    plan_small_runs,
+    trees_of,
+)
+from slatespark.table.compaction.run import Pick, compact_table
+from slatespark.table.compaction.state import count_operands, expired_until_ms
+from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.retention.reap_run import default_destructive_now
 from slatespark.table.stores import TableStores
 
 SMALL_BYTES: Final = 16 << 20  # smaller runs are small
 MIN_RUNS: Final = 16  # small runs that trigger a merge
 MIN_SERIES: Final = 4  # small runs in a row that are worth a merge
 MAX_RUNS: Final = 64  # merged at once: 1 GiB at most
+RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
 
 _log = logging.getLogger(__name__)
 
 
 def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord | None, options: WriteOptions) -> None:
-    """Merge the small runs of a table if a write has left too many; never raises.
+    """Merge the small runs of a table if a write has left too many, else rewrite its due files; never raises.
 
     A failure is logged, unless it was a conflict.
 
@@ -63,25 +76,55 @@ def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord 
 
 def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions) -> None:
     manifest = fetch_manifest(stores, record.manifest_id)
-    if len(manifest.compacted) < MIN_RUNS or manifest.segments:
+    if not manifest.compacted or manifest.segments:
         return
     definition = resolve_definition(stores, manifest)
     if definition == NO_DEFINITION or not definition.auto_compacts:
         return
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
-    plan = plan_after_write(trees)
-    if plan is None:
-        return
-    listed = fetch_compactions(stores)[1]
-    if any(runs_here(stores, job, clock.now_ms()) for job in listed.active_jobs()):
-        return  # one of two concurrent merges would conflict
-    if any(job.status is CompactionStatus.FAILED for job in listed.jobs) and not is_worth_a_retry(trees, record):
+    pick: Pick = plan_after_write
+    if (plan := pick(trees)) is None:
+        pick = partial(plan_due, due=_find_due(stores, clock, manifest, definition, trees))
+        plan = pick(trees)
+    if plan is None or _has_to_wait(stores, clock, plan, trees, record):
         return
     if definition.merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
         return
     left = _left_by(record, manifest)
     refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
-    compact_table(stores, clock, pick=plan_after_write, options=_options(options), baseline=left)
+    compact_table(stores, clock, pick=pick, options=_options(options), baseline=left)
+
+
+def _find_due(
+    stores: TableStores, clock: Clock, manifest: Manifest, definition: TableDefinition, trees: Trees
+) -> frozenset[Ulid]:
+    """Return the files of a version of ours that are due under `periodicCompactionInterval`."""
+    interval_ms = definition.periodic_compaction_ms
+    files = distinct_files(source.layer for source in trees.layers)
+    present_ms = clock.now_ms()
+    # No request for tables of young files. One that was copied under a newer name has to wait a little longer.
+    if interval_ms is None or all(file.id.timestamp_ms + interval_ms > present_ms for file in files):
+        return frozenset()
+    # Such a version has no WAL, so its tick is the last one.
+    now_ms = default_destructive_now(manifest.last_l0_clock_tick, definition, clock)
+    return find_due_files(
+        files,
+        file_properties(stores, manifest),
+        interval_ms,
+        present_ms=present_ms,
+        expired_ms=expired_until_ms(definition, now_ms),
+    )
+
+
+def _has_to_wait(stores: TableStores, clock: Clock, plan: CompactionPlan, trees: Trees, record: CommitRecord) -> bool:
+    """Tell whether a compaction is running, with which this one could conflict, or one has failed not long ago."""
+    listed, now_ms = fetch_compactions(stores)[1], clock.now_ms()
+    if any(runs_here(stores, job, now_ms) for job in listed.active_jobs()):
+        return True
+    failed = [job for job in listed.jobs if job.status is CompactionStatus.FAILED]
+    if plan.kind == DUE:
+        return any(now_ms - job.id.timestamp_ms < RETRY_MS for job in failed)
+    return bool(failed) and not is_worth_a_retry(trees, record)
 
 
 def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:

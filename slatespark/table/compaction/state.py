@@ -49,10 +49,7 @@ class CompactionState:
     @property
     def expired_ms(self) -> int | None:
         """Versions that expired at or before it may be dropped; None if none may, so that as-of reads stay exact."""
-        if not self.definition.has_history:
-            return self.now_ms
-        floor_ms = self.definition.full_history_ts_low_ms
-        return None if floor_ms is None else min(self.now_ms, floor_ms)
+        return expired_until_ms(self.definition, self.now_ms)
 
     def due_files(self, clock: Clock) -> frozenset[Ulid]:
         """Return the files that are due under the table's `periodicCompactionInterval`."""
@@ -63,6 +60,14 @@ class CompactionState:
             present_ms=clock.now_ms(),
             expired_ms=self.expired_ms,
         )
+
+
+def expired_until_ms(definition: TableDefinition, now_ms: int) -> int | None:
+    """Return the instant up to which expired versions may be dropped, as `CompactionState.expired_ms`."""
+    if not definition.has_history:
+        return now_ms
+    floor_ms = definition.full_history_ts_low_ms
+    return None if floor_ms is None else min(now_ms, floor_ms)
 
 
 def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> CompactionState:

@@ -119,9 +119,9 @@ def reap_table(
 def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
     """Return the instant at which deletions are judged; raises `OptionError` if it is in the future."""
     tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
-    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms is None:
-        return tick_ms if has_own_time else max(tick_ms, present_ms - SKEW_MS)
+        return default_destructive_now(tick_ms, definition, clock)
+    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms > present_ms:
         says = "the last clock tick is" if has_own_time else "it is"
         raise OptionError(
@@ -130,6 +130,11 @@ def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clo
             todo="Give an instant in the past, or none.",
         )
     return now_ms
+
+
+def default_destructive_now(tick_ms: int, definition: TableDefinition, clock: Clock) -> int:
+    """Return the instant at which deletions are judged unless one is given; `tick_ms` is the last clock tick."""
+    return tick_ms if definition.has_own_time else max(tick_ms, read_clock(clock) - SKEW_MS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

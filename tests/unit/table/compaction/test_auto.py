@@ -149,6 +149,80 @@ def test_operands_fold_with_the_operator_of_the_table() -> None:
     assert store.get(b"k") == {"key": b"k", "value": b"0123456789abcdef"}
 
 
+HOUR_MS = 3_600_000
+
+
+def expiring_table(clock: FakeClock, **properties: Any) -> SlateStore:
+    """A table whose first file holds expired rows, and is older than periodicCompactionInterval by a day."""
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    properties = {"periodicCompactionInterval": "2d", **properties}
+    store = SlateStore.create(new_stores().url, schema, keyColumns="id", clock=clock, **properties)
+    store.write(pa.table({"id": [1, 2], "n": [1, 2]}), ttl="1h")
+    clock.advance(72 * HOUR_MS)
+    return store
+
+
+def stored(store: SlateStore) -> list[int]:
+    return sorted(store.scan(includeExpired=True, readVersions="all").read_all()["id"].to_pylist())
+
+
+def test_a_write_rewrites_the_due_files() -> None:
+    clock = FakeClock(1_000_000)
+    store = expiring_table(clock)
+    store.write(pa.table({"id": [3], "n": [3]}))
+    assert store.history(1)[0].operation == "compact"
+    assert stored(store) == [3]
+    clock.advance(HOUR_MS)
+    store.write(pa.table({"id": [4], "n": [4]}))
+    assert store.history(1)[0].operation == "write"
+
+
+@pytest.mark.parametrize(
+    "properties", [{"autoCompact": False}, {"periodicCompactionInterval": "none"}, {"periodicCompactionInterval": "5d"}]
+)
+def test_due_files_stay_unless_the_properties_ask_for_a_compaction(properties: dict[str, Any]) -> None:
+    store = expiring_table(FakeClock(1_000_000), **properties)
+    store.write(pa.table({"id": [3], "n": [3]}))
+    assert store.history(1)[0].operation == "write"
+    assert stored(store) == [1, 2, 3]
+
+
+def test_rows_above_the_history_floor_are_not_due() -> None:
+    clock = FakeClock(1_000_000)
+    store = expiring_table(clock, history=True)
+    store.write(pa.table({"id": [3], "n": [3]}))
+    assert stored(store) == [1, 2, 3]
+    store.setHistoryFloor(clock.now_ms() - HOUR_MS)
+    store.write(pa.table({"id": [4], "n": [4]}))
+    assert stored(store) == [3, 4]
+
+
+def test_small_runs_come_before_due_files() -> None:
+    clock = FakeClock(1_000_000)
+    store = expiring_table(clock, autoCompact=False)
+    for number in range(MIN_RUNS):
+        write(store, number)
+    store.setProperties(autoCompact=True)
+    write(store, 99)
+    assert store.history(1)[0].operation == "compact"
+    assert len(store.runs()) == 1
+
+
+def test_a_failed_rewrite_of_due_files_is_retried_after_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock(1_000_000)
+    store = expiring_table(clock)
+    (name,) = store._stores.main.list("compacted/")
+    whole = bytes(store._stores.main.get(name.path))
+    store._stores.main.put(name.path, [b"damaged" + whole[7:]])
+    for number in range(4):
+        store.write(pa.table({"id": [3], "n": [number]}))
+    assert len(caplog.records) == 1
+    store._stores.main.put(name.path, [whole])
+    clock.advance(HOUR_MS)
+    store.write(pa.table({"id": [3], "n": [4]}))
+    assert 1 not in stored(store)
+
+
 def test_no_second_compaction_while_one_is_running() -> None:
     store = table()
     write(store, 0)
