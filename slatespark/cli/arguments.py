@@ -12,13 +12,10 @@ TablePath: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="Location of the table: a local path, or any fsspec URL.", show_default=False),
 ]
-KeyArguments: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="KEY...",
-        help="A value for each key column; for a raw table the key in hexadecimal, or as text with --text.",
-        show_default=False,
-    ),
+_KEY_HELP: Final = "A value for each key column; for a raw table the key in hexadecimal, or as text with --text."
+KeyArguments: TypeAlias = Annotated[list[str], typer.Argument(metavar="KEY...", help=_KEY_HELP, show_default=False)]
+OptionalKey: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY]...", help=_KEY_HELP, show_default=False)
 ]
 
 # --- output ---------------------------------------------------------------------------------------------------------
@@ -69,7 +66,8 @@ VersionOption: TypeAlias = Annotated[
     typer.Option(
         "--option",
         metavar=_METAVAR,
-        help="Another read option that selects a version: checkpoint, seqAsOf; also walPath. May be repeated.",
+        help="Another read option that selects a version: checkpoint, seqAsOf; for expiry also now; walPath. "
+        "May be repeated.",
     ),
 ]
 WriteOption: TypeAlias = Annotated[

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from slatespark.cli import (
+    absence_command,
     compact_command,
+    definition_commands,
     demo_command,
+    ingest_command,
     inspect_commands,
     read_commands,
     reap_command,
@@ -18,9 +21,12 @@ from slatespark.cli import (
 from slatespark.cli.app import app
 
 __all__ = [
+    "absence_command",
     "app",
     "compact_command",
+    "definition_commands",
     "demo_command",
+    "ingest_command",
     "inspect_commands",
     "main",
     "read_commands",
@@ -41,11 +47,17 @@ ORDER = (  # of the commands in --help
     "expiry",
     "get-timestamp-for-seq",
     "get-seq-for-timestamp",
+    "create",
+    "set-properties",
+    "drop-columns",
+    "set-history-floor",
     "scan",
+    "versions",
     "get",
     "put",
     "delete",
     "import",
+    "ingest",
     "export",
     "restore",
     "trim",
@@ -53,6 +65,7 @@ ORDER = (  # of the commands in --help
     "compact",
     "reap",
     "vacuum",
+    "prove-absent",
     "verify",
     "demo",
 )

@@ -1,33 +1,21 @@
-"""Commands that print rows: `scan`, `get`."""
+"""Commands that print rows: `scan`, `versions`, `get`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import pyarrow as pa
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import (
-    NEGATIVE_KEYS,
-    AsJson,
-    AsText,
-    Columns,
-    KeyArguments,
-    Metadata,
-    ReadOption,
-    Storage,
-    TablePath,
-    TimestampAsOf,
-    VersionAsOf,
-    Where,
-)
+from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, KeyArguments, Metadata, Where
 from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
+from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
-from slatespark.cli.table_arguments import open_table, read_options, table_codec
+from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
@@ -41,6 +29,11 @@ SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
 
 _METADATA: Final = "seq,op,create_ts,expire_ts"
 
+Prefix: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Raw tables: only keys that start with these bytes.")
+]
+Limit: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="ROWS", help="Stop after this many rows.")]
+
 
 class Versions(StrEnum):
     """The versions of a row that a scan shows."""
@@ -52,23 +45,17 @@ class Versions(StrEnum):
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(table_rows)
 def scan(
-    table: TablePath,
-    columns: Columns = None,
+    table: ReadArguments,
     where: Where = None,
-    prefix: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Raw tables: only keys that start with these bytes.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, metavar="ROWS", help="Stop after this many rows.")] = None,
+    prefix: Prefix = None,
+    limit: Limit = None,
     desc: Annotated[bool, typer.Option("--desc", help="Print the highest key first.")] = False,
     versions: Annotated[
         Versions, typer.Option(help="Show the latest version of each row, all versions, or when each was valid.")
     ] = Versions.LATEST,
     metadata: Metadata = False,
-    version_as_of: VersionAsOf = None,
-    timestamp_as_of: TimestampAsOf = None,
-    option: ReadOption = None,
-    storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
@@ -76,25 +63,62 @@ def scan(
 
     A range of raw keys is given by --option startKey=HEX (inclusive) and --option endKey=HEX (exclusive).
     """
-    named: dict[str, Any] = {
-        "columns": _with_metadata(columns, is_wanted=metadata),
+    named = _named(table, where, prefix, versions, metadata=metadata, as_text=as_text)
+    _scan(table, named, limit=limit, desc=desc, as_text=as_text, as_json=as_json)
+
+
+@app.command("versions")
+@failing_with(EXIT_FAILED)
+@taking(table_rows)
+def show_versions(
+    table: ReadArguments,
+    where: Where = None,
+    prefix: Prefix = None,
+    limit: Limit = None,
+    metadata: Metadata = False,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print every version of each row of a history table, and when it was valid; the newest one of a key first.
+
+    With --json, one JSON object per line.
+    """
+    named = _named(table, where, prefix, Versions.INTERVALS, metadata=metadata, as_text=as_text)
+    _scan(table, named, limit=limit, as_text=as_text, as_json=as_json)
+
+
+def _named(
+    table: ReadArguments, where: str | None, prefix: str | None, versions: Versions, *, metadata: bool, as_text: bool
+) -> dict[str, Any]:
+    return {
+        "columns": _with_metadata(table, is_wanted=metadata),
         "filter": where,
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
         "readVersions": None if versions is Versions.LATEST else versions.value,
         "metadataColumns": _METADATA if metadata or versions is Versions.ALL else None,
-        "versionAsOf": version_as_of,
-        "timestampAsOf": timestamp_as_of,
     }
+
+
+def _scan(
+    table: ReadArguments,
+    named: dict[str, Any],
+    *,
+    limit: int | None,
+    desc: bool = False,
+    as_text: bool,
+    as_json: bool,
+) -> None:
     splits = {"splitSize": SMALL_SPLIT_BYTES if limit is not None else DESCENDING_SPLIT_BYTES if desc else None}
-    options = read_options(table, named, option=option, storage=storage, defaults=splits)
+    options = table.options(named, defaults=splits)
     stores = open_table(options)
     plan = fetch_read_plan(stores, options, SystemClock())
     batches = limit_batches((run_read_descending if desc else run_read)(stores, plan), limit)
     _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
 
 
-def _with_metadata(columns: str | None, *, is_wanted: bool) -> str | None:
+def _with_metadata(table: ReadArguments, *, is_wanted: bool) -> str | None:
     """Return the columns to read: a list of columns has to name the metadata columns too."""
+    columns: str | None = table.named["columns"]
     return f"{columns},_seq,_op,_create_ts,_expire_ts" if columns is not None and is_wanted else columns
 
 
@@ -106,26 +130,20 @@ def _print_rows(batches: Iterable[pa.RecordBatch], *, is_raw: bool, as_text: boo
 
 @app.command(context_settings=NEGATIVE_KEYS)
 @failing_with(EXIT_FAILED)
+@taking(table_rows)
 def get(
-    table: TablePath,
+    table: ReadArguments,
     key: KeyArguments,
-    columns: Columns = None,
     metadata: Metadata = False,
-    version_as_of: VersionAsOf = None,
-    timestamp_as_of: TimestampAsOf = None,
-    option: ReadOption = None,
-    storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the row of one key; the exit code is 1 if there is none."""
     named = {
-        "columns": _with_metadata(columns, is_wanted=metadata),
+        "columns": _with_metadata(table, is_wanted=metadata),
         "metadataColumns": _METADATA if metadata else None,
-        "versionAsOf": version_as_of,
-        "timestampAsOf": timestamp_as_of,
     }
-    options = read_options(table, named, option=option, storage=storage)
+    options = table.options(named)
     stores = open_table(options)
     codec = table_codec(stores)
     found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, SystemClock())

@@ -8,9 +8,10 @@ from typing import Annotated, TypeAlias
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
+from slatespark.cli.arguments import AsJson
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.cli.table_arguments import table_arguments
+from slatespark.cli.parameter_groups import located_table, taking
+from slatespark.cli.table_arguments import TableArguments
 from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.units import ms_to_text
 
@@ -30,33 +31,34 @@ Round: TypeAlias = Annotated[
 @app.command("get-timestamp-for-seq")
 @app.command("seq-to-ts", hidden=True)
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def get_timestamp_for_seq(
-    table: TablePath,
+    table: TableArguments,
     seq: Annotated[str, typer.Argument(metavar="SEQ", help="A sequence number.", show_default=False)],
     rounding: Round = Rounding.DOWN,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Print when a sequence number was reached; exit code 1 if it is unknown. Alias: seq-to-ts."""
-    store = table_arguments(table, option=option, storage=storage).open_store()
-    _show(store.seqToTimestamp(seq, round=rounding.value), f"sequence number {seq}", rounding, as_json=as_json)
+    _show(
+        table.open_store().seqToTimestamp(seq, round=rounding.value),
+        f"sequence number {seq}",
+        rounding,
+        as_json=as_json,
+    )
 
 
 @app.command("get-seq-for-timestamp")
 @app.command("ts-to-seq", hidden=True)
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def get_seq_for_timestamp(
-    table: TablePath,
+    table: TableArguments,
     time: Annotated[str, typer.Argument(metavar="TIME", help="An instant, ISO-8601 or epoch ms.", show_default=False)],
     rounding: Round = Rounding.DOWN,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the sequence number reached at an instant; exit code 1 if it is unknown. Alias: ts-to-seq."""
-    store = table_arguments(table, option=option, storage=storage).open_store()
-    _show(store.timestampToSeq(time, round=rounding.value), time, rounding, as_json=as_json)
+    _show(table.open_store().timestampToSeq(time, round=rounding.value), time, rounding, as_json=as_json)
 
 
 def _show(found: SequenceMatch | None, wanted: str, rounding: Rounding, *, as_json: bool) -> None:

@@ -47,6 +47,28 @@ class TableArguments:
         return {"path": self.path, **located}
 
 
+@dataclass(frozen=True, slots=True)
+class ReadArguments:
+    """What a command that reads rows was given, before its own options join.
+
+    Attributes
+    ----------
+    path : of the table
+    named : options that have a flag; None if not given
+    option, storage : NAME=VALUE arguments
+    """
+
+    path: str
+    named: Mapping[str, Any]
+    option: list[str] | None = field(repr=False)
+    storage: list[str] | None = field(repr=False)
+
+    def options(self, own: Mapping[str, Any], *, defaults: Mapping[str, Any] | None = None) -> ReadOptions:
+        """Return all options of the read; `own` has those of the command by name. Raises as `read_options`."""
+        named = {**self.named, **own}
+        return read_options(self.path, named, option=self.option, storage=self.storage, defaults=defaults)
+
+
 def read_options(
     table: str,
     named: Mapping[str, Any],

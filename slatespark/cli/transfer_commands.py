@@ -12,24 +12,13 @@ import pyarrow as pa
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import (
-    AsJson,
-    AsText,
-    Columns,
-    MergeSchema,
-    ReadOption,
-    Storage,
-    TablePath,
-    TimestampAsOf,
-    VersionAsOf,
-    Where,
-    WriteOption,
-)
+from slatespark.cli.arguments import AsJson, AsText, MergeSchema, Storage, TablePath, Where, WriteOption
 from slatespark.cli.column_types import column_types
 from slatespark.cli.file_formats import FileFormat, format_of
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
+from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.read_files import CountedRows, read_files
-from slatespark.cli.table_arguments import TableArguments, open_table, read_options, table_codec, write_arguments
+from slatespark.cli.table_arguments import ReadArguments, TableArguments, open_table, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.cli.write_files import write_file
 from slatespark.display.text import plural
@@ -122,28 +111,18 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(table_rows)
 def export(
-    table: TablePath,
+    table: ReadArguments,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
     file_format: Format = None,
-    columns: Columns = None,
     where: Where = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    version_as_of: VersionAsOf = None,
-    timestamp_as_of: TimestampAsOf = None,
-    option: ReadOption = None,
-    storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."""
-    named = {
-        "columns": columns,
-        "filter": where,
-        "versionAsOf": version_as_of,
-        "timestampAsOf": timestamp_as_of,
-    }
-    options = read_options(table, named, option=option, storage=storage)
+    options = table.options({"filter": where})
     file_format = format_of(file, file_format)
     stores = open_table(options)
     plan = fetch_read_plan(stores, options, SystemClock())

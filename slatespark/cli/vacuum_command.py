@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
+from slatespark.cli.arguments import AsJson
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
-from slatespark.cli.table_arguments import table_arguments
+from slatespark.cli.parameter_groups import located_table, taking
+from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.vacuum_text import vacuum_text
 from slatespark.options.values import parse_min_age
 from slatespark.table.clock import SystemClock
@@ -18,8 +19,9 @@ from slatespark.table.gc.run import vacuum_table
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def vacuum(
-    table: TablePath,
+    table: TableArguments,
     min_age: Annotated[
         str,
         typer.Option(
@@ -40,15 +42,13 @@ def vacuum(
     force: Annotated[
         bool, typer.Option("--force", help="Allow a --min-age below an hour; running jobs may lose files they need.")
     ] = False,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete unreferenced objects, including leftovers of failed table creation.
 
     Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
     """
-    stores = table_arguments(table, option=option, storage=storage).open_stores()
+    stores = table.open_stores()
     min_age_ms = parse_min_age(min_age, is_forced=force or dry_run)
     with progress_bar() as progress:
         report = vacuum_table(

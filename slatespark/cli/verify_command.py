@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, LocationOption, Storage, TablePath
+from slatespark.cli.arguments import AsJson
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
-from slatespark.cli.table_arguments import table_arguments
+from slatespark.cli.parameter_groups import located_table, taking
+from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.verify_text import verify_text
 from slatespark.table.clock import SystemClock
 from slatespark.table.verify.run import verify_table
@@ -17,20 +18,19 @@ from slatespark.table.verify.run import verify_table
 
 @app.command()
 @failing_with(EXIT_UNCHECKED)
+@taking(located_table)
 def verify(
-    table: TablePath,
+    table: TableArguments,
     all_versions: Annotated[
         bool, typer.Option("--all-versions", help="Check every existing version, not only the newest.")
     ] = False,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Read every byte of a table and list all damage.
 
     Exit code 0: no damage; 1: damage was found; 2: something could not be checked.
     """
-    stores = table_arguments(table, option=option, storage=storage).open_stores()
+    stores = table.open_stores()
     with progress_bar() as progress:
         report = verify_table(stores, SystemClock(), all_versions=all_versions, progress=progress)
     typer.echo(json_document(report) if as_json else verify_text(report))

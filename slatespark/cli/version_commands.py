@@ -8,9 +8,10 @@ from typing import Annotated, TypeAlias
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, CommitOption, LocationOption, Storage, TablePath
+from slatespark.cli.arguments import AsJson
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.cli.table_arguments import table_arguments, write_arguments
+from slatespark.cli.parameter_groups import committed_table, located_table, taking
+from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
 from slatespark.errors import OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
@@ -30,63 +31,59 @@ Version: TypeAlias = Annotated[int | None, typer.Option(metavar="ID", help="A ve
 
 @checkpoint_app.command("create")
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def create(
-    table: TablePath,
+    table: TableArguments,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name that no other checkpoint has.")] = None,
     lifetime: Lifetime = None,
     version: Version = None,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep a version; by default the newest state, including the WAL."""
-    store = table_arguments(table, option=option, storage=storage).open_store()
+    store = table.open_store()
     _show("Created", store.createCheckpoint(name, lifetime, version), as_json=as_json)
 
 
 @checkpoint_app.command("list")
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def list_all(
-    table: TablePath,
+    table: TableArguments,
     everything: Annotated[
         bool, typer.Option("--all", help="Also list those that commits keep for versionRetention.")
     ] = False,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """List the checkpoints of a table."""
-    found = table_arguments(table, option=option, storage=storage).open_store().checkpoints()
+    found = table.open_store().checkpoints()
     shown = [point for point in found if everything or not is_retained(point.name)]
     typer.echo(json_document(shown) if as_json else checkpoints_text(shown, len(found) - len(shown)))
 
 
 @checkpoint_app.command("refresh")
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def refresh(
-    table: TablePath,
+    table: TableArguments,
     checkpoint: CheckpointName,
     lifetime: Lifetime = None,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Set how long a checkpoint lasts from now, or keep it forever."""
-    store = table_arguments(table, option=option, storage=storage).open_store()
+    store = table.open_store()
     _show("Refreshed", store.refreshCheckpoint(checkpoint, lifetime), as_json=as_json)
 
 
 @checkpoint_app.command("delete")
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def delete(
-    table: TablePath,
+    table: TableArguments,
     checkpoint: CheckpointName,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete a checkpoint; versions and files that only it kept may then be garbage-collected."""
-    table_arguments(table, option=option, storage=storage).open_store().deleteCheckpoint(checkpoint)
+    table.open_store().deleteCheckpoint(checkpoint)
     typer.echo(json.dumps({"deleted": checkpoint}) if as_json else f"Deleted checkpoint {checkpoint}.")
 
 
@@ -100,26 +97,24 @@ def _show(verb: str, point: CheckpointFacts, *, as_json: bool) -> None:
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(committed_table)
 def restore(
-    table: TablePath,
+    table: TableArguments,
     version: Version = None,
     timestamp: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="The newest version committed at or before this, ISO-8601 or epoch ms."),
     ] = None,
-    option: CommitOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version the newest one, in one commit that can be undone."""
     if (version is None) == (timestamp is None):
         raise OptionError("restore takes --version or --timestamp.", todo="Give one of them.")
-    arguments = write_arguments(table, {}, option=option, storage=storage)
-    store = arguments.open_store()
+    store = table.open_store()
     if version is not None:
-        made = store.restoreToVersion(version, **arguments.options)
+        made = store.restoreToVersion(version, **table.options)
     else:
-        made = store.restoreToTimestamp(timestamp or "", **arguments.options)
+        made = store.restoreToTimestamp(timestamp or "", **table.options)
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": made - 1}))
     else:
@@ -128,23 +123,21 @@ def restore(
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(committed_table)
 def trim(
-    table: TablePath,
+    table: TableArguments,
     after: Annotated[
         str,
         typer.Option(
             metavar="TIME", help="Remove row versions created after this, ISO-8601 or epoch ms.", show_default=False
         ),
     ],
-    option: CommitOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove the row versions of a history table created after an instant, in one commit that can be undone."""
-    arguments = write_arguments(table, {}, option=option, storage=storage)
-    store = arguments.open_store()
+    store = table.open_store()
     before = store.detail().version
-    made = store.trimHistory(after, **arguments.options)
+    made = store.trimHistory(after, **table.options)
     undo = made - 1 if made > before else None
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": undo}))
@@ -156,17 +149,16 @@ def trim(
 
 @app.command()
 @failing_with(EXIT_FAILED)
+@taking(located_table)
 def clone(
-    table: TablePath,
+    table: TableArguments,
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="An empty location in the same store.", show_default=False)
     ],
     version: Version = None,
     checkpoint: Annotated[str | None, typer.Option(metavar="NAME", help="Checkpoint to clone, by id or name.")] = None,
-    option: LocationOption = None,
-    storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a shallow clone: a separate table that initially shares the files of this one."""
-    made = table_arguments(table, option=option, storage=storage).open_store().clone(target, version, checkpoint)
+    made = table.open_store().clone(target, version, checkpoint)
     typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")

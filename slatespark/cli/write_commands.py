@@ -16,6 +16,7 @@ from slatespark.cli.arguments import (
     AsJson,
     AsText,
     MergeSchema,
+    OptionalKey,
     Storage,
     TablePath,
     Where,
@@ -84,14 +85,7 @@ def _rows(objects: list[str], target: TargetColumns) -> pa.RecordBatchReader:
 @failing_with(EXIT_FAILED)
 def delete(
     table: TablePath,
-    key: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY]...",
-            help="A value for each key column; for a raw table the key in hexadecimal, or as text with --text.",
-            show_default=False,
-        ),
-    ] = None,
+    key: OptionalKey = None,
     where: Where = None,
     by_range: Annotated[
         bool,

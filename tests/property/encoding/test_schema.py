@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slatespark.encoding.column_list import parse_columns
 from slatespark.encoding.column_types import (
     VARIANT,
     all_nullable,
@@ -17,6 +18,7 @@ from slatespark.encoding.column_types import (
     map_of,
 )
 from slatespark.encoding.schema import merge_schemas, schema_of_spark_json, spark_json
+from slatespark.encoding.type_names import sql_type
 from tests.unit.encoding.test_schema import NTZ, UTC, one
 
 CANONICAL = [
@@ -65,3 +67,10 @@ def test_canonical_types_round_trip_through_json(kind: pa.DataType, nullable: bo
     assert merge_schemas(schema, schema).equals(schema)
     merged = merge_schemas(all_nullable(schema), schema)
     assert merged.equals(all_nullable(schema))
+
+
+@given(nested())
+def test_a_column_list_says_the_type_that_it_was_made_from(kind: pa.DataType) -> None:
+    text = sql_type(pa.field("c", kind))
+    [found] = parse_columns(f"c {text} NOT NULL")
+    assert (found.name, sql_type(found), found.nullable) == ("c", text, False)

@@ -204,7 +204,7 @@ def test_usage_errors(arguments: list[str]) -> None:
 def test_version_and_help() -> None:
     assert run("--version").stdout == f"slatespark {__version__}\n"
     shown = run("--help").stdout
-    places = [shown.index(f" {command} ") for command in ORDER]
+    places = [shown.index(f"│ {command} ") for command in ORDER]
     assert places == sorted(places)
 
 

@@ -29,13 +29,13 @@ def table(tmp_path: Path) -> Path:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """The name and function of every command."""
+    """The name of every command, and the function that has its parameters in the shell."""
     groups: list[tuple[str, typer.Typer]] = [("", app)]
     groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups if group.typer_instance]
     for prefix, group in groups:
         for command in group.registered_commands:
             assert command.callback is not None
-            yield f"{prefix}{command.name or command.callback.__name__}", inspect.unwrap(command.callback)
+            yield f"{prefix}{command.name or command.callback.__name__}", command.callback
 
 
 @pytest.mark.parametrize(("name", "function"), [pytest.param(*found, id=found[0]) for found in commands()])
@@ -47,12 +47,12 @@ def test_commands_have_few_parameters_and_take_options_by_name(name: str, functi
 
 @pytest.mark.parametrize(("name", "function"), [pytest.param(*found, id=found[0]) for found in commands()])
 def test_the_options_that_help_names_exist(name: str, function: Any) -> None:
-    hints = inspect.get_annotations(function, eval_str=True)
-    if "option" not in hints:
+    parameters = inspect.signature(function, eval_str=True).parameters
+    if "option" not in parameters:
         return
     known = {*option_keys(ReadOptions), *option_keys(WriteOptions)}
     known |= {"minCompactionSources", "maxCompactionSources", "includeSizeThreshold"}
-    text = hints["option"].__metadata__[0].help
+    text = parameters["option"].annotation.__metadata__[0].help
     listed = set(re.findall(r"\b[a-z]+[A-Z]\w*", text))
     assert listed
     assert listed <= known

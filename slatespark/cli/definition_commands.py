@@ -1,0 +1,121 @@
+"""Commands that define a table: `create`, `set-properties`, `drop-columns`, `set-history-floor`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, Storage, TablePath
+from slatespark.cli.output import EXIT_FAILED, failing_with
+from slatespark.cli.parameter_groups import located_table, taking
+from slatespark.cli.table_arguments import TableArguments, command_arguments, parse_pairs
+from slatespark.display.text import align_facts, printable
+from slatespark.encoding.column_list import parse_columns
+from slatespark.errors import OptionError
+from slatespark.slate_store import SlateStore
+from slatespark.units import ms_to_text, parse_time_ms
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def create(
+    table: TablePath,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help='Columns of a typed table: "tenant STRING, id BIGINT, price DECIMAL(10,2), tags ARRAY<STRING>".',
+            show_default=False,
+        ),
+    ] = None,
+    key_columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The columns of the key, in order.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="keyFormat, valueFormat, or a table property; may be repeated: history, defaultTtl, retention, ...",
+        ),
+    ] = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an empty table; without --columns and --key-columns a raw one of keys and values."""
+    if (columns is None) != (key_columns is None):
+        raise OptionError("create takes --columns together with --key-columns.", todo="Give both, or neither.")
+    arguments = command_arguments(table, option=option, storage=storage)
+    schema = None if columns is None else parse_columns(columns)
+    store = SlateStore.create(table, schema, key_columns, **arguments.options, **arguments.location)
+    version = store.detail().version
+    typer.echo(
+        json.dumps({"url": store.url, "version": version}) if as_json else f"Created {store.url}; version {version}."
+    )
+
+
+@app.command("set-properties")
+@failing_with(EXIT_FAILED)
+@taking(located_table)
+def set_properties(
+    table: TableArguments,
+    properties: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE...", help="Table properties, like defaultTtl=30d.", show_default=False),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Set table properties; others stay as they are. Prints all of them."""
+    given = dict(parse_pairs(properties, "set-properties", "defaultTtl=30d"))
+    if len(given) < len(properties):
+        raise OptionError("A property is given twice.", todo="Give it once.")
+    store = table.open_store()
+    store.setProperties(**given)
+    present = dict(sorted(store.definition.properties.items()))
+    if as_json:
+        typer.echo(json.dumps({"properties": present}))
+    else:
+        typer.echo(align_facts((printable(name), printable(value)) for name, value in present.items()))
+
+
+@app.command("set-history-floor")
+@failing_with(EXIT_FAILED)
+@taking(located_table)
+def set_history_floor(
+    table: TableArguments,
+    time: Annotated[
+        str,
+        typer.Argument(
+            metavar="TIME", help="The earliest instant that stays readable, ISO-8601 or epoch ms.", show_default=False
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Give up the past of a history table below an instant, so that compactions may drop it. It cannot be lowered."""
+    floor_ms = parse_time_ms(time, name="TIME")
+    table.open_store().setHistoryFloor(floor_ms)
+    typer.echo(json.dumps({"floor_ms": floor_ms}) if as_json else f"The history floor is {ms_to_text(floor_ms)}.")
+
+
+@app.command("drop-columns")
+@failing_with(EXIT_FAILED)
+@taking(located_table)
+def drop_columns(
+    table: TableArguments,
+    columns: Annotated[
+        list[str], typer.Argument(metavar="COLUMN...", help="Columns that are no part of the key.", show_default=False)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Drop columns of a typed table for good: their names cannot be used again, since stored rows keep the values."""
+    store = table.open_store()
+    store.dropColumns(*columns)
+    schema = store.definition.schema
+    left = [] if schema is None else schema.names
+    if as_json:
+        typer.echo(json.dumps({"columns": left}))
+    else:
+        typer.echo(f"Dropped {', '.join(columns)}; the columns are {', '.join(printable(name) for name in left)}.")

@@ -1,0 +1,40 @@
+"""The command `ingest`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
+from slatespark.cli.output import EXIT_FAILED, failing_with
+from slatespark.cli.table_arguments import write_arguments
+from slatespark.display.text import plural
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def ingest(
+    table: TablePath,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Files that SstWriter wrote: local paths or URLs.", show_default=False),
+    ],
+    merge_schema: MergeSchema = False,
+    option: WriteOption = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish sorted files made by SstWriter in one commit; their rows become the newest of their keys."""
+    arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
+    store = arguments.open_store()
+    before = store.detail().version
+    version = store.ingest(files, **arguments.options)
+    if as_json:
+        typer.echo(json.dumps({"version": version, "files": len(files)}))
+    elif version == before:
+        typer.echo(f"Nothing was ingested: the files have no rows, or were ingested before. Version {version}.")
+    else:
+        typer.echo(f"Ingested {plural(len(files), 'file')}; version {version}.")
