@@ -224,6 +224,11 @@ class ReadOptions:
         return bool(self._as_of())
 
     @property
+    def chooses_version(self) -> bool:
+        """Whether the read is of a certain version, which may not be the newest one."""
+        return any(choice is not None for choice in (self.version_as_of, self.seq_as_of, self.checkpoint))
+
+    @property
     def shows_intervals(self) -> bool:
         """Whether rows come with the interval in which they were valid."""
         return self.read_versions == "intervals"

@@ -90,6 +90,22 @@ def test_reads_from_before_its_compaction_are_refused(
     assert [row["value"] for row in store.versions().read_all().to_pylist()][-1] == b"%d" % tick
 
 
+def test_a_checkpoint_and_its_clone_keep_the_past_that_a_client_drops(
+    database: Location, store: SlateStore, base: int
+) -> None:
+    store.createCheckpoint("whole")
+    with Client.open(database, WITH_COMPACTOR) as client:
+        compact_full(client)
+    write(store, b"a", base + 6000)
+    store.setHistoryFloor(base + 6000)
+    whole = [b"%d" % (base + 1000 * number) for number in (4, 3, 2, 1, 0)]
+    assert store.versions().read_all()["value"].to_pylist() == [b"%d" % (base + 6000)]
+    assert store.versions(checkpoint="whole").read_all()["value"].to_pylist() == whole
+    copied = store.clone(str(database.folder) + "-clone", checkpoint="whole")
+    assert copied.versions().read_all()["value"].to_pylist() == whole
+    assert value_as_of(copied, base + 1500) == b"%d" % (base + 1000)
+
+
 def test_a_client_that_only_looked_in_costs_nothing(database: Location, store: SlateStore, base: int) -> None:
     with Client.open(database, WITH_COMPACTOR) as client:
         assert client.get(b"a") == b"%d" % (base + 4000)

@@ -66,7 +66,7 @@ from slatespark.table.log.manifests import (
     find_latest_manifest,
     publish_manifest,
 )
-from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
+from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
@@ -231,7 +231,7 @@ class _Commit:
             requirement.before_claim(latest_id, latest, self._files)
         definition = self._publish_growth(latest)
         if self._has_history:
-            record_losses(self.stores, self.clock, latest)
+            record_losses(self.stores, self.clock, Version(latest_id, latest))
         self.edit.apply(without_l0(latest))  # a refusal comes before any client is fenced
         retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id

@@ -12,8 +12,10 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
+from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import evolve_definition, resolve_definition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.floor import lost_through
 from slatespark.table.read.properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile
@@ -71,17 +73,17 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
     return KeptHistory(floor_ms, file_properties(stores, manifest))
 
 
-def record_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None:
+def record_losses(stores: TableStores, clock: Clock, base: Version[Manifest]) -> None:
     """Record, before the claim, up to when other clients may have dropped versions since our last commit.
 
     Parameters
     ----------
-    manifest : the one that the commit is based on
+    base : the version that the commit is based on
     """
-    definition = resolve_definition(stores, manifest)
+    definition = resolve_definition(stores, base.value)
     if not definition.has_history:
         return
-    lost_ms = lost_through(stores, manifest, definition)
+    lost_ms = lost_through(stores, base.value, definition)
     if lost_ms is None or lost_ms == definition.lost_through_ms:
         return
 
@@ -90,4 +92,4 @@ def record_losses(stores: TableStores, clock: Clock, manifest: Manifest) -> None
             return current
         return replace(current, lost_through_ms=lost_ms)
 
-    evolve_definition(stores, clock, manifest, raised)
+    raise_bounds(stores, clock, base, raised)

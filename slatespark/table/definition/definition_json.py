@@ -12,6 +12,7 @@ Layout (do not change; other clients read it, docs/reference/table-metadata.md):
     properties      name -> text
     droppedColumns  names that must not come back
     fullHistoryTsLow, lostThrough, reapedThrough    ms since the epoch, or null
+    earlierBounds   the first two for versions up to `through`, in its order; absent in early releases
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from slatespark.encoding.row_codec import KEY_FORMATS, VALUE_FORMATS
 from slatespark.encoding.schema import schema_of_spark_json, spark_json
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
 from slatespark.options.properties import parse_property
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.table_definition import EarlierBounds, TableDefinition
 
 FORMAT_VERSION: Final = 1
 
@@ -34,6 +35,7 @@ _INSTANTS: Final = {
     "lostThrough": "lost_through_ms",
     "reapedThrough": "reaped_through_ms",
 }
+_BOUNDS: Final = {name: _INSTANTS[name] for name in ("fullHistoryTsLow", "lostThrough")}
 
 
 def encode_definition(definition: TableDefinition) -> bytes:
@@ -49,6 +51,10 @@ def encode_definition(definition: TableDefinition) -> bytes:
         "properties": dict(sorted(definition.properties.items())),
         "droppedColumns": list(definition.dropped_columns),
         **{key: getattr(definition, name) for key, name in _INSTANTS.items()},
+        "earlierBounds": [
+            {"through": earlier.through, **{key: getattr(earlier, name) for key, name in _BOUNDS.items()}}
+            for earlier in definition.earlier_bounds
+        ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
@@ -102,6 +108,7 @@ def _arguments(content: Mapping[str, Any]) -> dict[str, Any]:
         "properties": _properties(content["properties"]),
         "dropped_columns": _names(content, "droppedColumns"),
         **{name: _instant(content, key) for key, name in _INSTANTS.items()},
+        "earlier_bounds": _earlier_bounds(content.get("earlierBounds", [])),
     }
 
 
@@ -169,6 +176,17 @@ def _instant(content: Mapping[str, Any], key: str) -> int | None:
     fits = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
     _check(value is None or fits, f"{key} is {value!r}")
     return value if fits else None
+
+
+def _earlier_bounds(content: Any) -> tuple[EarlierBounds, ...]:
+    _check(isinstance(content, list) and all(isinstance(each, dict) for each in content), "earlierBounds is no list")
+    found: list[EarlierBounds] = []
+    for each in content:
+        through = each["through"]
+        _check(isinstance(through, int) and not isinstance(through, bool) and 0 < through < 2**64, "through is no id")
+        _check(not found or found[-1].through < through, "earlierBounds are out of order")
+        found.append(EarlierBounds(through, **{name: _instant(each, key) for key, name in _BOUNDS.items()}))
+    return tuple(found)
 
 
 def _check_keys(arguments: Mapping[str, Any]) -> None:

@@ -16,6 +16,21 @@ TYPED_VERSION_RETENTION: Final = "7d"
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierBounds:
+    """The bounds of the past in versions of a history table from before one of them rose.
+
+    Attributes
+    ----------
+    through : the last version (manifest id) that they hold for
+    full_history_ts_low_ms, lost_through_ms : as in `TableDefinition`
+    """
+
+    through: int
+    full_history_ts_low_ms: int | None = None
+    lost_through_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """The definition of a table: everything but its rows.
 
@@ -29,6 +44,7 @@ class TableDefinition:
     dropped_columns : old rows may still hold them, so they must not come back
     created_by : write id of the job that created the table; its lease tells whether the job is still running
     full_history_ts_low_ms, lost_through_ms, reaped_through_ms : bounds below which the past is incomplete
+    earlier_bounds : the first two for older versions, by `through` ascending; later versions have the present ones
     """
 
     key_format: str = "raw"
@@ -42,6 +58,7 @@ class TableDefinition:
     full_history_ts_low_ms: int | None = None
     lost_through_ms: int | None = None
     reaped_through_ms: int | None = None
+    earlier_bounds: tuple[EarlierBounds, ...] = ()
 
     @property
     def is_typed(self) -> bool:
@@ -110,6 +127,17 @@ class TableDefinition:
 
         writer = avro_schema(grown.codec().value_fields)
         return replace(grown, writer_schemas={**self.writer_schemas, fingerprint(writer): writer})
+
+    def at_version(self, number: int) -> TableDefinition:
+        """Return the definition with the bounds of the past of one version (manifest id).
+
+        Files never change, so a version from before a bound rose has everything that it had then.
+        """
+        for earlier in self.earlier_bounds:
+            if number <= earlier.through:
+                floor_ms, lost_ms = earlier.full_history_ts_low_ms, earlier.lost_through_ms
+                return replace(self, full_history_ts_low_ms=floor_ms, lost_through_ms=lost_ms)
+        return self
 
     def same_keys(self, other: TableDefinition) -> bool:
         """Tell whether formats and key columns are the same; they never change."""

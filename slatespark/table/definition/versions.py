@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
@@ -53,7 +54,10 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
         return own
     databases = () if manifest is None else manifest.external_dbs
     inherited = [found for database in databases if (found := _find_parent(stores, database))]
-    return Version(0, max(inherited, key=lambda found: found.number).value if inherited else NO_DEFINITION)
+    if not inherited:
+        return Version(0, NO_DEFINITION)
+    newest = max(inherited, key=lambda found: found.number).value
+    return Version(0, replace(newest, earlier_bounds=()))  # which name versions of the parent
 
 
 def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefinition] | None:

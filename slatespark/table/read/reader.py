@@ -104,11 +104,14 @@ def fetch_read_plan(
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
     """Return the snapshot that a read with these options sees, and the definition; raises as `fetch_read_plan`.
 
-    On a table with a clock of its own, `now` is the last tick unless it is given: no other clock matches its times.
+    A chosen version is judged by its own bounds of the past, the newest state by the present ones. On a table with a
+    clock of its own, `now` is the last tick unless it is given: no other clock matches its times.
     """
     snapshot = resolve_snapshot(stores, options, clock)
     # After the snapshot: a definition is published before the rows that need it.
     definition = resolve_definition(stores, snapshot.manifest)
+    if options.chooses_version:
+        definition = definition.at_version(snapshot.manifest_id)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition

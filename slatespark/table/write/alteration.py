@@ -20,6 +20,7 @@ from slatespark.options.properties import (
 from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -86,7 +87,7 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
             f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is in the future.",
             todo="Give an instant in the past.",
         )
-    return _evolve(stores, clock, change)
+    return raise_bounds(stores, clock, fetch_latest_manifest(stores), change)
 
 
 def _check_floor(stores: TableStores, definition: TableDefinition, floor_ms: int) -> None:

@@ -101,7 +101,7 @@ def clone_table(
         assert final_id is not None  # `_plan_owners` drew it
         name = f"{CLONE_NAMES}{_path_below(root, made.url)}"
         repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
-    _copy_definition(stores, made, source)
+    _copy_definition(stores, made, Version(number, source))
     _copy_wal(stores, made, source)
     _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=clock.random_bits(NONCE_BITS)), unfinished)
     record = _record(source, clock)
@@ -148,12 +148,13 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
         ) from exc
 
 
-def _copy_definition(stores: TableStores, made: TableStores, source: Manifest) -> None:
-    """Give the clone the newest definition, with the known losses of a history table's past."""
-    definition = resolve_definition(stores, source)
+def _copy_definition(stores: TableStores, made: TableStores, source: Version[Manifest]) -> None:
+    """Give the clone the newest definition, with the bounds of the past of the version that is cloned."""
+    definition = resolve_definition(stores, source.value)
     if definition == NO_DEFINITION:
         return
-    definition = replace(definition, lost_through_ms=_lost_through(stores, source, definition))
+    definition = replace(definition.at_version(source.number), earlier_bounds=())
+    definition = replace(definition, lost_through_ms=_lost_through(stores, source.value, definition))
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:

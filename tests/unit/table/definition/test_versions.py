@@ -18,7 +18,7 @@ from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableN
 from slatespark.format.manifest import Manifest
 from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
-from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.definition.table_definition import NO_DEFINITION, EarlierBounds, TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.read.merge_function import resolve_operator
@@ -41,6 +41,7 @@ TYPED = replace(
     created_by="0123456789abcdef",
     full_history_ts_low_ms=-5,
     reaped_through_ms=2**63 - 1,
+    earlier_bounds=(EarlierBounds(3), EarlierBounds(2**63, -7, 5)),
 )
 
 
@@ -140,6 +141,10 @@ FINGERPRINT = f"{next(iter(TYPED.writer_schemas)):016x}"
         (changed(("droppedColumns",), ["TENANT"]), "dropped"),
         (changed(("reapedThrough",), 2**63), "reapedThrough"),
         (changed(("lostThrough",), "1"), "lostThrough"),
+        (changed(("earlierBounds",), {"through": 1}), "earlierBounds"),
+        (changed(("earlierBounds",), [{"fullHistoryTsLow": 1, "lostThrough": 1}]), "through"),
+        (changed(("earlierBounds", 1, "through"), 3), "order"),
+        (changed(("earlierBounds", 1, "lostThrough"), "1"), "lostThrough"),
     ],
     ids=lambda item: item[:30] if isinstance(item, str) else "",
 )
@@ -148,6 +153,12 @@ def test_damage_is_refused_naming_the_object(data: bytes, message: str) -> None:
     place.main.create(definition_path(1), data)
     with pytest.raises(CorruptDataError, match=rf"table/0+1\.json.*{message}"):
         fetch_definition(place)
+
+
+def test_definitions_of_early_releases_have_no_earlier_bounds() -> None:
+    content = json.loads(encode_definition(TYPED))
+    del content["earlierBounds"]
+    assert read(json.dumps(content).encode()) == replace(TYPED, earlier_bounds=())
 
 
 # --- properties -----------------------------------------------------------------------------------------------------

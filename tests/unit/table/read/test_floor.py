@@ -28,7 +28,7 @@ _numbers = count()
 
 
 def new_store(**properties: Any) -> SlateStore:
-    url = f"memory://floor-{next(_numbers)}"
+    url = f"memory://floor-{next(_numbers)}/table"
     return SlateStore.create(url, clock=FakeClock(NOW_MS), history=True, **properties)
 
 
@@ -177,6 +177,57 @@ def test_without_any_record_everything_may_be_lost() -> None:
     assert lost_through(stores, manifest) == 10
     write(store, (b"a", 30))
     assert store.definition.lost_through_ms == 10
+
+
+# --- the bounds of older versions -----------------------------------------------------------------------------------
+
+
+def beside(store: SlateStore, name: str) -> str:
+    return f"{store.url.rpartition('/')[0]}/{name}"
+
+
+def past(store: SlateStore, **options: Any) -> list[bytes]:
+    """The versions of all rows, keys ascending, newest first."""
+    found: list[bytes] = store.versions(**options).read_all()["value"].to_pylist()
+    return found
+
+
+def test_a_checkpoint_keeps_its_past_when_the_floor_rises() -> None:
+    store = new_store()
+    write(store, (b"a", 10), (b"a", 20))
+    store.createCheckpoint("first")
+    store.setHistoryFloor(15)
+    write(store, (b"a", 30), (b"a", 40))
+    store.createCheckpoint("second")
+    store.setHistoryFloor(35)
+    store.compact(full=True)
+    assert past(store) == [b"40", b"30"]
+    assert past(store, checkpoint="first") == [b"20", b"10"]
+    assert past(store, checkpoint="second") == [b"40", b"30", b"20", b"10"], "10 is valid until 20, above that floor"
+
+
+def test_a_raised_floor_judges_the_newest_state_at_once_but_not_the_version_that_it_is() -> None:
+    store = new_store()
+    version = write(store, (b"a", 10), (b"a", 20))
+    store.setHistoryFloor(20)
+    assert past(store) == [b"20"]
+    assert past(store, versionAsOf=version) == [b"20", b"10"]
+
+
+def test_a_clone_of_a_checkpoint_has_its_past() -> None:
+    store = new_store()
+    write(store, (b"a", 10), (b"a", 20))
+    store.createCheckpoint("first")
+    store.setHistoryFloor(15)
+    write(store, (b"a", 30))
+    store.setHistoryFloor(25)
+    copied = store.clone(beside(store, "clone"), checkpoint="first")
+    assert copied.definition.full_history_ts_low_ms is None
+    assert past(copied) == [b"20", b"10"]
+    assert values(copied, timestampAsOf=10) == [b"10"]
+    assert values(store.clone(beside(store, "newest")), timestampAsOf=25) == [b"20"]
+    copied.setHistoryFloor(20)
+    assert past(copied) == [b"20"], "it has its own floor, and its own version numbers"
 
 
 # --- recent_snapshot_min_seq ----------------------------------------------------------------------------------------
