@@ -115,9 +115,10 @@ class WriteOptions:
     )
     timestamp_column: str | None = option(
         "timestampColumn",
-        doc="History tables: column with the time of each row, a TIMESTAMP or a BIGINT of ms since 1970. Fractions of "
-        "a millisecond are truncated. One write may hold several versions of a key. Of versions with the same time the "
-        "last row is kept, or the one with the highest `sequenceColumn`. Stored like any column of the table.",
+        doc="History tables: column with the time of each row, a TIMESTAMP or a BIGINT of ms since 1970, kept in ms. "
+        "One write may hold several versions of a key. Of versions with the same time the last row is kept, or the one "
+        "with the highest `sequenceColumn`, without which different times within one ms are refused. Stored like any "
+        "column of the table.",
         parse=parse_text,
         calls=(Call.WRITE, Call.SST_WRITER),
         default=None,

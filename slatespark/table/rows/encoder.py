@@ -16,6 +16,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.rows.key_bounds import KeyBounds
+from slatespark.table.rows.lost_versions import DistinctTimes, remainders_of
 from slatespark.table.rows.row_expiry import Expiries, expire_after, expire_at, expire_each, same_expiry
 from slatespark.table.rows.row_times import times_of
 from slatespark.table.rows.sequence import Ranks, rank_values
@@ -55,10 +56,17 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Rows as columns, in input order, and the ranks that decide between rows of one key, if their order does not."""
+    """Rows as columns, in input order.
+
+    Attributes
+    ----------
+    ranks : decide between rows of one key and time; None if their order does
+    remainders : (n,) int64, what their own times lost when they became ms; None if nothing, or if ranks decide
+    """
 
     rows: RowColumns
     ranks: Ranks | None
+    remainders: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,13 @@ class RowEncoder:
     def has_times(self) -> bool:
         """Whether each row says its time, so that a key may have several versions."""
         return self.timestamp_column is not None
+
+    @property
+    def distinct_times(self) -> DistinctTimes | None:
+        """The check of the rows' own times; None if they have none, or if `sequenceColumn` decides."""
+        if self.timestamp_column is None or self.sequence_column is not None:
+            return None
+        return DistinctTimes(self.timestamp_column, self.codec)
 
     def encode(self, table: pa.Table, stamp: Stamp) -> EncodedRows:
         """Return the rows of a table.
@@ -123,7 +138,8 @@ class RowEncoder:
             value_starts=starts,
             value_lengths=lengths,
         )
-        return EncodedRows(rows, self._ranks(table))
+        ranks = self._ranks(table)
+        return EncodedRows(rows, ranks, self._remainders(table, times) if ranks is None else None)
 
     def _flags(self, table: pa.Table) -> NDArray[np.uint8]:
         if self.op_column is None:
@@ -175,6 +191,11 @@ class RowEncoder:
         if self.timestamp_column is None:
             return None
         return times_of(table.column(self.timestamp_column), self.timestamp_column)
+
+    def _remainders(self, table: pa.Table, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        if self.timestamp_column is None or times is None:
+            return None
+        return remainders_of(table.column(self.timestamp_column), times)
 
     def _expiries(
         self, table: pa.Table, stamp: Stamp, times: NDArray[np.int64] | None, live: NDArray[np.bool_]

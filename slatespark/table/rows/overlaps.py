@@ -26,7 +26,15 @@ from slatespark.table.read.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.spill import Spill, distinct_versions, numbered, restore_times, timed_cursor
+from slatespark.table.rows.spill import (
+    Spill,
+    TieBreak,
+    distinct_versions,
+    numbered,
+    restore_times,
+    tie_check,
+    timed_cursor,
+)
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
 
@@ -55,7 +63,8 @@ def merge_overlaps(
     Raises
     ------
     InvalidRequestError
-        When that would rewrite more than `commitRewriteLimit`, or deletes are among them: they have no columns.
+        When that would rewrite more than `commitRewriteLimit`, when deletes are among them, which have no columns, or
+        when versions of a key are, or may be, less than a millisecond apart.
     """
     shared = find_overlapping(outputs)
     if not any(shared):
@@ -142,7 +151,9 @@ def _merge(
     def by_sequence(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:
         return order_repeats(first, _ranks(sources, rows, first, encoder))
 
-    tie_break = None if encoder.sequence_column is None else by_sequence
+    tie_break: TieBreak | None = None if encoder.sequence_column is None else by_sequence
+    if any(file.has_remainders for group in shared for file in group):
+        tie_break = tie_check(encoder.distinct_times)
     if not encoder.has_times:  # a task has a key once
         windows = _short_keys(whole_key_windows(open_cursors(stores, layers, [], window_bytes)))
         for rows in distinct_versions(windows, None, tie_break, by_time=False):

@@ -1,8 +1,9 @@
 """Spill: sorted chunks of one task on local disk, and their merge into one sequence, in memory that a buffer bounds.
 
 A spill file is an SST whose sequence numbers are times (`versions.seqs_of_times`). So chunks merge by (key ascending,
-time descending), and of rows of one key and time those of the later chunk come first. Rows without times of their own
-all have the time of the write. A key with more versions than memory holds is spilled once more while it is counted.
+time descending), and of rows of one key and time those of the later chunk come first. The place of the time holds what
+decides between them, or what their times lost (`lost_versions`). Rows without times of their own all have the time of
+the write. A key with more versions than memory holds is spilled once more while it is counted.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from slatespark.table.read.merge_function import MergeFunction
 from slatespark.table.read.merge_windows import MergeWindow, version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
+from slatespark.table.rows.lost_versions import UNKNOWN, DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import SortedRows, one_version_per_key
 from slatespark.table.rows.versions import (
@@ -71,6 +73,8 @@ class Spill:
             self._ranked = True
             flat.create_ts[:] = versions.ranks.order
             flat.flags[~versions.ranks.there] &= np.uint8(~HAS_CREATE & 0xFF)
+        else:
+            flat.create_ts[:] = versions.known_remainders()
         self._layers.append(Layer("spill", (self.put(flat),)))
 
     def put(self, rows: RowColumns) -> FileSlice:
@@ -91,18 +95,20 @@ class Spill:
         fold: MergeFunction | None,
         buffer_bytes: int,
         below: tuple[TableStores, Layer] | None = None,
+        check: DistinctTimes | None = None,
     ) -> Iterator[SortedRows]:
         """Yield all rows in file order, numbered from `first_seq` up within each key.
 
         Parameters
         ----------
         below : rows older than all chunks, and where they lie
+        check : of rows of one key and time; None if no time has lost anything
         """
         window_bytes = window_size(buffer_bytes, len(self._layers) + (below is not None))
         cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in reversed(self._layers)]
         if below is not None:
             cursors.append(timed_cursor(*below, window_bytes))
-        tie_break = _break_by_rank if self._ranked else None
+        tie_break = _break_by_rank if self._ranked else tie_check(check)
         pieces = distinct_versions(version_windows(cursors), fold, tie_break, by_time=self._by_time)
         timed = map(restore_times, pieces)
         if self._by_time:
@@ -114,11 +120,13 @@ class Spill:
 
 
 def timed_cursor(stores: TableStores, layer: Layer, window_bytes: int) -> LayerCursor:
-    """Return a cursor over uploaded rows, with their times as sequence numbers."""
+    """Return a cursor over uploaded rows, with their times as sequence numbers, and unknown remainders."""
 
     def windows() -> Iterator[Window]:
         for window in layer_windows(stores, layer, window_bytes):
-            window.rows.seqs[:] = seqs_of_times(window.rows.create_ts)
+            rows, part = window.rows, slice(window.low, window.high)  # the rest belongs to another window
+            rows.seqs[part] = seqs_of_times(rows.create_ts[part])
+            rows.create_ts[part] = UNKNOWN
             yield window
 
     return LayerCursor(windows())
@@ -159,6 +167,27 @@ def restore_times(rows: RowColumns) -> RowColumns:
 def _break_by_rank(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:
     fields = gather_fields(sources, rows)
     return order_repeats(first, Ranks(fields.create_ts, (fields.flags & HAS_CREATE) != 0))
+
+
+def tie_check(check: DistinctTimes | None) -> TieBreak | None:
+    """Return a function that leaves rows in order, and refuses those of which one would be lost; None without a check.
+
+    Their sequence numbers are times, their times are remainders.
+    """
+    if check is None:
+        return None
+
+    def check_ties(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:
+        repeated = np.flatnonzero(~first | np.append(~first[1:], False))
+        suspects = rows[repeated]
+        fields = gather_fields(sources, suspects)
+        remainders = fields.create_ts
+        unknown = np.flatnonzero(remainders == UNKNOWN)
+        remainders[unknown] = check.stored_remainders(sources, suspects[unknown])
+        check.check(sources, suspects, ~first[repeated], times_of_seqs(fields.seqs), remainders)
+        return np.arange(len(rows), dtype=np.int64)
+
+    return check_ties
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------

@@ -40,11 +40,13 @@ class NewFile:
     handle : as the manifest will list it
     properties : times, sequence numbers and counts of its rows
     size : of the object, in bytes
+    has_remainders : whether times of its task have lost parts of a millisecond, and no column decides
     """
 
     handle: SstHandle
     properties: SstProperties
     size: int
+    has_remainders: bool = False
 
     @property
     def keys(self) -> KeyRange:
@@ -125,13 +127,13 @@ def upload_task(
     """
     files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms, pace=pace)
     if sorter.is_done:
-        return files
+        return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
     below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
     merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms, pace=pace)
     for file in files:
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(file.handle.id))
-    return merged
+    return tuple(replace(file, has_remainders=sorter.has_remainders) for file in merged)
 
 
 def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:

@@ -41,6 +41,10 @@ class TaskSorter:
     stamp : seq and times of every row
     fold : joins several operands of one key, None if not given
     buffer_bytes : bounds the rows held in memory; the disk used is bounded by the data of the task
+
+    Attributes
+    ----------
+    has_remainders : whether a row's own time has lost parts of a millisecond so far
     """
 
     def __init__(
@@ -53,9 +57,10 @@ class TaskSorter:
         buffer_bytes: int,
     ) -> None:
         self._first_seq, self._fold, self._buffer_bytes = stamp.seq, fold, buffer_bytes
-        self._by_time = encoder.has_times
+        self._by_time, self._check = encoder.has_times, encoder.distinct_times
+        self.has_remainders = False
         self._chunks = (
-            _sort_chunk(held, encoder, stamp, fold, is_last=is_last)
+            self._note_remainders(_sort_chunk(held, encoder, stamp, fold, is_last=is_last))
             for held, is_last in group_batches(batches, buffer_bytes)
         )
         self._waiting: list[Versions] = []  # the chunk that did not come in order, and the key before it
@@ -73,7 +78,8 @@ class TaskSorter:
         SchemaError
             When a row cannot be stored.
         InvalidRequestError
-            When several operands of one key and time meet and no operator is given.
+            When several operands of one key and time meet and no operator is given, or when versions of a key are less
+            than a millisecond apart and no column decides.
         """
         held: Versions | None = None  # of the last key so far
         for chunk in self._chunks:
@@ -112,7 +118,12 @@ class TaskSorter:
                 spill.add(self._waiting.pop(0))
             for chunk in self._chunks:
                 spill.add(chunk.versions)
-            yield from spill.merge(self._first_seq, self._fold, self._buffer_bytes, below)
+            check = self._check if self.has_remainders else None
+            yield from spill.merge(self._first_seq, self._fold, self._buffer_bytes, below, check)
+
+    def _note_remainders(self, chunk: _Chunk) -> _Chunk:
+        self.has_remainders |= chunk.versions.remainders is not None
+        return chunk
 
     def _may_follow(self, held: Versions, rest: Versions) -> bool:
         """Tell whether a sorted chunk can follow the last key without a spill."""
@@ -128,7 +139,11 @@ class TaskSorter:
         more, rest = rest.split(_end_of_first_key(rest))
         flat = joined([take_rows(part.sources, part.rows[::-1]) for part in (held, more)])
         rows = np.arange(len(flat), dtype=np.int64)
-        return arrange_versions([flat], rows, None, self._fold, by_time=True).copy(), rest
+        remainders = None
+        if held.remainders is not None or more.remainders is not None:
+            remainders = np.concatenate([part.known_remainders()[::-1] for part in (held, more)])
+        both = arrange_versions([flat], rows, None, self._fold, by_time=True, remainders=remainders, check=self._check)
+        return both.copy(), rest
 
     def _piece(self, versions: Versions) -> SortedRows:
         """Return rows as they are written."""
@@ -154,7 +169,13 @@ def _sort_chunk(
     order = sort_rows(encoded.rows)
     ranks = None if encoded.ranks is None else encoded.ranks.take(order)
     versions = arrange_versions(
-        [encoded.rows], order, ranks, fold if ranks is None else None, by_time=encoder.has_times
+        [encoded.rows],
+        order,
+        ranks,
+        fold if ranks is None else None,
+        by_time=encoder.has_times,
+        remainders=None if encoded.remainders is None else encoded.remainders[order],
+        check=encoder.distinct_times,
     )
     came_sorted = ranks is None and bool((np.diff(order) == 1).all())
     return _Chunk(versions, came_sorted, is_last)

@@ -8,7 +8,7 @@ its time as its number, so that (key ascending, seq descending) is the file orde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.rows.lost_versions import DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import one_version_per_key
 
@@ -32,19 +33,27 @@ class Versions:
     ----------
     sources, rows : packed rows
     ranks : of these rows, where a column decides between rows of one key and time
+    remainders : of these rows, where times lost parts of a millisecond and no column decides
     """
 
     sources: list[RowColumns]
     rows: NDArray[np.int64]
     ranks: Ranks | None = None
+    remainders: NDArray[np.int64] | None = None
 
     def split(self, at: int) -> tuple[Versions, Versions]:
         """Return the first `at` rows, and the others; without ranks."""
-        return Versions(self.sources, self.rows[:at]), Versions(self.sources, self.rows[at:])
+        cut = (None, None) if self.remainders is None else (self.remainders[:at], self.remainders[at:])
+        first, rest = Versions(self.sources, self.rows[:at]), Versions(self.sources, self.rows[at:])
+        return replace(first, remainders=cut[0]), replace(rest, remainders=cut[1])
+
+    def known_remainders(self) -> NDArray[np.int64]:
+        """Return the remainders, also where all are 0."""
+        return np.zeros(len(self.rows), np.int64) if self.remainders is None else self.remainders
 
     def copy(self) -> Versions:
         """Return the same rows in memory of their own, without ranks."""
-        return whole(take_rows(self.sources, self.rows))
+        return replace(whole(take_rows(self.sources, self.rows)), remainders=self.remainders)
 
 
 def seqs_of_times(times: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -64,6 +73,8 @@ def arrange_versions(
     fold: MergeFunction | None,
     *,
     by_time: bool,
+    remainders: NDArray[np.int64] | None = None,
+    check: DistinctTimes | None = None,
 ) -> Versions:
     """Put rows into file order; of those of one key and time, keep the last one or the one with the highest rank.
 
@@ -73,32 +84,42 @@ def arrange_versions(
     ranks : of these rows; None if their order decides
     fold : joins operands of one key and time, None if not given
     by_time : whether rows have times of their own; else all have one time
+    remainders, check : of these rows' times; None if they lost nothing, or ranks decide
 
     Raises
     ------
     InvalidRequestError
-        When several operands of one key and time meet and no operator is given.
+        When several operands of one key and time meet and no operator is given, or when versions of a key are less than
+        a millisecond apart.
     """
     first = new_key_mask(sources, rows)
     if first.all():  # one version of each key: it is in file order whatever its time
-        return Versions(sources, rows, ranks)
+        return Versions(sources, rows, ranks, remainders)
     times = gather_fields(sources, rows).create_ts if by_time else None
     if ranks is not None or (times is not None and not (first[1:] | (times[1:] >= times[:-1])).all()):
         order = order_repeats(first, ranks, times)
         rows = rows[order]
         times = None if times is None else times[order]
         ranks = None if ranks is None else ranks.take(order)
+        remainders = None if remainders is None else remainders[order]
     distinct = first
     if times is not None:
         distinct = first.copy()
         distinct[1:] |= times[1:] != times[:-1]
+    if remainders is not None and times is not None and check is not None:
+        check.check(sources, rows, ~distinct, times, remainders)
     sources, kept = one_version_per_key(sources, rows, fold, first=distinct)
-    if ranks is not None:
-        ranks = ranks.take(np.flatnonzero(np.append(distinct[1:], True)))
+    last = np.flatnonzero(np.append(distinct[1:], True))
     if times is None:
-        return Versions(sources, kept, ranks)
+        return Versions(sources, kept, None if ranks is None else ranks.take(last))
     backward, _ = _newest_first(first[distinct])
-    return Versions(sources, kept[backward], None if ranks is None else ranks.take(backward))
+    last = last[backward]
+    return Versions(
+        sources,
+        kept[backward],
+        None if ranks is None else ranks.take(last),
+        None if remainders is None else remainders[last],
+    )
 
 
 def number_versions(versions: Versions, first_seq: int) -> None:
