@@ -40,6 +40,7 @@ from slatespark.table.commit.requirements import (
     NoTable,
     OrderOfHistory,
     Requirement,
+    Stage,
     UnchangedReads,
 )
 from slatespark.table.commit.row_times import RowTimes
@@ -222,13 +223,15 @@ class _Commit:
         latest_id, latest = found
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
+        stage = self._stage(latest_id, latest)
         for requirement in self.requirements:
-            requirement.before_rewrite(latest_id, latest, self._files)
+            requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, latest)
         check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
         self._move_above(latest.last_l0_seq, latest.last_l0_clock_tick)
+        stage = self._stage(latest_id, latest)
         for requirement in self.requirements:
-            requirement.before_claim(latest_id, latest, self._files)
+            requirement.before_claim(stage)
         definition = self._publish_growth(latest)
         if self._has_history:
             record_losses(self.stores, self.clock, Version(latest_id, latest))
@@ -246,6 +249,9 @@ class _Commit:
             removes=removed_ranges(self.edit),
         )
         return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
+
+    def _stage(self, manifest_id: int, manifest: Manifest) -> Stage:
+        return Stage(self.stores, manifest_id, manifest, self._files)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -393,8 +399,9 @@ class _Commit:
         change = self._change(base, drained, files, wal_id=claim.fence)
         self._clear_jobs(claim, base, change, holds=holds)
         while True:
+            stage = self._stage(base_id, base)
             for requirement in self.requirements:
-                requirement.before_publishing(base)
+                requirement.before_publishing(stage)
             manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
             manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CommitConflictError, TableExistsError
@@ -32,22 +32,43 @@ from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 
 
+@dataclass(frozen=True)
+class Stage:
+    """What the requirements of one stage look at; they share one look at the definition.
+
+    Attributes
+    ----------
+    manifest_id, manifest : the newest version of the table
+    files : the outputs of the commit
+    """
+
+    stores: TableStores
+    manifest_id: int
+    manifest: Manifest
+    files: Sequence[NewFile]
+
+    @cached_property
+    def definition(self) -> TableDefinition:
+        """The newest definition, fetched when the first requirement asks for it."""
+        return resolve_definition(self.stores, self.manifest)
+
+
 class Requirement:
     """Something that must hold for a commit; a stage that a requirement does not override accepts everything."""
 
     __slots__ = ()
 
-    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_rewrite(self, stage: Stage) -> None:
         """Check the newest version, before files are rewritten above what it brought."""
 
-    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_claim(self, stage: Stage) -> None:
         """Check the newest version, right before epochs are claimed on top of it."""
 
     def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
         """Check the rows that were only in the WAL; no other writer can add to it any more."""
 
-    def before_publishing(self, base: Manifest) -> None:
-        """Check right before the next manifest is created on top of `base`."""
+    def before_publishing(self, stage: Stage) -> None:
+        """Check right before the next manifest is created on top of that of `stage`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +77,7 @@ class NoTable(Requirement):
 
     url: str
 
-    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_rewrite(self, stage: Stage) -> None:
         """Refuse: a version exists."""
         raise TableExistsError(f"{self.url} exists already.", todo="Open it, or choose another path.")
 
@@ -68,9 +89,9 @@ class LastSeq(Requirement):
     stores: TableStores
     limit: int
 
-    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
-        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
         self._check(max(latest.last_l0_seq, wal.last_seq))
 
     def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
@@ -92,9 +113,9 @@ class UnchangedReads(Requirement):
 
     check: ReadCheck
 
-    def before_rewrite(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
-        self.check.check_newest(latest_id, latest, files)
+        self.check.check_newest(stage.manifest_id, stage.manifest, stage.files)
 
     def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
         """Check the WAL; the trees are those that were checked right before the claim."""
@@ -109,9 +130,10 @@ class NoForeignClient(Requirement):
     clock: Clock
     baseline: Baseline
 
-    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_claim(self, stage: Stage) -> None:
         """Check epochs, WAL and running compactions."""
-        refuse_foreign_client(self.stores, latest_id, latest, self.baseline, now_ms=self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        refuse_foreign_client(self.stores, stage.manifest_id, stage.manifest, self.baseline, now_ms=now_ms)
 
 
 @dataclass(slots=True)
@@ -128,17 +150,17 @@ class OrderOfHistory(Requirement):
     buffer_bytes: int
     checked: frozenset[Ulid] = field(default=frozenset())
 
-    def before_claim(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def before_claim(self, stage: Stage) -> None:
         """Check the history floor, the trees, and the WAL."""
-        if not files:
+        if not stage.files:
             return
-        check_above_floor(self.stores, resolve_definition(self.stores, latest).full_history_ts_low_ms, files)
+        check_above_floor(self.stores, stage.definition.full_history_ts_low_ms, stage.files)
         check_order_in_trees(
-            self.stores, latest, files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
+            self.stores, stage.manifest, stage.files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
         )
-        self.checked |= set(latest.ssts)
-        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
-        self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), files)
+        self.checked |= set(stage.manifest.ssts)
+        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
+        self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), stage.files)
 
     def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
         """Check the WAL."""
@@ -168,17 +190,16 @@ class NoNewOperands(Requirement):
 class FilesExist(Requirement):
     """The outputs of a compaction exist, even if its entry was missing from the list for a moment."""
 
-    stores: TableStores
     files: tuple[NewFile, ...]
 
-    def before_publishing(self, base: Manifest) -> None:
+    def before_publishing(self, stage: Stage) -> None:
         """Look for each file."""
-        looks = [partial(self.stores.main.head, sst_path(file.handle.id)) for file in self.files]
+        looks = [partial(stage.stores.main.head, sst_path(file.handle.id)) for file in self.files]
         try:
-            run_concurrently(looks, is_remote=self.stores.main.is_remote)
+            run_concurrently(looks, is_remote=stage.stores.main.is_remote)
         except FileNotFoundError as exc:
             raise CommitConflictError(
-                f"{self.stores.url}: files of the compaction were collected before it was committed.",
+                f"{stage.stores.url}: files of the compaction were collected before it was committed.",
                 why="Another coordinator removed its entry from the list of compactions.",
                 todo="Run it again.",
             ) from exc
@@ -188,14 +209,13 @@ class FilesExist(Requirement):
 class SameRetention(Requirement):
     """The retention of the table is the same as when the commit chose the rows to remove."""
 
-    stores: TableStores
     planned: TableDefinition
 
-    def before_publishing(self, base: Manifest) -> None:
+    def before_publishing(self, stage: Stage) -> None:
         """Compare retention and history floor."""
-        if self.planned.lifetimes != resolve_definition(self.stores, base).lifetimes:
+        if self.planned.lifetimes != stage.definition.lifetimes:
             raise CommitConflictError(
-                f"{self.stores.url}: the retention or the history floor of the table has changed.",
+                f"{stage.stores.url}: the retention or the history floor of the table has changed.",
                 why="The rows to remove were chosen by the previous values.",
                 todo="Read and write again.",
             )
@@ -205,14 +225,13 @@ class SameRetention(Requirement):
 class SameMergeOperator(Requirement):
     """The table folds operands in the same way as when the commit folded them."""
 
-    stores: TableStores
     planned: TableDefinition
 
-    def before_publishing(self, base: Manifest) -> None:
+    def before_publishing(self, stage: Stage) -> None:
         """Compare the property `mergeOperator`."""
-        if self.planned.merge_operator != resolve_definition(self.stores, base).merge_operator:
+        if self.planned.merge_operator != stage.definition.merge_operator:
             raise CommitConflictError(
-                f"{self.stores.url}: the mergeOperator of the table has changed.",
+                f"{stage.stores.url}: the mergeOperator of the table has changed.",
                 why="Operands were folded by the previous one.",
                 todo="Run it again.",
             )

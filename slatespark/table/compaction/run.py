@@ -388,11 +388,11 @@ class _Compaction:
         self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
     ) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""
-        yield FilesExist(self.stores, files)
+        yield FilesExist(files)
         if _may_fold(state, plan, stage.rules):
-            yield SameMergeOperator(self.stores, state.definition)
+            yield SameMergeOperator(state.definition)
         if stage.rules.retired_ms is not None:
-            yield SameRetention(self.stores, state.definition)
+            yield SameRetention(state.definition)
 
     def _commit(
         self,

@@ -403,7 +403,7 @@ class _Reaping:
             job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
             requirements = (
                 LastSeq(self.stores, state.snapshot.max_seq),
-                SameRetention(self.stores, state.definition),
+                SameRetention(state.definition),
             )
             record = commit_write(
                 self.stores, self.clock, job, outputs, self.options, edit=edit, requirements=requirements
