@@ -56,7 +56,7 @@ def needed_columns(sides: MergeSides, condition: Expression, clauses: Clauses) -
 
 
 def _is_shown(name: str, columns: Sequence[str]) -> bool:
-    """Tell whether the text that a Column shows holds a name; that text is no SQL, so it is not cut into tokens."""
+    """Tell whether the text that a Column shows holds a name; that text is not SQL, so it is not cut into tokens."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     return any("`" in name or word.search(text) for text in columns)
 

@@ -131,7 +131,7 @@ class FsspecStore:
             self._ask("copy", source, lambda driver: driver.copy(check_path(source), check_path(target)))
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+        """Delete an object; a missing object is not an error."""
         self._ask("delete", path, lambda driver: driver.delete(check_path(path)))
 
     def _ask(self, what: str, path: str, request: Callable[[Driver], T]) -> T:

@@ -123,7 +123,7 @@ class LocalStore:
             copy_file(self._file(source), self._file(target))
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+        """Delete an object; a missing object is not an error."""
         file = self._file(path)
         with self._translated_errors("delete", path):
             try:

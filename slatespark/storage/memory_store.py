@@ -125,7 +125,7 @@ class MemoryStore:
         self.put(target, [self._find(source)[0]])
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+        """Delete an object; a missing object is not an error."""
         with self._bucket.lock:
             self._bucket.objects.pop(self._key(path), None)
 

@@ -86,4 +86,4 @@ class ObjectStore(Protocol):
         """Copy an object within the store, on the server if possible."""
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+        """Delete an object; a missing object is not an error."""

@@ -144,7 +144,7 @@ class _Asking:
             own = find_name(known, name)
             if own is None:
                 raise self._refused(
-                    f"returned values of {name}, which is no value column.",
+                    f"returned values of {name}, which is not a value column.",
                     f"Choose from {', '.join(known.names) or 'none'}.",
                 )
             columns[own] = given.column(name)

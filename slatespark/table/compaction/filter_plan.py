@@ -43,16 +43,16 @@ def check_filters(given: object, definition: TableDefinition, table: str) -> tup
     Raises
     ------
     OptionError
-        When an item is no filter, or two filters contradict each other.
+        When an item is not a filter, or two filters contradict each other.
     InvalidRequestError
         When a filter cannot be used on the table.
     """
     if isinstance(given, CompactionFilter) or not isinstance(given, Sequence):
-        raise OptionError(f"filters: {type(given).__name__} is no list.", todo="Give a list of filters.")
+        raise OptionError(f"filters: {type(given).__name__} is not a list.", todo="Give a list of filters.")
     for chosen in given:
         if isinstance(chosen, type) or not isinstance(chosen, CompactionFilter):
             name = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
-            raise OptionError(f"filters: {name} is no filter.", todo="Give objects with a method decide(versions).")
+            raise OptionError(f"filters: {name} is not a filter.", todo="Give objects with a method decide(versions).")
         _check_takes(chosen, definition, table)
     resolve_filter_now(given, None)
     return tuple(given)

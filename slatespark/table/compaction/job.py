@@ -1,7 +1,7 @@
 """The entry of a running compaction in `.compactions`, which the client's tools list and garbage collectors respect.
 
 It is listed before the first output is uploaded, until the commit has landed: collectors keep every SST that is younger
-than it. Listing it fences nobody: the commit claims the epochs. The worker sends heartbeats, and its id is recorded
+than it. Listing it fences no client: the commit claims the epochs. The worker sends heartbeats, and its id is recorded
 beside the claims, so that other jobs of ours recognise it. Partial outputs are never listed: if we die, a coordinator
 that reclaims the job merges the sources as they are then.
 

@@ -140,7 +140,7 @@ def drop_dead_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> Jobs:
     """Remove dead compactions from the list, and return all; those that could not be removed count as active.
 
     A worker that resumes finds its job gone and stops. A coordinator commits only jobs listed as finished, and none of
-    those is removed; so nobody has to be fenced.
+    those is removed; so no client has to be fenced.
     """
     for _ in range(_ATTEMPTS):
         number, jobs = survey_jobs(stores, now_ms, min_age_ms)

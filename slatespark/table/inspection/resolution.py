@@ -49,7 +49,7 @@ class Resolution:
 
 
 def _since(what: str, time_ms: int) -> str:
-    """Return a phrase with an instant; empty for the tick of a version before the first row, which is no instant."""
+    """Return a phrase with an instant; empty for the tick of a version before the first row."""
     return "" if time_ms == NO_TICK else f"{what} {ms_to_text(time_ms)}"
 
 

@@ -259,7 +259,7 @@ def check_history(url: str, definition: TableDefinition) -> None:
     """Raise `OptionError` where rows have no intervals."""
     if not definition.has_history:
         raise OptionError(
-            f"readVersions=intervals: {url} is no history table.",
+            f"readVersions=intervals: {url} is not a history table.",
             why="Other tables keep older versions only by chance.",
             todo="Create the table with history=true.",
         )

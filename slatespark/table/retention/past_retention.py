@@ -1,6 +1,6 @@
 """Which row versions of decoded windows are past retention. Arrays in, arrays out; pure.
 
-The *group* of a key is its versions from the newest down to the first that is no operand. The group determines the
+The *group* of a key is its versions from the newest down to the first that is not an operand. The group determines the
 visible row, and hides the versions below it. As in reads (`slatespark.table.read.retention`), operands retire together
 with the put below them, when the newest of them does.
 """

@@ -156,7 +156,7 @@ class Reaper:
         try:
             path = os.fspath(table)
         except TypeError as exc:
-            raise InvalidRequestError(f"{table!r} is no path of a table.", todo="Give a path or a URL.") from exc
+            raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
         self.remove(path)
         entry = _Table(path, dict(storage))
         with self._lock:
