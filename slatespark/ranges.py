@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -106,6 +107,16 @@ def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
         elif last.end is not None and (item.end is None or item.end > last.end):
             joined[-1] = KeyRange(last.start, item.end)
     return tuple(joined)
+
+
+def overlapping_ranges(ranges: Sequence[KeyRange], keys: KeyRange) -> Iterator[KeyRange]:
+    """Yield those of some ranges that overlap `keys`. Requires: ranges ascending and not overlapping."""
+    first = max(0, bisect_right(ranges, keys.start, key=lambda item: item.start) - 1)
+    for item in ranges[first:]:
+        if keys.end is not None and item.start >= keys.end:
+            return
+        if item.overlaps(keys):
+            yield item
 
 
 def point_range(key: bytes) -> KeyRange:

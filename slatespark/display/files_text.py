@@ -47,6 +47,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
         "written": [_instants_text(file.min_create_ms, file.max_create_ms) for file in files],
         "expires": [_instants_text(file.min_expire_ms, file.max_expire_ms) for file in files],
         "has": [", ".join(file.features or ()) for file in files],
+        "note": ["" if file.shows_rows else "shows no row" for file in files],
         "created": [ms_to_text(file.created_ms) for file in files],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slatespark.display.text import bytes_text
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
+from slatespark.table.read.key_prefixes import AFTER, decode_prefixes, prefix_behind
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut
 
@@ -29,8 +29,9 @@ class KeyNames:
 
     def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
         wanted = {key for key in keys if key}
-        wanted |= {key[:-1] for key in wanted if key.endswith((b"\0", AFTER))} - {b""}
-        self._is_raw = codec.is_raw
+        wanted |= {key[:-1] for key in wanted if key.endswith(b"\0")} - {b""}
+        wanted |= {prefix for key in wanted if (prefix := prefix_behind(key))}
+        self._is_raw, self._is_tuple = codec.is_raw, codec.key_format == "tuple"
         decoded = [] if codec.is_raw else list(decode_prefixes(codec, sorted(wanted)))
         self._names = {
             key: name for group, columns in decoded for key, name in zip(group, _names(columns), strict=True)
@@ -43,13 +44,17 @@ class KeyNames:
 
     def first(self, start: bytes) -> str:
         """Return the name of the inclusive start of a range."""
-        if self._is_after(start):
-            return f"above {self.of(start[:-1])}"
+        prefix = self._prefix_behind(start)
+        if prefix is not None:
+            return f"above {self.of(prefix)}"
         return self.of(start) if start else "the first key"
 
-    def _is_after(self, bound: bytes) -> bool:
-        """Tell whether a bound follows all keys that start with its columns."""
-        return bound.endswith(AFTER) and bound not in self._names and bound[:-1] in self._names
+    def _prefix_behind(self, bound: bytes) -> bytes | None:
+        """Return the leading columns that a bound follows, together with all keys that start with them."""
+        prefix = prefix_behind(bound) if self._is_tuple else None
+        if prefix not in self._names or (bound.endswith(AFTER) and bound in self._names):
+            return None
+        return prefix
 
     def last(self, end: bytes | None) -> str:
         """Return the name of the exclusive end of a range; where the range ends right after a key, that key's name.
@@ -59,7 +64,10 @@ class KeyNames:
         """
         if end is None:
             return "the last key"
-        if self._is_after(end) or (end.endswith(b"\0") and (self._is_raw or end[:-1] in self._whole)):
+        prefix = self._prefix_behind(end)
+        if prefix is not None:
+            return self.of(prefix)
+        if end.endswith(b"\0") and (self._is_raw or end[:-1] in self._whole):
             return self.of(end[:-1])
         return f"below {self.of(end)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slatespark.display.text import numbers_text, plural
-from slatespark.table.verify.findings import Finding, VerifyReport
+from slatespark.table.verify.findings import Finding, VerifyReport, key_text
 from slatespark.units import bytes_to_text
 
 
@@ -16,6 +16,11 @@ def verify_text(report: VerifyReport) -> str:
     lines = [finding_text(finding) for finding in report.findings]
     if report.omitted:
         lines.append(f"{report.omitted:,} more findings are not listed.")
+    for view in report.empty_views:
+        end = "" if view.end is None else key_text(view.end)
+        lines.append(
+            f"Note: the view [{key_text(view.start)}, {end}) of SST {view.file} shows no row; vacuum removes it."
+        )
     if report.incomplete_versions:
         numbers = numbers_text(report.incomplete_versions)
         lines.append(f"Note: files of version {numbers} were garbage-collected; such versions can no longer be read.")

@@ -30,7 +30,8 @@ HISTORY: Final = (
 FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
     "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
-    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, propertiesVersion INT"
+    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, "
+    "propertiesVersion INT, showsRows BOOLEAN"
 )
 SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
 RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
@@ -119,6 +120,7 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
             facts.max_expire_ms,
             None if facts.features is None else list(facts.features),
             facts.properties_version,
+            facts.shows_rows,
         )
         for facts in files
     ]

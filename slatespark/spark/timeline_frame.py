@@ -11,7 +11,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
-from slatespark.table.read.key_prefixes import AFTER, decode_prefixes
+from slatespark.table.read.key_prefixes import AFTER, decode_prefixes, prefix_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +83,7 @@ class _Bounds:
     def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
         wanted = {key for key in keys if key}
         wanted |= {key[:-1] for key in wanted if key.endswith((b"\0", AFTER))} - {b""}
+        wanted |= {prefix for key in wanted if (prefix := prefix_behind(key))}
         self._fields = codec.key_fields
         self._is_tuple = codec.key_format == "tuple"
         self._found: dict[bytes, dict[str, pa.Scalar]] = {}
@@ -92,11 +93,17 @@ class _Bounds:
 
     def is_behind(self, key: bytes | None) -> bool:
         """Tell whether a bound lies behind the keys that begin with its columns, rather than before them."""
-        if not key or key[:-1] not in self._found:
-            return False
-        if not self._is_tuple:  # any bytes are a key; writers mean the shorter one, as in key names
-            return key.endswith(b"\0")
-        return key not in self._found and key.endswith((b"\0", AFTER))
+        return key is not None and self._behind(key) is not None
+
+    def _behind(self, key: bytes) -> bytes | None:
+        """Return the key or the leading columns that a bound lies behind; None if it lies before its own."""
+        prefix = prefix_behind(key)
+        if self._is_tuple and prefix in self._found and not (key.endswith(AFTER) and key in self._found):
+            return prefix
+        if not key.endswith(b"\0") or key[:-1] not in self._found:
+            return None
+        # Without tuples any bytes are a key; writers mean the shorter one, as in key names.
+        return None if self._is_tuple and key in self._found else key[:-1]
 
     def structs(self, keys: list[bytes | None]) -> pa.Array:
         """Return the key columns of bounds; null for bounds without columns, and for missing columns."""
@@ -109,7 +116,7 @@ class _Bounds:
     def _columns(self, key: bytes | None) -> dict[str, pa.Scalar] | None:
         if key is None:
             return None
-        return self._found.get(key[:-1] if self.is_behind(key) else key)
+        return self._found.get(self._behind(key) or key)
 
 
 def _array(scalars: list[pa.Scalar | None], kind: pa.DataType) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slatespark.encoding.arrow_columns import flat_kind
 from slatespark.encoding.predicates.intervals import Intervals, join_touching
-from slatespark.encoding.predicates.ordering import has_bytes, ordinals_to_array, universe
+from slatespark.encoding.predicates.ordering import has_bytes, ordinals_to_array
 from slatespark.encoding.predicates.row_filter import Condition, Filter
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.tuple_key import encode_tuple_keys
@@ -32,7 +32,6 @@ _STRING: Final = b"\x02"
 _AFTER_STRING: Final = b"\x03"
 _STRUCT: Final = b"\x05"
 _AFTER: Final = b"\xff"  # above the type codes of all elements
-_NUL_AT_END: Final = b"\x00\xff\x00"  # the end of a string or binary whose last byte is zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +72,6 @@ def plan_keys(condition: Filter, codec: RowCodec) -> KeyPlan:
     if codec.key_format != "tuple":
         return _plan_bytes(condition, leading[0])
     return _plan_tuples(condition, leading)
-
-
-def widen_ends(ranges: Sequence[KeyRange], kind: pa.DataType) -> tuple[KeyRange, ...]:
-    """Return the same ranges of tuples, with ends moved behind all keys of the preceding columns where possible.
-
-    No keys lie in between. `tenant = 'a'` and `tenant = 'a' AND day >= 5` get the same end this way.
-
-    Parameters
-    ----------
-    kind : type of the last column that the ranges distinguish
-    """
-    if has_bytes(kind):
-        top = _AFTER_STRING if pa.types.is_string(kind) else _STRING
-    elif flat_kind(kind) is None:
-        return tuple(ranges)
-    else:
-        top = _encode_elements([universe(kind)[1] - 1], kind)[0] + _AFTER
-    return tuple(KeyRange(keys.start, _widened_end(keys.end, top, kind)) for keys in ranges)
-
-
-def _widened_end(end: bytes | None, top: bytes, kind: pa.DataType) -> bytes | None:
-    if end is None:
-        return None
-    if has_bytes(kind) and end.endswith(_NUL_AT_END):  # the next value is the same with a zero byte appended
-        return end[:-1]
-    return end.removesuffix(top) + _AFTER if end.endswith(top) else end
 
 
 def _leading_conditions(condition: Filter, codec: RowCodec) -> list[Condition]:

@@ -129,10 +129,7 @@ def commit_write(
         When the store stopped answering. It is then unknown whether the commit landed, and its files must stay.
     """
     if job.operation in (Operation.WRITE, Operation.TRANSACTION) and not job.creates and not any(outputs):
-        outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
-        if outcome is not None:  # a repeated job may produce rows, from its own later writes
-            publish_txn_record(stores.main, outcome)
-        delete_lease(stores.main, job.write_id)
+        end_without_commit(stores, clock, job, options)
         return None
     commit = _Commit(
         stores=stores,
@@ -153,6 +150,14 @@ def commit_write(
         record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
     delete_lease(stores.main, job.write_id)
     return record
+
+
+def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
+    """End a job that has nothing to commit: no version is published, and nobody is fenced."""
+    outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
+    if outcome is not None:  # a repeated job may produce rows, from its own later writes
+        publish_txn_record(stores.main, outcome)
+    delete_lease(stores.main, job.write_id)
 
 
 @dataclass(slots=True)
@@ -474,6 +479,7 @@ class _Commit:
             tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
             wal_id=wal_id,
             edit=self.edit,
+            codec=self.codec,
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )
 

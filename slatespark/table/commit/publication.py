@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit, identity_views
+from slatespark.table.read.gaps import may_show_rows
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.units import ms_to_s
 
@@ -27,6 +29,7 @@ class CommitChange:
     outputs : new files per task, in key order; a later task is newer
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
     edit : the change of the existing trees
+    codec : of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
     wal_id : our fence; WAL files up to it are no longer needed
@@ -39,6 +42,7 @@ class CommitChange:
     tick_ms: int
     wal_id: int
     edit: TreeEdit = KEEP_TREES
+    codec: RowCodec = RAW_CODEC
     kept: KeptHistory | None = None
 
     @property
@@ -53,7 +57,7 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
     L0 views become runs without rewriting, drained rows a run above them, new files runs above these. So no L0 is
     left: the client's writer, which stalls at eight, is never blocked by a commit.
     """
-    edited = change.edit.apply(without_l0(base))
+    edited = _without_empty_views(change.edit.apply(without_l0(base)), change.codec)
     added = [change.drained, *stack_outputs(change.outputs)]
     taken = (*base.run_ids(), *edited.run_ids())  # a run id is never reused, not even after everything was dropped
     runs = _number_runs(taken, [identity_views(files) for files in added if files])
@@ -90,6 +94,20 @@ def without_l0(manifest: Manifest) -> Manifest:
     moved = _number_runs(manifest.run_ids(), [[view] for view in reversed(manifest.l0)])
     marker = manifest.l0[0].id
     return replace(manifest, l0=(), compacted=(*moved, *manifest.compacted), last_compacted_l0_sst_view_id=marker)
+
+
+def _without_empty_views(manifest: Manifest, codec: RowCodec) -> Manifest:
+    """Return a manifest without the views that no key of the table can lie in. Requires: no L0.
+
+    Earlier versions of slatespark left such views between intervals that meet.
+    """
+    ssts = manifest.ssts
+    infos = ((view, ssts[view.sst_id].info) for view in manifest.views())
+    empty = {view for view, info in infos if not may_show_rows(view.key_range(info), info, codec)}
+    if not empty:
+        return manifest
+    runs = (replace(run, views=tuple(view for view in run.views if view not in empty)) for run in manifest.compacted)
+    return replace(manifest, compacted=tuple(run for run in runs if run.views))
 
 
 def _number_runs(taken: Sequence[int], oldest_first: Sequence[list[SstView]]) -> tuple[SortedRun, ...]:

@@ -7,7 +7,6 @@ refuses if the trees that it was planned on have changed.
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -15,7 +14,8 @@ from typing import Final, Protocol
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
 from slatespark.format.ulid import Ulid, make_ulid
-from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, overlapping_ranges
+from slatespark.table.read.gaps import Gaps, is_gap
 from slatespark.table.rows.sst_upload import NewFile
 
 _RANDOM_BYTES: Final = 10  # of a ULID
@@ -135,12 +135,14 @@ class CutViews:
 
     Attributes
     ----------
-    keys : the intervals, ascending, not overlapping, none empty
+    keys : the intervals, ascending, not overlapping, none empty; none to drop only views that show no row
     seed : random number that makes the ids of the views
+    gaps : where files are known to hold no row: a view is not cut there, and a part of a view is dropped
     """
 
     keys: tuple[KeyRange, ...]
     seed: int
+    gaps: Gaps = field(default_factory=dict)
     keeps_wal: bool = True
     files: tuple[NewFile, ...] = ()
 
@@ -152,10 +154,23 @@ class CutViews:
         """Return the manifest with the views cut."""
         outside = complement_ranges(self.keys)
         runs = (
-            SortedRun(run.id, tuple(piece for view in run.views for piece in _cut(view, base, outside, self.seed)))
+            SortedRun(run.id, tuple(part for view in run.views for part in self._parts(view, base, outside)))
             for run in base.compacted
         )
         return replace(base, compacted=tuple(run for run in runs if run.views))
+
+    def _parts(self, view: SstView, base: Manifest, outside: tuple[KeyRange, ...]) -> Iterator[SstView]:
+        """Yield the parts of a view that stay, in key order."""
+        gaps = self.gaps.get(view.sst_id)
+        if gaps is None:
+            yield from _cut(view, base, outside, self.seed)
+            return
+        info = base.ssts[view.sst_id].info
+        shown = view.key_range(info)
+        held = [keys for keys in overlapping_ranges(self.keys, shown) if not is_gap(keys.intersect(shown), gaps)]
+        for part in _cut(view, base, complement_ranges(held), self.seed):
+            if not is_gap(part.key_range(info), gaps):
+                yield part
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +256,7 @@ class MergeRuns:
         handle = base.ssts.get(view.sst_id)
         if handle is not None:
             shown = view.key_range(handle)
-            for keys in _overlapping(self.keys, shown):
+            for keys in overlapping_ranges(self.keys, shown):
                 yield view.sst_id, keys.intersect(shown)
 
 
@@ -259,7 +274,7 @@ def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int
     """
     handle = base.ssts[view.sst_id]
     shown = view.key_range(handle)
-    pieces = list(_overlapping(outside, shown))
+    pieces = list(overlapping_ranges(outside, shown))
     if len(pieces) == 1 and pieces[0].intersect(shown) == shown:
         yield view
         return
@@ -272,16 +287,6 @@ def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
     """Return an id with the time of the SST, which the client's watermarks use."""
     drawn = hashlib.sha256(f"{seed} {view.id} {number}".encode()).digest()
     return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
-
-
-def _overlapping(ranges: tuple[KeyRange, ...], keys: KeyRange) -> Iterator[KeyRange]:
-    """Yield those of some ascending ranges that overlap `keys`."""
-    first = max(0, bisect_right(ranges, keys.start, key=lambda item: item.start) - 1)
-    for item in ranges[first:]:
-        if keys.end is not None and item.start >= keys.end:
-            return
-        if item.overlaps(keys):
-            yield item
 
 
 def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:

@@ -47,6 +47,7 @@ class VacuumReport:
     files : in the order of deletion
     checkpoints_released : those that had expired, or only recorded the outcome of a commit
     jobs_dropped : ids of abandoned compactions
+    views_removed : number of views that showed no row; the next vacuum can delete files that only they showed
     unknown : why unreferenced SSTs and WAL files were kept: some references are unknown; None otherwise
     """
 
@@ -58,6 +59,7 @@ class VacuumReport:
     files: tuple[CollectedFile, ...]
     checkpoints_released: tuple[CheckpointFacts, ...] = ()
     jobs_dropped: tuple[str, ...] = ()
+    views_removed: int = 0
     unknown: str | None = None
 
     @property

@@ -84,6 +84,7 @@ from slatespark.table.read.floor import first_proof
 from slatespark.table.records.leases import task_mark_path
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener
+from slatespark.table.write.empty_views import remove_empty_views
 from slatespark.units import s_to_ms
 
 MIN_AGE_MS: Final = 86_400_000
@@ -101,6 +102,8 @@ def vacuum_table(
     progress: ProgressListener | None = None,
 ) -> VacuumReport:
     """Delete unreferenced objects, including leftovers of failed table creation.
+
+    Views that show no row are removed from the newest version first, unless another client may have the table open.
 
     Parameters
     ----------
@@ -125,7 +128,9 @@ def vacuum_table(
         return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
     refuse_unfinished(stores, found[1])
     fetch_state_with_wal(stores)
-    return _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
+    removed = remove_empty_views(stores, clock, dry_run=dry_run)
+    report = _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
+    return replace(report, views_removed=removed)
 
 
 def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:

@@ -15,6 +15,8 @@ from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.read.gaps import may_show_rows
 from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
@@ -38,6 +40,7 @@ class FileFacts:
     features : features used by its rows, from our commit records: `create_ts`, `ttl`, `tombstones`, `merges`; None if
         unknown, as for files of other clients
     properties_version : format version of the properties; None without any
+    shows_rows : False if no key can lie between `start` and `end`: a commit, compaction or vacuum removes such a view
     """
 
     layer: str
@@ -58,6 +61,7 @@ class FileFacts:
     max_expire_ms: int | None = None
     features: tuple[str, ...] | None = None
     properties_version: int | None = None
+    shows_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,12 @@ def list_files(
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
-    return tuple(_file_facts(layer, part, known, stats) for layer in layers for part in layer.slices)
+    codec = resolve_codec(stores, manifest)
+    return tuple(
+        replace(_file_facts(layer, part, known, stats), shows_rows=may_show_rows(part.keys, part.file.info, codec))
+        for layer in layers
+        for part in layer.slices
+    )
 
 
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:

@@ -81,7 +81,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     return KeyTimeline(
         url=stores.url,
         version=snapshot.manifest_id,
-        intervals=tuple(without_slivers(intervals) if codec.key_format == "tuple" else intervals),
+        intervals=tuple(without_slivers(intervals, codec)),
         replacements=replacements,
         wal_files=snapshot.wal.end - snapshot.wal.start if snapshot.wal.last_seq else 0,
         codec=codec,

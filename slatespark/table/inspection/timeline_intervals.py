@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from slatespark.encoding.least_key import can_hold_keys
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.ranges import KeyRange, complement_ranges
 from slatespark.table.read.plan import Layer, SstFile
 from slatespark.table.records.commit_record import CommitRecord
@@ -229,18 +231,17 @@ def cut_intervals(spans: Sequence[Span], replacements: Sequence[Replacement]) ->
     return intervals
 
 
-def without_slivers(intervals: Iterable[TimelineInterval]) -> list[TimelineInterval]:
-    """Return intervals without those between a key and the end of its prefix, which cannot hold a tuple.
+def without_slivers(intervals: Iterable[TimelineInterval], codec: RowCodec) -> list[TimelineInterval]:
+    """Return intervals without those in which no key of the table can lie.
 
-    A file ends at its last key, but a condition ends behind all keys with the prefix of its columns.
+    A file ends at its last key, but a condition ends at the next possible one.
     """
     kept: list[TimelineInterval] = []
     for interval in intervals:
-        stem = interval.start[:-1]
-        if kept and (kept[-1].end, interval.start, interval.end) == (stem + b"\0", stem + b"\0", stem + b"\xff"):
-            kept[-1] = replace(kept[-1], end=interval.end)
-        else:
+        if can_hold_keys(KeyRange(interval.start, interval.end), codec):
             kept.append(interval)
+        elif kept and kept[-1].end == interval.start:
+            kept[-1] = replace(kept[-1], end=interval.end)
     return kept
 
 

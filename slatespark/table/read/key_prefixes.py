@@ -13,6 +13,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.row import Row, rows_to_columns
 
 AFTER: Final = b"\xff"  # behind a prefix: above all keys that begin with it
+_NUL_AT_END: Final = b"\0\xff\0"  # of a tuple: the string or binary before it, with a zero byte appended
 
 
 def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[list[bytes], dict[str, pa.Array]]]:
@@ -40,6 +41,16 @@ def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[li
             left = [key for number, key in enumerate(left) if number not in found]
         if codec.key_format != "tuple":
             return
+
+
+def prefix_behind(bound: bytes) -> bytes | None:
+    """Return what a bound of tuples seems to lie right behind: all keys that begin with it are below the bound.
+
+    Requires: the caller checks that the result encodes leading columns.
+    """
+    if bound.endswith(_NUL_AT_END):
+        return bound[:-2]
+    return bound[:-1] if bound.endswith(AFTER) else None
 
 
 def name_key(codec: RowCodec, key: bytes) -> str:

@@ -23,6 +23,7 @@ class Operation(StrEnum):
     CLONE = "clone"
     COMPACT = "compact"
     REAP = "reap"
+    VACUUM = "vacuum"
 
     @property
     def can_be_undone(self) -> bool:

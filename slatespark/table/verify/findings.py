@@ -32,6 +32,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class EmptyView:
+    """A view that shows no row.
+
+    Attributes
+    ----------
+    file : id of the SST
+    start, end : keys [start, end)
+    """
+
+    file: str
+    start: bytes
+    end: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """Outcome of a verification.
 
@@ -42,6 +57,8 @@ class VerifyReport:
     incomplete_versions : older versions that cannot be read any more: the collector was free to delete their files
     objects, stored_bytes, rows : read: objects of every kind, their bytes, row versions
     findings : in the order of discovery
+    empty_views : of the newest version: views that show no row, which only keep files from being collected. That is no
+        damage: the next commit or vacuum of ours removes them
     omitted : findings beyond the first `MAX_FINDINGS`
     """
 
@@ -53,6 +70,7 @@ class VerifyReport:
     rows: int
     findings: tuple[Finding, ...]
     omitted: int = 0
+    empty_views: tuple[EmptyView, ...] = ()
 
     @property
     def has_damage(self) -> bool:

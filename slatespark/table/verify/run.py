@@ -19,9 +19,10 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.verify.files import FileCheck, ProgressListener
-from slatespark.table.verify.findings import Findings, VerifyReport
+from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
 from slatespark.table.verify.layers import Pair, check_layer_order, layers_of, overlapping_pairs
 from slatespark.table.verify.logs import check_compactions, fetch_boundary
@@ -100,6 +101,7 @@ class _Verification:
             rows=found.rows,
             findings=tuple(found.items),
             omitted=found.omitted,
+            empty_views=self._empty_views(newest),
         )
 
     def _url(self, path: str) -> str:
@@ -258,6 +260,16 @@ class _Verification:
             )
             layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
             check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+
+    def _empty_views(self, newest: Manifest | None) -> tuple[EmptyView, ...]:
+        """Return the views that show no row; none if their files, or the definition, cannot be read."""
+        if newest is None or self.files.unsound or self.files.unreachable or self.files.lost:
+            return ()
+        try:
+            gaps = find_empty_views(self.stores, newest, resolve_definition(self.stores, newest).codec())
+        except SlateError:
+            return ()
+        return tuple(EmptyView(str(ulid), keys.start, keys.end) for ulid, ranges in gaps.items() for keys in ranges)
 
     def _report_lost(self, newest_number: int) -> None:
         """Note missing objects as damage, unless the table changed meanwhile and the collector may have run."""

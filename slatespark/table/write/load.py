@@ -16,7 +16,7 @@ from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
-from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, TreeEdit
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -37,7 +37,7 @@ from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import TOMBSTONE_TASK, upload_tombstones
-from slatespark.table.write.range_replace import cut_views, plan_bounds
+from slatespark.table.write.range_replace import commit_cut, plan_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +202,11 @@ def commit_load(
         tombstones, interval = upload_tombstones(stores, clock, load.job, load.options, load.encoder.bounds)
         outputs = (tombstones, *outputs)
         depends_on = interval if depends_on is None else depends_on.adding(ranges=interval.ranges)
-    edit = _edit(clock, load)
-    return commit_write(stores, clock, load.job, outputs, load.options, edit=edit, depends_on=depends_on)
-
-
-def _edit(clock: Clock, load: Load) -> TreeEdit:
-    """Return the change of the existing trees."""
     if load.encoder.bounds is not None and not load.keeps_past:
-        return cut_views(clock, load.encoder.bounds.ranges)
-    return DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
+        keys = load.encoder.bounds.ranges
+        return commit_cut(stores, clock, load.job, outputs, load.options, keys, depends_on=depends_on)
+    edit = DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
+    return commit_write(stores, clock, load.job, outputs, load.options, edit=edit, depends_on=depends_on)
 
 
 def load_batches(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange, point_range
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.commit import commit_write, end_without_commit
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import abandoned_on_error, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -23,13 +24,12 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.key_bounds import KeyBounds
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+from slatespark.table.write.range_cut import RangeCut, plan_cut
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
-
-
-_SEED_BITS = 64
 
 
 def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> KeyBounds | None:
@@ -87,24 +87,23 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
         When the condition cannot be parsed, uses columns other than leading key columns, is never true, or makes too
         many ranges.
     """
-    from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
-    from slatespark.encoding.predicates.key_plan import MAX_RANGES, widen_ends
+    # Imported here: most writes have no condition.
+    from slatespark.encoding.least_key import tight_ranges
+    from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys
+    from slatespark.encoding.predicates.key_plan import MAX_RANGES
 
     bound = bind_filter(parse_filter(condition, name=name), codec.schema)
     plan = plan_keys(bound, codec)
-    if not plan.ranges:
-        raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give a condition that some keys fulfil.")
-    if not plan.residual.columns and plan.points is None:
-        last = max(bound.conditions, key=lambda part: codec.key_columns.index(part.column))
-        return widen_ends(plan.ranges, last.kind) if codec.key_format == "tuple" else plan.ranges
     if plan.residual.columns:
         raise _not_exact(bound, plan.residual, codec, name, most=MAX_RANGES)
-    ranges = tuple(point_range(key) for key in plan.points or () if key)
-    if not 0 < len(ranges) <= MAX_RANGES:
+    if plan.points is not None and len(plan.points) > MAX_RANGES:
         raise OptionError(
-            f"{name}: {len(ranges)} keys are listed; at most {MAX_RANGES} are allowed.",
+            f"{name}: {len(plan.points)} keys are listed; at most {MAX_RANGES} are allowed.",
             todo="Give an interval, or split the keys over several calls.",
         )
+    ranges = tight_ranges(plan.ranges, codec)
+    if not ranges:
+        raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give a condition that some keys fulfil.")
     return ranges
 
 
@@ -139,7 +138,9 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, m
 
 
 def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
-    """Delete all rows of a range of keys in one commit, without tombstones; None if it was committed before.
+    """Delete all rows of some ranges of keys in one commit, without tombstones.
+
+    Returns None if it was committed before, or if no row version lies in the ranges: then no version is published.
 
     Parameters
     ----------
@@ -159,7 +160,37 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     keys = _ranges_to_delete(where, options, definition)
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     with abandoned_on_error(stores, job):
-        return commit_write(stores, clock, job, (), options, edit=cut_views(clock, keys))
+        return commit_cut(stores, clock, job, (), options, keys)
+
+
+def commit_cut(
+    stores: TableStores,
+    clock: Clock,
+    job: WriteJob,
+    outputs: Sequence[tuple[NewFile, ...]],
+    options: WriteOptions,
+    keys: Sequence[KeyRange],
+    *,
+    depends_on: ReadSet | None = None,
+) -> CommitRecord | None:
+    """Publish the files of a job, which replace all rows of some intervals; None if there are neither.
+
+    An interval that holds nothing needs no commit, unless the commit has to check what others did.
+
+    Parameters
+    ----------
+    keys : the intervals, ascending, not overlapping
+    outputs, depends_on : as for `commit_write`, which also lists the errors
+    """
+    if job.creates:
+        cut = RangeCut(CutViews(tuple(keys), seed=0), holds_rows=False)
+    else:
+        cut = plan_cut(stores, clock, keys, job.definition.codec())
+    checks_others = depends_on is not None or options.if_last_seq is not None
+    if not (cut.holds_rows or any(outputs) or job.creates or checks_others):
+        end_without_commit(stores, clock, job, options)
+        return None
+    return commit_write(stores, clock, job, outputs, options, edit=cut.edit, depends_on=depends_on)
 
 
 def _ranges_to_delete(where: str | None, options: WriteOptions, definition: TableDefinition) -> tuple[KeyRange, ...]:
@@ -191,8 +222,3 @@ def named_ranges(where: str | None, options: WriteOptions, codec: RowCodec) -> t
     if options.given_keys:
         raise OptionError(f"where and {next(iter(options.given_keys))} are both given.", todo="Give one of them.")
     return exact_ranges(where, codec, name="where")
-
-
-def cut_views(clock: Clock, keys: Sequence[KeyRange]) -> CutViews:
-    """Return the edit that removes some ranges of keys."""
-    return CutViews(tuple(keys), clock.random_bits(_SEED_BITS))

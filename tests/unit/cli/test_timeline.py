@@ -48,6 +48,6 @@ def test_the_timeline_as_text_and_json(table: Path) -> None:
     assert [(part["start"], len(part["files"]), part["replaced"]) for part in found["intervals"]] == [
         ("026100", 0, 5),
         ("0261001501", 1, 5),
-        ("026100ff", 1, None),
+        ("026100ff00", 1, None),
     ]
     assert answer("timeline", table, "--version-as-of", "3")["replacements"] == []

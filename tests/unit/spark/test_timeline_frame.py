@@ -26,8 +26,8 @@ def test_bounds_are_key_columns_as_far_as_they_have_them() -> None:
         ({"tenant": "a", "day": day(1)}, True, {"tenant": "a", "day": day(5)}, False, "visible"),
         ({"tenant": "a", "day": day(5)}, True, {"tenant": "a", "day": None}, True, "overshadowed"),
         ({"tenant": "a", "day": None}, False, {"tenant": "b", "day": day(3)}, False, "visible"),
-        ({"tenant": "b", "day": day(3)}, True, {"tenant": "b", "day": day(4)}, True, "overshadowed"),
-        ({"tenant": "b", "day": day(4)}, False, {"tenant": "b", "day": day(10)}, True, "visible"),
+        ({"tenant": "b", "day": day(3)}, True, {"tenant": "b", "day": day(5)}, False, "overshadowed"),
+        ({"tenant": "b", "day": day(5)}, True, {"tenant": "b", "day": day(10)}, True, "visible"),
     ]
     assert [(row["added"], row["since"], row["replaced"]) for row in found] == [
         (3, None, None),
@@ -41,7 +41,7 @@ def test_bounds_are_key_columns_as_far_as_they_have_them() -> None:
 def test_raw_keys_and_a_table_without_files() -> None:
     store = SlateStore.create("memory://timeline-frame-raw")
     assert timeline_table(store.timeline()).num_rows == 0
-    store.write(pa.table({"key": [b"a", b"z"], "value": [b"1", b"2"]}))
+    store.write(pa.table({"key": [b"a", b"n", b"z"], "value": [b"1", b"1", b"2"]}))
     store.deleteRange(startKey=b"m", endKey=b"p")
     found = timeline_table(store.timeline()).to_pylist()
     assert [(row["first"], row["last"], row["lastIncluded"], row["state"]) for row in found] == [

@@ -199,7 +199,7 @@ def test_the_worked_example_as_text(store: SlateStore) -> None:
     assert told[3][:2] == ["minute=0", "below minute=10"]
     assert told[6] == ["minute=15", "below minute=20", "no data since version 9"]
     assert told[7][1:4] == ["run 1", "version 5", "overshadowed since version 9"]
-    assert told[-1][2:] == ["replace", "minute=10", "minute=29", "20"]
+    assert told[-1][2:] == ["replace", "minute=10", "below minute=30", "20"]
 
 
 @pytest.mark.parametrize(

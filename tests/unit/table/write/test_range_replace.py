@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from slatespark import InvalidRequestError, OptionError, SlateStore
+from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import exact_ranges, plan_bounds
+from tests.support.client import Client, Location, Put
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("part", pa.int8()), ("day", pa.int32()), ("value", pa.string())])
 DEFINITION = TableDefinition(
@@ -66,23 +69,28 @@ def test_conditions_that_are_not_key_intervals(condition: str, message: str) -> 
 @pytest.mark.parametrize(
     ("condition", "ranges"),
     [
-        ("tenant = 'a'", [(("a",), ("a", "above"))]),
-        ("tenant = 'a' AND part >= 3", [(("a", 3), ("a", "above"))]),
-        ("tenant = 'a' AND part > 3 AND part <= 5", [(("a", 4), ("a", 5, "above"))]),
-        ("tenant IN ('b', 'a')", [(("a",), ("a", "above")), (("b",), ("b", "above"))]),
+        ("tenant = 'a'", [(("a",), ("a\0",))]),
+        ("tenant = 'a' AND part >= 3", [(("a", 3), ("a\0",))]),
+        ("tenant = 'a' AND part > 3 AND part <= 5", [(("a", 4), ("a", 6))]),
+        ("tenant IN ('b', 'a')", [(("a",), ("a\0",)), (("b",), ("b\0",))]),
+        ("tenant IN ('a', 'a\0')", [(("a",), ("a\0\0",))]),
         ("tenant IN ('b', 'a') AND part = 1 AND day < 0",
-         [(("a", 1, -(2**31)), ("a", 1, -1, "above")), (("b", 1, -(2**31)), ("b", 1, -1, "above"))]),
-        ("tenant = 'a' AND part = 1 AND day = 2", [(("a", 1, 2), ("a", 1, 2, "itself"))]),
-        ("tenant >= 'a'", [(("a",), ("above",))]),
-        ("tenant IS NULL", [((None,), (None, "above"))]),
+         [(("a", 1, -(2**31)), ("a", 1, 0)), (("b", 1, -(2**31)), ("b", 1, 0))]),
+        ("tenant = 'a' AND part = 1 AND day = 2", [(("a", 1, 2), ("a", 1, 3))]),
+        ("tenant = 'a' AND part = 1 AND day IN (2, 4, 3)", [(("a", 1, 2), ("a", 1, 5))]),
+        ("tenant = 'a' AND part = 1 AND day = 2147483647", [(("a", 1, 2**31 - 1), ("a", 2))]),
+        ("tenant = 'a' AND part = 127", [(("a", 127), ("a\0",))]),
+        ("tenant >= 'a'", [(("a",), None)]),
+        ("tenant IS NULL", [((), ("",))]),
+        ("tenant = 'a' AND part IS NULL AND day < -2147483647", [(("a", None, -(2**31)), ("a", None, 1 - 2**31))]),
     ],
 )  # fmt: skip
-def test_conditions_that_are_intervals(condition: str, ranges: list[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> None:
-    def bound(values: tuple[Any, ...]) -> bytes:
-        behind = {"above": b"\xff", "itself": b"\0"}.get(str(values[-1]), b"")
-        return CODEC.encode_prefix(values[:-1] if behind else values) + behind
-
-    expected = tuple(KeyRange(bound(start), bound(end)) for start, end in ranges)
+def test_conditions_that_are_intervals(
+    condition: str, ranges: list[tuple[tuple[Any, ...], tuple[Any, ...] | None]]
+) -> None:
+    expected = tuple(
+        KeyRange(CODEC.encode_prefix(start), None if end is None else CODEC.encode_prefix(end)) for start, end in ranges
+    )
     assert exact_ranges(condition, CODEC, name="where") == expected
 
 
@@ -148,3 +156,75 @@ def test_a_table_may_be_created_by_a_replacement() -> None:
     assert record is not None
     assert record.operation == "replace"
     assert SlateStore.open(url).get("a", 1, 2) == {"tenant": "a", "part": 1, "day": 2, "value": "x"}
+
+
+# --- intervals that hold nothing --------------------------------------------------------------------------------------
+
+
+def letters(url: str, **options: Any) -> SlateStore:
+    store = SlateStore.create(url, autoCompact=False, **options)
+    store.write(pa.table({"key": [b"b", b"f", b"k"], "value": [b"1", b"1", b"1"]}))
+    return store
+
+
+def test_deleting_an_interval_that_holds_nothing_publishes_nothing() -> None:
+    store = letters("memory://delete-nothing")
+    version, objects = store.resolve().version, [meta.path for meta in store._stores.main.list("")]
+    assert store.deleteRange(startKey=b"c", endKey=b"f") == version
+    assert store.deleteRange(startKey=b"x") == version
+    assert store.deleteRange(endKey=b"b") == version
+    nothing = pa.table({"key": pa.array([], pa.binary()), "value": pa.array([], pa.binary())})
+    assert store.write(nothing, mode="overwrite", startKey=b"g", endKey=b"k") == version
+    assert [meta.path for meta in store._stores.main.list("")] == objects, "not even a lease is left"
+    assert store.deleteRange(startKey=b"c", endKey=b"f\0") > version
+
+
+def test_deleting_nothing_still_checks_what_it_is_asked_to() -> None:
+    store = letters("memory://delete-nothing-checked")
+    seq = store.resolve().seq
+    store.write(pa.table({"key": [b"z"], "value": [b"2"]}))
+    with pytest.raises(CommitConflictError):
+        store.deleteRange(startKey=b"c", endKey=b"f", ifLastSeq=seq)
+
+
+def test_deleting_nothing_is_remembered_under_its_pair() -> None:
+    store = letters("memory://delete-nothing-once")
+    version = store.resolve().version
+    once: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1}
+    assert store.deleteRange(startKey=b"c", endKey=b"f", **once) == version
+    store.write(pa.table({"key": [b"d"], "value": [b"2"]}))
+    store.deleteRange(startKey=b"c", endKey=b"f", **once)
+    assert store.get(b"d") is not None, "the repeated job does nothing"
+
+
+def test_hidden_rows_of_an_interval_are_deleted() -> None:
+    store = letters("memory://delete-hidden")
+    version = store.write(pa.table({"key": [b"f"], "value": [b""]}), operation="delete")
+    assert store.deleteRange(startKey=b"c", endKey=b"g") > version, "the deleted row is stored"
+    assert store.proveAbsent(b"f").found[0].versions
+
+
+def test_files_without_rows_in_the_interval_are_not_cut() -> None:
+    store = letters("memory://not-cut")
+    store.write(pa.table({"key": [b"a", b"g", b"z"], "value": [b"2", b"2", b"2"]}))
+    store.deleteRange(startKey=b"c", endKey=b"g")
+    views = list(fetch_latest_manifest(store._stores)[1].views())
+    assert [view.visible_range is None for view in views] == [True, False, False]
+    store.deleteRange(startKey=b"g", endKey=b"h")
+    assert [row["key"] for row in store.scan().read_all().to_pylist()] == [b"a", b"b", b"k", b"z"]
+
+
+def test_deleting_nothing_fences_nobody(tmp_path: Path) -> None:
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        client.write([Put(b"b", b"1"), Put(b"k", b"1")])
+        client.flush_memtable()
+        client.write([Put(b"f", b"1")])
+        client.flush_wal()
+        store = SlateStore.open(str(tmp_path / "db"))
+        version = store.resolve().version
+        assert store.deleteRange(startKey=b"c", endKey=b"f", ifClientActive="fence") == version
+        client.write([Put(b"d", b"1")])
+        client.flush_wal()
+        assert client.get(b"d") == b"1", "it still is the writer"
+        assert store.deleteRange(startKey=b"c", endKey=b"e", ifClientActive="fence") > version, "the WAL holds a row"
+    assert [row["key"] for row in store.scan().read_all().to_pylist()] == [b"b", b"f", b"k"]
