@@ -13,6 +13,7 @@ from typing import Final
 from slatespark.errors import OptionError
 
 MAX_MS: Final = 2**63 - 1
+MAX_CALENDAR_MS: Final = 253_402_300_799_999  # the end of the year 9999
 MIN_MS: Final = -(2**63)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
+from slatespark.spark.shown_times import bounded_ms
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.describe import TableFacts
 from slatespark.table.inspection.files import FileFacts, LayerFacts
@@ -40,9 +41,6 @@ EXPIRY: Final = (
     "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
     "walBytes BIGINT"
 )
-
-_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: about the last instant a Python datetime holds in any time zone
-_EARLIEST_MS: Final = -62_135_424_000_000  # 0001-01-03
 
 
 def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
@@ -149,9 +147,7 @@ def _frame(spark: SparkSession, ddl: str, rows: list[tuple[Any, ...]]) -> DataFr
     in_ms = [StructField(f.name, LongType() if isinstance(f.dataType, TimestampType) else f.dataType) for f in schema]
     bounded = [
         tuple(
-            min(max(value, _EARLIEST_MS), _LATEST_MS)
-            if isinstance(f.dataType, TimestampType) and value is not None
-            else value
+            bounded_ms(value) if isinstance(f.dataType, TimestampType) and value is not None else value
             for f, value in zip(schema, row, strict=True)
         )
         for row in rows

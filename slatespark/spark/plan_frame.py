@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
@@ -91,7 +92,8 @@ class _Scan:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with spark_errors():
-                    yield from scan_split(stores, self.splits[number], self.settings)
+                    rows = scan_split(stores, self.splits[number], self.settings)
+                    yield from with_bounded_times(rows, self.settings.projection)
         freeze_gc()
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlatePartition
+from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.arrow import Projection
@@ -49,7 +50,8 @@ class SlateReader(DataSourceReader):
         with spark_errors():
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            yield from scan_split(stores, partition.split, partition.settings)
+            rows = scan_split(stores, partition.split, partition.settings)
+            yield from with_bounded_times(rows, partition.settings.projection)
         freeze_gc()
 
 

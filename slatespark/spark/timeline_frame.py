@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.spark.shown_times import bounded_ms
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
@@ -15,8 +16,6 @@ from slatespark.table.read.key_prefixes import AFTER, decode_prefixes, prefix_be
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_LATEST_MS: Final = 253_402_128_000_000  # 9999-12-30: about the last instant a Python datetime holds in any time zone
 
 _Bound = tuple[dict[str, pa.Scalar] | None, bool]  # the key columns that it has, and whether it lies behind them
 
@@ -71,7 +70,7 @@ def _cells(item: TimelineInterval, file: FileVersion | None) -> tuple[Any, ...]:
         file.since,
         item.replaced,
         file.stored_bytes,
-        min(file.created_ms, _LATEST_MS),
+        bounded_ms(file.created_ms),
         item.start,
         item.end,
     )

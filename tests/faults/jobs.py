@@ -54,8 +54,10 @@ class Job:
         clock: Clock | None = None,
         *,
         operation: Operation = Operation.WRITE,
+        own_time: bool = False,
         **options: Any,
     ) -> None:
+        self.own_time = own_time  # so that times may be any numbers
         store = LocalStore(place) if isinstance(place, Path | str) else place
         self.stores = stores_of(store)
         self.clock = clock or SystemClock()
@@ -70,7 +72,7 @@ class Job:
         fold = resolve_operator(self.options.merge_operator)
         for table in tables:
             stamp = self.plan.stamp(len(self.outputs), self.options)
-            encoder = plan_encoder(table.schema, RAW_CODEC, self.options)
+            encoder = plan_encoder(table.schema, RAW_CODEC, self.options, own_time=self.own_time)
             buffer_bytes = self.options.write_buffer_bytes
             sorter = TaskSorter(table.to_batches(), encoder, stamp, fold, buffer_bytes=buffer_bytes)
             self.outputs.append(upload_task(self.stores, self.clock, sorter, self.options, self.plan.planned_ms))

@@ -95,7 +95,7 @@ def test_an_expiry_that_moves_beyond_64_bits_never_comes(late: int, tmp_path: Pa
     clock.advance(-10_000)
     ttl_ms = MAX_MS - clock.now_ms() - late
     SlateStore.create(str(tmp_path / "db"), clock=clock)
-    job = Job(tmp_path / "db", clock, ttlColumn="when", opColumn="op")
+    job = Job(tmp_path / "db", clock, own_time=True, ttlColumn="when", opColumn="op")
     job.upload(expiring_table([Put(b"a", b"1", Ttl(after_ms=ttl_ms))], instants=False))
     clock.advance(LATER_MS)
     Job(tmp_path / "db", clock).upload(table_of([(b"b", b"sibling")])).commit()

@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import ClockRegressionError, OptionError, SlateStore, SlateTable
+from slatespark.spark.shown_times import EARLIEST_MS, LATEST_MS
+from slatespark.units import MAX_MS
+from tests.support.client import Client, Location, Put, Ttl
 
 pytestmark = pytest.mark.spark
 
@@ -50,6 +53,8 @@ def test_what_is_refused_leaves_the_table_as_it_was(spark: SparkSession, tmp_pat
     for sql, option, message in [
         ("SELECT 1 AS id, 6 AS n, -5 AS t", "ttlColumn", "SchemaError: .*-5"),
         ("SELECT 1 AS id, 6 AS n, 5.5D AS t", "ttlColumn", "SchemaError: .*DOUBLE"),
+        ("SELECT 1 AS id, 6 AS n, 9223372036854775807L AS t", "ttlColumn", "SchemaError: .*1,000 years"),
+        ("SELECT 1 AS id, 6 AS n, TIMESTAMP'+12000-01-01' AS t", "expireAtColumn", "SchemaError: .*9999"),
         ("SELECT 1 AS id, 6 AS n, 5L AS t", "expireAtColumn", "SchemaError: .*BIGINT"),
     ]:
         with pytest.raises(PySparkException, match=message):
@@ -111,3 +116,27 @@ def test_tasks_divide_the_rate(spark: SparkSession, tmp_path: Path) -> None:
     assert not list((tmp_path / "t" / "slatespark" / "leases").iterdir())
     SlateTable.forPath(spark, path).write(rows, throughputMBPerSec=1000.5)
     assert spark.read.format("slate").load(path).count() == 4000
+
+
+def test_times_of_another_client_that_python_cannot_tell_are_shown_at_its_bounds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In the year 12,000, at the end of 64 bits, and long before the first year."""
+    year_12000_ms, day_ms = 316_516_204_800_000, 86_400_000
+    instants = {b"a": year_12000_ms, b"b": MAX_MS, b"c": -(10**17), b"d": 4_102_444_800_000}
+    with Client.open(Location.local(tmp_path / "t")) as client:
+        client.write([Put(key, b"v", Ttl(at_ms=ms)) for key, ms in instants.items()])
+        client.flush_wal()
+    table = SlateTable.forPath(spark, tmp_path / "t")
+    rows = table.toDF(metadataColumns=True, includeExpired=True).collect()
+    transaction = table.begin()
+    own = transaction.read(metadataColumns=True, includeExpired=True).collect()
+    transaction.rollback()
+    for shown in (rows, own):
+        days = {bytes(row["key"]): round(row["_expire_ts"].timestamp() * 1000) // day_ms for row in shown}
+        assert days == {b"a": LATEST_MS // day_ms, b"b": LATEST_MS // day_ms, b"c": EARLIEST_MS // day_ms, b"d": 47482}
+    beyond = table.toDF(where="_expire_ts > '9999-12-31 12:00:00'", includeExpired=True)
+    assert [bytes(row["key"]) for row in beyond.collect()] == [b"a", b"b"]  # judged by what is stored
+    stored = SlateStore.open(tmp_path / "t").get(b"a", metadataColumns=True)
+    assert stored is not None
+    assert stored["_expire_ts"] == year_12000_ms

@@ -17,7 +17,15 @@ from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.rows.lost_versions import DistinctTimes, remainders_of
-from slatespark.table.rows.row_expiry import Expiries, expire_after, expire_at, expire_each, same_expiry
+from slatespark.table.rows.row_expiry import (
+    Expiries,
+    check_instants,
+    check_ttls,
+    expire_after,
+    expire_at,
+    expire_each,
+    same_expiry,
+)
 from slatespark.table.rows.row_times import times_of
 from slatespark.table.rows.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
@@ -81,6 +89,7 @@ class RowEncoder:
     sequence_column : as the table spells it; None if not given
     ttl_column, expire_at_column, timestamp_column : as the rows spell them; None if not given
     bounds : the intervals of keys that are replaced; None where rows may have any key
+    has_own_time : whether the table has a clock of its own, whose numbers no calendar limits
     """
 
     codec: RowCodec
@@ -91,6 +100,7 @@ class RowEncoder:
     expire_at_column: str | None = None
     timestamp_column: str | None = None
     bounds: KeyBounds | None = None
+    has_own_time: bool = False
 
     @property
     def has_times(self) -> bool:
@@ -113,7 +123,7 @@ class RowEncoder:
         ------
         SchemaError
             On a null where none may be, a value that its column does not hold, a key that is empty or too long, an
-            unknown operation, or a negative time to live.
+            unknown operation, a time to live that is negative or above 1,000 years, or an expiry beyond the year 9999.
         InvalidRequestError
             On a key outside of the bounds.
         """
@@ -206,9 +216,14 @@ class RowEncoder:
             counted_from, default = times, expire_each(times, stamp.ttl_ms)
         if self.ttl_column is not None:
             ttls = table.column(self.ttl_column)
+            if not self.has_own_time:
+                check_ttls(ttls, self.ttl_column, live=live)
             return expire_after(ttls, self.ttl_column, created_ms=counted_from, default=default, live=live)
         if self.expire_at_column is not None:
-            return expire_at(table.column(self.expire_at_column), default=default)
+            instants = table.column(self.expire_at_column)
+            if not self.has_own_time:
+                check_instants(instants, self.expire_at_column, live=live)
+            return expire_at(instants, default=default)
         return default
 
     def _ranks(self, table: pa.Table) -> Ranks | None:

@@ -24,13 +24,14 @@ from slatespark.table.rows.sequence import check_sequence_type
 WITH_COLUMNS: Final = ("avro", "json")  # value formats that hold any columns
 
 
-def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> RowEncoder:
+def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions, *, own_time: bool = False) -> RowEncoder:
     """Return how rows with these columns are written to a table.
 
     Parameters
     ----------
     schema : of the rows, any Arrow types
     codec : of the table, which has the columns that `mergeSchema` adds already
+    own_time : whether the table has its own clock
 
     Raises
     ------
@@ -64,6 +65,7 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions) -> R
         ttl_column=expiry["ttl_column"],
         expire_at_column=expiry["expire_at_column"],
         timestamp_column=timestamp_column,
+        has_own_time=own_time,
     )
 
 

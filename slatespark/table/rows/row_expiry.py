@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 from slatespark.kernels.lifetimes import ends_after
-from slatespark.units import MAX_MS
+from slatespark.options.values import MAX_TTL_MS
+from slatespark.units import MAX_CALENDAR_MS, MAX_MS
 
 _PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 _MAX_S: Final = MAX_MS // 1000
@@ -103,6 +104,50 @@ def expire_after(
     return _or_default(counted, there, finite, default)
 
 
+def check_ttls(ttls: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> None:
+    """Refuse a TTL above 1,000 years, as the option `ttl` does: such rows are meant never to expire.
+
+    Parameters
+    ----------
+    ttls, name, live : as for `expire_after`
+
+    Raises
+    ------
+    SchemaError
+        With the first one.
+    """
+    numbers, there = _numbers(ttls)
+    ttl_ms, finite = to_ms(numbers, ttls.type)
+    bad = np.flatnonzero(live & there & (~finite | (ttl_ms > MAX_TTL_MS)))
+    if len(bad):
+        raise SchemaError(
+            f"ttlColumn: {name} is {_shown(ttls, int(bad[0]))} in some row, more than 1,000 years.",
+            todo="Give null for rows that never expire, and ttl=none.",
+        )
+
+
+def check_instants(instants: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> None:
+    """Refuse an expiry beyond the year 9999, where the calendars of most programs end.
+
+    Parameters
+    ----------
+    instants, name, live : as for `expire_at`
+
+    Raises
+    ------
+    SchemaError
+        With the first one.
+    """
+    numbers, there = _numbers(instants)
+    at_ms, finite = to_ms(numbers, instants.type)
+    bad = np.flatnonzero(live & there & (~finite | (at_ms > MAX_CALENDAR_MS)))
+    if len(bad):
+        raise SchemaError(
+            f"expireAtColumn: {name} is {_shown(instants, int(bad[0]))} in some row, beyond the year 9999.",
+            todo="Give null for rows that never expire, and ttl=none.",
+        )
+
+
 def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
     """Return when rows expire by an instant each.
 
@@ -144,5 +189,5 @@ def to_ms(numbers: NDArray[np.int64], kind: pa.DataType) -> tuple[NDArray[np.int
 
 
 def _shown(column: pa.ChunkedArray, row: int) -> Any:
-    value = column[row]
-    return f"{value.value} {column.type.unit}" if kinds.is_duration(column.type) else value.as_py()
+    value, kind = column[row], column.type
+    return f"{value.value} {kind.unit}" if kinds.is_duration(kind) or kinds.is_timestamp(kind) else value.as_py()

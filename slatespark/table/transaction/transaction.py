@@ -304,7 +304,7 @@ class Transaction:
         plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
         check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
         has_instants(parsed, current)
-        encoder = plan_encoder(schema, current.codec(), parsed)
+        encoder = plan_encoder(schema, current.codec(), parsed, own_time=current.has_own_time)
         last_seq = max(self._job.base_seq, self._own.last_seq)
         job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
         return Load(job, encoder, parsed)

@@ -107,7 +107,7 @@ def _begin_once(
     definition = plan_definition(known, lasting, options, is_new=found is None)
     if found is None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
-    encoder = plan_encoder(schema, definition.codec(), options)
+    encoder = plan_encoder(schema, definition.codec(), options, own_time=definition.has_own_time)
     encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
     if found is None and encoder.bounds is None and definition.has_history:
         overwrite = False  # there is nothing to replace, and rows of a concurrent creator must stay

@@ -6,17 +6,19 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from slatespark import OptionError, SchemaError, SlateStore
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
 from slatespark.options import WriteOptions
+from slatespark.options.values import MAX_TTL_MS
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load import begin_load, commit_load, run_task
-from slatespark.units import MAX_MS, MIN_MS
+from slatespark.units import MAX_CALENDAR_MS, MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms
 from tests.support.row_values import columns_to_rows
@@ -27,13 +29,18 @@ _numbers = count()
 
 
 def encoded(
-    column: pa.Array, option: str, *, ttl_ms: int | None = None, create_ts_ms: int = NOW_MS
+    column: pa.Array,
+    option: str,
+    *,
+    ttl_ms: int | None = None,
+    create_ts_ms: int = NOW_MS,
+    own_time: bool = False,
 ) -> list[int | None]:
     """The expiries of rows that have nothing but this column to tell them apart."""
     keys = pa.array([b"%d" % number for number in range(len(column))], pa.binary())
     table = pa.table({"key": keys, "value": keys, "T": column})
     options = WriteOptions.parse({"path": "p", option: "t"})
-    encoder = plan_encoder(table.schema, RAW_CODEC, options)
+    encoder = plan_encoder(table.schema, RAW_CODEC, options, own_time=own_time)
     rows = columns_to_rows(encoder.encode(table, Stamp(1, create_ts_ms, ttl_ms)).rows)
     assert {row.create_ts_ms for row in rows} <= {create_ts_ms}
     return [row.expire_ts_ms for row in rows]
@@ -62,12 +69,53 @@ def test_ttl_by_row(column: pa.Array, ttls: list[int | None], default_ms: int | 
     assert encoded(column, "ttlColumn", ttl_ms=default_ms) == expected
 
 
-def test_a_sum_beyond_64_bits_never_comes() -> None:
+def test_a_ttl_has_at_most_a_thousand_years() -> None:
+    assert encoded(pa.array([MAX_TTL_MS, None]), "ttlColumn") == [NOW_MS + MAX_TTL_MS, None]
+    too_long = [
+        pa.array([1, MAX_TTL_MS + 1]),
+        pa.array([2**64 - 1], pa.uint64()),
+        pa.array([MAX_TTL_MS + 1], pa.duration("ms")),
+        pa.array([MAX_TTL_MS // 1000 + 1], pa.duration("s")),
+        pa.array([MAX_MS], pa.duration("s")),
+    ]
+    for column in too_long:
+        with pytest.raises(SchemaError, match=r"ttlColumn: T is \d+.* 1,000 years"):
+            encoded(column, "ttlColumn")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_no_row_expires_beyond_the_year_9999(unit: str) -> None:
+    last = pa.array([MAX_CALENDAR_MS // 1000 * 1000], pa.timestamp("ms")).cast(pa.timestamp(unit, "UTC"))
+    assert encoded(last, "expireAtColumn") == [MAX_CALENDAR_MS // 1000 * 1000]
+    for value in (pc.add(last, pa.scalar(1, pa.duration("s"))), pa.array([MAX_MS], last.type)):
+        with pytest.raises(SchemaError, match=r"expireAtColumn: T is \d+.* 9999"):
+            encoded(value, "expireAtColumn")
+
+
+def test_what_deleted_rows_say_does_not_matter() -> None:
+    columns = {"key": [b"a"], "op": ["delete"], "value": [b""]}
+    for option, value in (
+        ("ttlColumn", pa.array([MAX_MS])),
+        ("expireAtColumn", pa.array([MAX_MS], pa.timestamp("ms"))),
+    ):
+        table = pa.table({**columns, "t": value})
+        options = WriteOptions.parse({"path": "p", option: "t", "opColumn": "op"})
+        [row] = columns_to_rows(
+            plan_encoder(table.schema, RAW_CODEC, options).encode(table, Stamp(1, NOW_MS, None)).rows
+        )
+        assert row.expire_ts_ms is None
+
+
+def test_no_calendar_limits_a_clock_of_the_tables_own() -> None:
     room = MAX_MS - NOW_MS
-    assert encoded(pa.array([room, room + 1, MAX_MS]), "ttlColumn", ttl_ms=3) == [MAX_MS, None, None]
-    assert encoded(pa.array([2**64 - 1, room], pa.uint64()), "ttlColumn", ttl_ms=3) == [None, MAX_MS]
-    assert encoded(pa.array([MAX_MS // 1000, MAX_MS], pa.duration("s")), "ttlColumn", ttl_ms=3) == [None, None]
-    assert encoded(pa.array([MAX_MS]), "ttlColumn", create_ts_ms=-5) == [MAX_MS - 5]
+
+    def shown(column: pa.Array, create_ts_ms: int = NOW_MS) -> list[int | None]:
+        return encoded(column, "ttlColumn", ttl_ms=3, create_ts_ms=create_ts_ms, own_time=True)
+
+    assert shown(pa.array([room, room + 1, MAX_MS])) == [MAX_MS, None, None]
+    assert shown(pa.array([2**64 - 1, room], pa.uint64())) == [None, MAX_MS]
+    assert shown(pa.array([MAX_MS // 1000, MAX_MS], pa.duration("s"))) == [None, None]
+    assert shown(pa.array([MAX_MS]), create_ts_ms=-5) == [MAX_MS - 5]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kolkata"])
@@ -84,7 +132,7 @@ def test_a_sum_beyond_64_bits_never_comes() -> None:
 )
 def test_expiry_by_row(unit: str, given: list[int | None], expected: list[int | None], zone: str | None) -> None:
     column = pa.array(given, pa.timestamp(unit, zone))
-    assert encoded(column, "expireAtColumn") == expected
+    assert encoded(column, "expireAtColumn", own_time=True) == expected
     assert encoded(pa.nulls(2), "expireAtColumn", ttl_ms=3) == [NOW_MS + 3] * 2
 
 

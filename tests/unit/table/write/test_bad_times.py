@@ -24,8 +24,11 @@ KEY_SCHEMA = pa.schema([pa.field("id", pa.int32()), pa.field("text", pa.string()
 _numbers = count()
 
 
-def new_store(clock: Clock | None = None, *, typed: bool = False, **properties: Any) -> SlateStore:
+def new_store(
+    clock: Clock | None = None, *, typed: bool = False, clock_property: str = "system", **properties: Any
+) -> SlateStore:
     url = f"memory://bad-times-{next(_numbers)}"
+    properties["clock"] = clock_property
     SlateStore.create(url, *((KEY_SCHEMA, "id") if typed else ()), **properties)
     return SlateStore.open(url, clock=clock or FakeClock(LONG_AGO_MS))
 
@@ -81,14 +84,27 @@ def test_a_duration_that_is_none_or_too_long_is_refused_by_name(name: str, given
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_ttl_that_ends_beyond_64_bits_never_expires(typed: bool) -> None:
-    store = new_store(typed=typed)
-    store.write(rows(typed, t=[MAX_MS]), ttlColumn="t")
+    store = new_store(typed=typed, clock_property="custom")
+    store.write(rows(typed, t=[MAX_MS]), ttlColumn="t", timestamp=LONG_AGO_MS)
     [row] = store.scan(metadataColumns="expire_ts", now=MAX_MS).read_all().to_pylist()
     assert row["_expire_ts"] is None
-    store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS + 1]), ttlColumn="t")
+    store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS + 1]), ttlColumn="t", timestamp=LONG_AGO_MS)
     assert store.scan(now=MAX_MS).read_all().num_rows == 1
-    store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS]), ttlColumn="t")
+    store.write(rows(typed, t=[MAX_MS - LONG_AGO_MS]), ttlColumn="t", timestamp=LONG_AGO_MS)
     assert (store.scan(now=MAX_MS - 1).read_all().num_rows, store.scan(now=MAX_MS).read_all().num_rows) == (1, 0)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize(
+    ("option", "column"), [("ttlColumn", pa.array([MAX_MS // 4])), ("expireAtColumn", instant(MAX_MS // 4))]
+)
+def test_an_expiry_that_no_calendar_has_is_refused(typed: bool, option: str, column: pa.Array) -> None:
+    store = new_store(typed=typed)
+    with pytest.raises(SchemaError, match=option):
+        store.write(rows(typed, t=column), **{option: "t"})
+    with pytest.raises(SchemaError, match=option), store.begin() as transaction:
+        transaction.write(rows(typed, t=column), **{option: "t"})
+    assert our_rows(store, includeExpired=True) == []
 
 
 @pytest.mark.parametrize("option", ["ttl", "ttlColumn", "defaultTtl"])

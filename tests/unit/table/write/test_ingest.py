@@ -20,7 +20,7 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.external_sst import decode_external_sst
-from slatespark.units import MAX_MS
+from slatespark.options.values import MAX_TTL_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows, to_ms
 from tests.support.timed_rows import SCHEMA, TIMED, Timed, VersionModel, stored_versions, timed_table
@@ -72,10 +72,10 @@ def test_fixed_expiries_stay_and_a_timestamp_applies(tmp_path: Path) -> None:
     rows = pairs(b"a", b"b", gone=pa.array([NOW_MS + 5, None], pa.timestamp("ms")))
     store.ingest([write_file(tmp_path / "a.sst", rows, expireAtColumn="gone")])
     assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [(NOW_MS, NOW_MS + 5), (NOW_MS, None)]
-    path = write_file(tmp_path / "b.sst", pairs(b"a", b"b", ttl=[MAX_MS - MADE_MS, 9]), ttlColumn="ttl")
+    path = write_file(tmp_path / "b.sst", pairs(b"a", b"b", ttl=[MAX_TTL_MS, 9]), ttlColumn="ttl")
     store.ingest(path, timestamp=NOW_MS + 10)
     assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [
-        (NOW_MS + 10, None),  # the sum does not fit any more
+        (NOW_MS + 10, NOW_MS + 10 + MAX_TTL_MS),
         (NOW_MS + 10, NOW_MS + 19),
     ]
 
