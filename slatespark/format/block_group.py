@@ -6,7 +6,6 @@ Layout: `docs/reference/format/sst.md`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -31,7 +30,12 @@ class UnpackedBlocks:
 
 
 def unpack_blocks(
-    data: NDArray[np.uint8], edges: NDArray[np.int64], compression: Compression, *, limit_bytes: int
+    data: NDArray[np.uint8],
+    edges: NDArray[np.int64],
+    encoded_bytes: NDArray[np.int64],
+    compression: Compression,
+    *,
+    limit_bytes: int,
 ) -> UnpackedBlocks:
     """Verify and decompress blocks until `limit_bytes` of payload are reached; at least one block.
 
@@ -39,6 +43,7 @@ def unpack_blocks(
     ----------
     data : stored bytes that contain the blocks
     edges : (n + 1,) ascending offsets in `data`; block i is stored in [edges[i], edges[i + 1]), checksum included
+    encoded_bytes : (n,) stored bytes of the blocks that end before the next edge, 0 for the others
     compression : of the file
     limit_bytes : bound of the payload; compressed blocks beyond it are left to the next call
 
@@ -51,17 +56,18 @@ def unpack_blocks(
     CorruptDataError
         Names the offset of the block in `data`.
     """
-    _check_edges(data, edges)
+    starts, stops = edges[:-1], np.where(encoded_bytes > 0, edges[:-1] + encoded_bytes, edges[1:])
+    _check_bounds(data, edges, stops)
     if compression is Compression.NONE:
-        _check_sums(data, edges, len(edges) - 1)
-        return UnpackedBlocks(data, edges[:-1], edges[1:] - CRC_BYTES)
+        _check_sums(data, starts, stops)
+        return UnpackedBlocks(data, starts, stops - CRC_BYTES)
     payloads: list[bytes] = []
     held_bytes = 0
     view = data.data
-    bounds = edges.tolist()
-    for number, (start, end) in enumerate(pairwise(bounds)):
+    for number, (start, end) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         if number % CHECKSUM_BATCH_BLOCKS == 0:
-            _check_sums(data, edges[number:], min(CHECKSUM_BATCH_BLOCKS, len(bounds) - 1 - number))
+            batch = slice(number, number + CHECKSUM_BATCH_BLOCKS)
+            _check_sums(data, starts[batch], stops[batch])
         if payloads and held_bytes >= limit_bytes:
             break
         try:
@@ -71,20 +77,22 @@ def unpack_blocks(
         payloads.append(payload)
         held_bytes += len(payload)
     ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-    return UnpackedBlocks(np.frombuffer(b"".join(payloads), np.uint8), starts, ends)
+    return UnpackedBlocks(
+        np.frombuffer(b"".join(payloads), np.uint8), np.append(np.zeros(1, np.int64), ends[:-1]), ends
+    )
 
 
-def _check_edges(data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:
-    lengths = np.diff(edges)
-    if len(edges) < 2 or edges[0] < 0 or edges[-1] > len(data) or (lengths <= CRC_BYTES).any():
+def _check_bounds(data: NDArray[np.uint8], edges: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
+    if len(edges) < 2 or edges[0] < 0 or edges[-1] > len(data) or (stops - edges[:-1] <= CRC_BYTES).any():
         raise CorruptDataError("block offsets do not ascend, or point outside the data.", offset=0)
+    if (stops > edges[1:]).any():
+        raise CorruptDataError("a block overlaps the next one.", offset=int(edges[np.argmax(stops > edges[1:])]))
 
 
-def _check_sums(data: NDArray[np.uint8], edges: NDArray[np.int64], count: int) -> None:
-    """Verify the checksums of the first `count` blocks."""
-    ends = edges[1 : count + 1] - CRC_BYTES
-    found = crc32_blocks(data, edges[:count], ends)
+def _check_sums(data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
+    """Verify the checksums of the blocks [starts[i], stops[i])."""
+    ends = stops - CRC_BYTES
+    found = crc32_blocks(data, starts, ends)
     stored = data[ends[:, None] + np.arange(CRC_BYTES)].view(">u4")[:, 0]
     wrong = np.flatnonzero(found != stored)
     if len(wrong):
@@ -93,5 +101,5 @@ def _check_sums(data: NDArray[np.uint8], edges: NDArray[np.int64], count: int) -
             f"block checksum is {int(found[bad]):08x}, expected {int(stored[bad]):08x}.",
             why="The stored bytes were changed.",
             todo="Run `slatespark verify` on the table and restore the object.",
-            offset=int(edges[bad]),
+            offset=int(starts[bad]),
         )

@@ -38,7 +38,17 @@ from slatespark.format.references import (
     put_range,
     range_of,
 )
-from slatespark.format.tables import bytes_of, items_of, put_offsets, put_u32s, put_ulid, put_ulids, text_of, ulid_of
+from slatespark.format.tables import (
+    bytes_of,
+    items_of,
+    put_offsets,
+    put_u32s,
+    put_ulid,
+    put_ulids,
+    refuse_unknown_fields,
+    text_of,
+    ulid_of,
+)
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable
@@ -104,10 +114,16 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Subcompaction:
-    """A key range of a running job and its finished output files."""
+    """A key range of a running job and its finished output files.
+
+    Attributes
+    ----------
+    status : 0 in progress, 1 completed; clients before 0.18 do not write it
+    """
 
     keys: BytesRange
     output_ssts: tuple[SstHandle, ...]
+    status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +148,16 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Compactions:
-    """A version of the compactor's state. The order of jobs is not significant."""
+    """A version of the compactor's state. The order of jobs is not significant.
+
+    Attributes
+    ----------
+    unknown_fields : that the object has and this class lacks, by name; such a file can be read, not changed
+    """
 
     compactor_epoch: int
     jobs: tuple[Compaction, ...] = ()
+    unknown_fields: frozenset[str] = frozenset()
 
     def active_jobs(self) -> tuple[Compaction, ...]:
         """Return the jobs that may still change the manifest."""
@@ -160,13 +182,13 @@ def decode_compactions(data: Buffer) -> Compactions:
             todo="Upgrade slatespark.",
         )
     body = memoryview(data)[_VERSION.size :]
-    verify(body, COMPACTIONS_V1, what="compactions file")
+    unknown_fields = verify(body, COMPACTIONS_V1, what="compactions file")
     table = CompactionsTable.CompactionsV1.GetRootAs(body)
     entries = items_of(table.RecentCompactionsLength(), table.RecentCompactions)
     jobs = tuple(_job_of(entry, states_destination=version != 1) for entry in entries)
     if len({job.id for job in jobs}) != len(jobs):
         raise CorruptDataError("The compactions file lists a job twice.")
-    return Compactions(table.CompactorEpoch(), jobs)
+    return Compactions(table.CompactorEpoch(), jobs, unknown_fields)
 
 
 def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compaction:
@@ -225,7 +247,11 @@ def _context_of(table: JobTable.Compaction) -> TieredContext | None:
     parts = items_of(context.SubcompactionsLength(), context.Subcompactions)
     return TieredContext(
         subcompactions=tuple(
-            Subcompaction(range_of(WireTable.of(part.Range())), _handles_of(part.OutputSstsLength(), part.OutputSsts))
+            Subcompaction(
+                range_of(WireTable.of(part.Range())),
+                _handles_of(part.OutputSstsLength(), part.OutputSsts),
+                part.Status(),
+            )
             for part in parts
         ),
         retention_min_seq=context.RetentionMinSeq(),
@@ -248,7 +274,13 @@ def _handles_of(count: int, item: Callable[[int], SstTable.CompactedSsTable | No
 
 
 def encode_compactions(compactions: Compactions) -> bytes:
-    """Encode a compactions file, always as version 2."""
+    """Encode a compactions file, always as version 2.
+
+    Raises
+    ------
+    UnsupportedFormatError : it was decoded from a file with fields that would be erased
+    """
+    refuse_unknown_fields(compactions.unknown_fields, "The list of compactions")
     builder = flatbuffers.Builder(1024)
     jobs = put_offsets(builder, [_put_job(builder, job) for job in compactions.jobs])
     CompactionsTable.Start(builder)
@@ -316,6 +348,7 @@ def _put_context(builder: flatbuffers.Builder, context: TieredContext) -> int:
         SubTable.Start(builder)
         SubTable.AddRange(builder, keys)
         SubTable.AddOutputSsts(builder, outputs)
+        SubTable.AddStatus(builder, part.status)
         parts.append(SubTable.End(builder))
     subcompactions = put_offsets(builder, parts)
     ContextTable.Start(builder)

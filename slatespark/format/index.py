@@ -31,11 +31,14 @@ class SstIndex:
     block_offsets : (n,) int64, first byte of each block in the object, ascending
     key_bytes : (any,) uint8, the concatenated separators
     key_offsets : (n + 1,) int64
+    encoded_bytes : (n,) int64, stored bytes of a block, checksum included, if padding follows it; else 0. Clients from
+        0.18 on can align blocks
     """
 
     block_offsets: NDArray[np.int64]
     key_bytes: NDArray[np.uint8]
     key_offsets: NDArray[np.int64]
+    encoded_bytes: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.block_offsets)
@@ -43,14 +46,15 @@ class SstIndex:
     @property
     def held_bytes(self) -> int:
         """Memory used by the index."""
-        return self.block_offsets.nbytes + self.key_bytes.nbytes + self.key_offsets.nbytes
+        arrays = (self.block_offsets, self.key_bytes, self.key_offsets, self.encoded_bytes)
+        return sum(array.nbytes for array in arrays)
 
     def first_key(self, block: int) -> bytes:
         """Return the separator before a block; empty for block 0."""
         return self.key_bytes[self.key_offsets[block] : self.key_offsets[block + 1]].tobytes()
 
     def block_edges(self, info: SstInfo) -> NDArray[np.int64]:
-        """Return (n + 1,) offsets: block i is stored in [edges[i], edges[i + 1]), checksum included."""
+        """Return (n + 1,) offsets: block i is stored in [edges[i], edges[i + 1]), checksum and padding included."""
         return np.append(self.block_offsets, np.int64(info.data_bytes))
 
     def blocks_for(self, keys: KeyRange) -> tuple[int, int]:
@@ -109,7 +113,8 @@ def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
 
 
 def encode_index_section(index: SstIndex, codec: Compression) -> bytes:
-    """Encode an index section."""
+    """Encode the index section of blocks without padding."""
+    assert not index.encoded_bytes.any()
     return encode_section(encode_index(index.block_offsets, index.key_bytes, index.key_offsets), codec)
 
 

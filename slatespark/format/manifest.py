@@ -44,7 +44,17 @@ from slatespark.format.references import (
     view_of,
 )
 from slatespark.format.sequence_tracker import encode_sequence_tracker
-from slatespark.format.tables import bytes_of, items_of, put_offsets, put_ulid, put_ulids, put_uuid, text_of, ulid_at
+from slatespark.format.tables import (
+    bytes_of,
+    items_of,
+    put_offsets,
+    put_ulid,
+    put_ulids,
+    put_uuid,
+    refuse_unknown_fields,
+    text_of,
+    ulid_at,
+)
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable, field_numbers
@@ -96,8 +106,8 @@ def decode_manifest(data: Buffer) -> Manifest:
     if version == 1:
         manifest = decode_manifest_v1(body)
     elif version == VERSION:
-        verify(body, MANIFEST_V2, what="manifest")
-        manifest = _manifest_of(ManifestTable.ManifestV2.GetRootAs(body))
+        unknown_fields = verify(body, MANIFEST_V2, what="manifest")
+        manifest = _manifest_of(ManifestTable.ManifestV2.GetRootAs(body), unknown_fields)
     else:
         raise UnsupportedFormatError(
             f"Manifest has version {version}, expected 1 or 2.",
@@ -108,7 +118,7 @@ def decode_manifest(data: Buffer) -> Manifest:
     return manifest
 
 
-def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
+def _manifest_of(table: ManifestTable.ManifestV2, unknown_fields: frozenset[str]) -> Manifest:
     fields = WireTable.of(table)
     return Manifest(
         nonce=table.ManifestId(),
@@ -129,6 +139,7 @@ def _manifest_of(table: ManifestTable.ManifestV2) -> Manifest:
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
         segments=_segments_of(fields.tables(_SEGMENTS)),
         segment_extractor_name=text_of(table.SegmentExtractorName()),
+        unknown_fields=unknown_fields,
     )
 
 
@@ -151,7 +162,12 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """Encode a manifest object, always as version 2.
 
     Requires: the rules of `invariants` hold. Version 2 has no `wal_object_store_uri`; it is omitted.
+
+    Raises
+    ------
+    UnsupportedFormatError : it was decoded from a manifest with fields that would be erased
     """
+    refuse_unknown_fields(manifest.unknown_fields, "The manifest")
     builder = flatbuffers.Builder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))
     return _VERSION.pack(VERSION) + bytes(builder.Output())

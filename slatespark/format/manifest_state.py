@@ -69,6 +69,7 @@ class Manifest:
     last_l0_seq : largest seq in L0 and below; rows above it are invisible
     recent_snapshot_min_seq : compaction keeps, per key, the versions above it and the newest one at or below it
     wal_object_store_uri : only in manifests of version 1; never written
+    unknown_fields : that the object has and this class lacks, by name; such a manifest can be read, not changed
     """
 
     nonce: int = 0
@@ -90,6 +91,7 @@ class Manifest:
     segments: tuple[Segment, ...] = ()
     segment_extractor_name: str | None = None
     wal_object_store_uri: str | None = None
+    unknown_fields: frozenset[str] = frozenset()
 
     def trees(self) -> tuple[Segment, ...]:
         """Return the root tree, as a segment with an empty prefix, followed by every segment."""

@@ -21,7 +21,7 @@ from slatespark.format.wire_tables import MANIFEST_V1
 
 def decode_manifest_v1(body: Buffer) -> Manifest:
     """Decode the flatbuffer after an envelope of version 1."""
-    verify(body, MANIFEST_V1, what="manifest")
+    unknown_fields = verify(body, MANIFEST_V1, what="manifest")
     table = ManifestTable.ManifestV1.GetRootAs(body)
     handles: list[SstHandle] = []
     l0 = _views_of(items_of(table.L0Length(), table.L0), handles)
@@ -46,6 +46,7 @@ def decode_manifest_v1(body: Buffer) -> Manifest:
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
         wal_object_store_uri=text_of(table.WalObjectStoreUri()),
+        unknown_fields=unknown_fields,
     )
 
 

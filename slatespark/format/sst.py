@@ -326,8 +326,10 @@ def _sum_stats(blocks: list[_Blocks]) -> SstStats:
 
 def _join_index(blocks: list[_Blocks]) -> SstIndex:
     lengths = [np.diff(part.separator_ends, prepend=0) for part in blocks]
+    offsets = np.concatenate([part.offsets for part in blocks])
     return SstIndex(
-        block_offsets=np.concatenate([part.offsets for part in blocks]),
+        block_offsets=offsets,
         key_bytes=np.concatenate([part.separators for part in blocks]),
         key_offsets=np.append(np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)),
+        encoded_bytes=np.zeros(len(offsets), np.int64),
     )

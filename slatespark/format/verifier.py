@@ -3,7 +3,8 @@
 Python's runtime has no verifier, and its accessors trust every offset. This verifier accepts the same buffers as the
 client's (Rust): alignment relative to the start of the buffer, vtables and vectors inside it, zero-terminated UTF-8
 strings, required fields present, both or neither half of a union, and limits on depth, tables and apparent size.
-Unknown slots are ignored. See `docs/adr/0003-our-own-flatbuffer-verifier.md`.
+Unknown slots are accepted and reported: a writer that encodes the buffer again would erase them. See
+`docs/adr/0003-our-own-flatbuffer-verifier.md`.
 """
 
 from __future__ import annotations
@@ -69,18 +70,24 @@ class Table:
     slots: tuple[Slot, ...]
 
 
-def verify(buffer: Buffer, root: Table, *, what: str) -> None:
-    """Verify that `buffer` contains a valid table `root`.
+def verify(buffer: Buffer, root: Table, *, what: str) -> frozenset[str]:
+    """Verify that `buffer` contains a valid table `root`, and return the fields in it that we do not know.
 
     Parameters
     ----------
     what : name of the object for error messages, "manifest"
 
+    Returns
+    -------
+    "Checkpoint slot 18", "Checkpoint metadata of type 2"
+
     Raises
     ------
     CorruptDataError : names the offset relative to `buffer`
     """
-    _Walk(memoryview(buffer), what).follow(0, root)
+    walk = _Walk(memoryview(buffer), what)
+    walk.follow(0, root)
+    return frozenset(walk.unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,7 @@ class _Layout:
 class _Walk:
     """State of one verification."""
 
-    __slots__ = ("apparent", "buffer", "depth", "layouts", "size", "tables", "what")
+    __slots__ = ("apparent", "buffer", "depth", "layouts", "size", "tables", "unknown", "what")
 
     def __init__(self, buffer: memoryview, what: str) -> None:
         self.buffer = buffer
@@ -114,6 +121,7 @@ class _Walk:
         self.tables = 0
         self.apparent = 0
         self.layouts: dict[tuple[int, int, str], _Layout] = {}
+        self.unknown: set[str] = set()
 
     def fail(self, message: str, offset: int) -> CorruptDataError:
         return CorruptDataError(f"{self.what}: {message}.", why="The flatbuffer is damaged.", offset=offset)
@@ -181,6 +189,9 @@ class _Walk:
         self.span(vtable, vtable_bytes, 2)
         places = [(slot, self.distance(vtable, vtable_bytes, slot.offset)) for slot in table.slots]
         looked_at = self.apparent - before
+        self.unknown.update(
+            f"{table.name} slot {offset}" for offset in self.unknown_offsets(vtable, vtable_bytes, table)
+        )
         for slot, distance in places:
             if slot.required and distance is None and slot.kind is not Kind.UNION:
                 raise self.fail(f"{table.name} lacks its field {slot.name}", at)
@@ -197,6 +208,12 @@ class _Walk:
     def distance(self, vtable: int, vtable_bytes: int, offset: int) -> int | None:
         """Return the offset of a field in its table; None if it is absent."""
         return None if offset >= vtable_bytes else self.u16(vtable + offset) or None
+
+    def unknown_offsets(self, vtable: int, vtable_bytes: int, table: Table) -> list[int]:
+        """Return the slots in use that the table is not known to have."""
+        known = {offset for slot in table.slots for offset in _offsets_of(slot)}
+        others = [offset for offset in range(4, vtable_bytes, 2) if offset not in known]
+        return [offset for offset in others if _U16.unpack_from(self.buffer, vtable + offset)[0]]
 
     def slot(self, at: int, slot: Slot) -> None:
         kind = slot.kind
@@ -242,6 +259,13 @@ class _Walk:
         target = slot.variants.get(self.buffer[type_place])
         if target is not None:
             self.follow(place, target)
+        else:
+            self.unknown.add(f"{table.name} {slot.name} of type {self.buffer[type_place]}")
+
+
+def _offsets_of(slot: Slot) -> tuple[int, ...]:
+    """Return the slots of a field: a union has a type before its value."""
+    return (slot.offset - 2, slot.offset) if slot.kind is Kind.UNION else (slot.offset,)
 
 
 def _is_link(slot: Slot, place: int | None) -> bool:

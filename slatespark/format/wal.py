@@ -52,7 +52,11 @@ def decode_wal(data: Buffer) -> RowColumns:
         raise CorruptDataError("The SST is a compacted SST, expected a WAL file.")
     index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
     blocks = unpack_blocks(
-        np.frombuffer(view, np.uint8), index.block_edges(info), info.compression, limit_bytes=_WHOLE_FILE
+        np.frombuffer(view, np.uint8),
+        index.block_edges(info),
+        index.encoded_bytes,
+        info.compression,
+        limit_bytes=_WHOLE_FILE,
     )
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version, ordered=False)
     _check_seqs(rows)

@@ -216,6 +216,7 @@ SUBCOMPACTION: Final = Table(
     (
         _table("range", 4, BYTES_RANGE, required=True),
         _tables("output_ssts", 6, COMPACTED_SST),
+        _u8("status", 8),
     ),
 )
 TIERED_CONTEXT: Final = Table(

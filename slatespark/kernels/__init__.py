@@ -280,19 +280,27 @@ def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArr
     return sums
 
 
-def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Decode a decompressed index section: block offsets, and separators as bytes and (n + 1,) offsets.
+def decode_index(
+    data: NDArray[np.uint8],
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Decode a decompressed index section.
+
+    Returns
+    -------
+    (n,) block offsets; separators as bytes and (n + 1,) offsets; (n,) stored bytes of the blocks that are padded, 0
+    for the others.
 
     Raises
     ------
     CorruptDataError : damaged; block offsets do not ascend, or separators descend
     """
-    index: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]] = kernel_module("index").decode_index(data)
+    index: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+    index = kernel_module("index").decode_index(data)
     return index
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
-    """Encode an uncompressed index section, the inverse of `decode_index`."""
+    """Encode an uncompressed index section of blocks without padding, the inverse of `decode_index`."""
     data: bytes = kernel_module("index").encode_index(offsets, key_bytes, key_offsets)
     return data
 

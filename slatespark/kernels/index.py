@@ -15,7 +15,9 @@ from slatespark.kernels.index_checks import check_index, damaged_index
 _BLOCK_META = np.dtype([("vtable", "<i4"), ("first_key", "<u4"), ("offset", "<u8")])
 
 
-def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+def decode_index(
+    data: NDArray[np.uint8],
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """See `slatespark.kernels.decode_index`."""
     buffer = _Buffer(np.ascontiguousarray(data, np.uint8))
     root = _Tables(buffer, buffer.follow(np.zeros(1, np.int64)))
@@ -23,10 +25,7 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
     count = int(buffer.numbers(vector, "<u4")[0])
     buffer.need(vector, 4 + 4 * count)
     metas = _Tables(buffer, buffer.follow(vector + 4 + 4 * np.arange(count)))
-    offset_at = metas.fields(0, 8)
-    present = offset_at >= 0
-    offsets = np.zeros(count, np.uint64)
-    offsets[present] = buffer.numbers(offset_at[present], "<u8")
+    offsets, encoded_bytes = metas.numbers(0, "<u8"), metas.numbers(2, "<u4").astype(np.int64)
     key_at = buffer.follow(metas.required(1))
     lengths = buffer.numbers(key_at, "<u4").astype(np.int64)
     buffer.need(key_at, 4 + lengths)
@@ -35,7 +34,8 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
     raw = buffer.raw.tobytes()
     keys = [raw[start:end] for start, end in zip((key_at + 4).tolist(), (key_at + 4 + lengths).tolist(), strict=True)]
     check_index(offsets, keys)
-    return offsets.astype(np.int64), np.frombuffer(b"".join(keys), np.uint8), _running_total(lengths)
+    key_bytes = np.frombuffer(b"".join(keys), np.uint8)
+    return offsets.astype(np.int64), key_bytes, _running_total(lengths), encoded_bytes
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
@@ -111,6 +111,14 @@ class _Tables:
             table = int(self.starts[np.argmax(outside)])
             raise damaged_index(f"field {number} of a table lies outside it", table)
         return np.where(offsets > 0, self.starts + offsets, -1)
+
+    def numbers(self, number: int, kind: str) -> NDArray[Any]:
+        """Return the numbers in field `number`, 0 where it is absent."""
+        dtype = np.dtype(kind)
+        at = self.fields(number, dtype.itemsize)
+        found = np.zeros(len(at), dtype)
+        found[at >= 0] = self.buffer.numbers(at[at >= 0], kind)
+        return found
 
     def required(self, number: int) -> NDArray[np.int64]:
         """Return the position of the required offset field `number` in each table."""

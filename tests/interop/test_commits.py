@@ -21,7 +21,11 @@ from tests.support.our_reads import our_rows
 
 Rows: TypeAlias = dict[bytes, bytes]
 
-DATABASES = [database for database in fixture_databases() if not database.name.startswith("segments")]
+DATABASES = [
+    database
+    for database in fixture_databases()
+    if database.root == FIXTURES and not database.name.startswith("segments")
+]
 by_name = pytest.mark.parametrize("database", DATABASES, ids=[database.name for database in DATABASES])
 
 CLIENT = ClientOptions(compactor=True)

@@ -18,7 +18,7 @@ CLIENT_VIEW: dict[str, Any] = {"includeExpired": True, "mergeOperator": "concat"
 
 
 def open_store(database: FixtureDatabase) -> SlateStore:
-    return SlateStore.open(str(database.path), root=str(FIXTURES))
+    return SlateStore.open(str(database.path), root=str(database.root))
 
 
 def to_ms(moment: datetime | None) -> int | None:
@@ -32,8 +32,8 @@ def as_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_there_are_22_cases() -> None:
-    assert len(fixture_cases()) == 22
+def test_there_are_26_cases() -> None:
+    assert len(fixture_cases()) == 26
 
 
 @by_name

@@ -1,4 +1,4 @@
-"""Databases that the real client made, kept in `tests/data/slatedb-0.17`, with what they must read as."""
+"""Databases that real clients made, kept in `tests/data/slatedb-*`, with what they must read as."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FIXTURES = Path(__file__).parent.parent / "data" / "slatedb-0.17"
+DATA = Path(__file__).parent.parent / "data"
+FIXTURES = DATA / "slatedb-0.17"
+NEWER_FIXTURES = DATA / "slatedb-0.18"
 
 
 @dataclass(frozen=True)
 class FixtureDatabase:
-    """One database of a case; `expected` is its part of `expected.json`."""
+    """One database of a case; `root` has all cases of a client, and `expected` is its part of `expected.json`."""
 
     name: str
+    root: Path
     path: Path
     expected: dict[str, Any]
 
@@ -45,7 +48,7 @@ class FixtureDatabase:
 
 def fixture_cases() -> list[Path]:
     """Folders of all cases."""
-    return sorted(path.parent for path in FIXTURES.glob("*/expected.json"))
+    return sorted(path.parent for path in DATA.glob("slatedb-*/*/expected.json"))
 
 
 def fixture_databases() -> list[FixtureDatabase]:
@@ -55,5 +58,5 @@ def fixture_databases() -> list[FixtureDatabase]:
         databases = json.loads((case / "expected.json").read_text())["databases"]
         for name, expected in databases.items():
             label = case.name if name == "." else f"{case.name}-{name}"
-            found.append(FixtureDatabase(label, case / name, expected))
+            found.append(FixtureDatabase(label, case.parent, case / name, expected))
     return found

@@ -36,6 +36,7 @@ def encode_wal(
         block_offsets=np.append(np.zeros(1, np.int64), ends[:-1]),
         key_bytes=np.frombuffer(first_seqs.tobytes(), np.uint8),
         key_offsets=np.arange(0, SEQ_BYTES * (len(first_seqs) + 1), SEQ_BYTES, dtype=np.int64),
+        encoded_bytes=np.zeros(len(first_seqs), np.int64),
     )
     index_section = encode_index_section(index, compression)
     data_bytes = int(ends[-1])

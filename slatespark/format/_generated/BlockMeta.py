@@ -58,7 +58,14 @@ class BlockMeta(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         return o == 0
 
-def BlockMetaStart(builder): builder.StartObject(2)
+    # BlockMeta
+    def EncodedLen(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 0
+
+def BlockMetaStart(builder): builder.StartObject(3)
 def Start(builder):
     return BlockMetaStart(builder)
 def BlockMetaAddOffset(builder, offset): builder.PrependUint64Slot(0, offset, 0)
@@ -70,6 +77,9 @@ def AddFirstKey(builder, firstKey):
 def BlockMetaStartFirstKeyVector(builder, numElems): return builder.StartVector(1, numElems, 1)
 def StartFirstKeyVector(builder, numElems):
     return BlockMetaStartFirstKeyVector(builder, numElems)
+def BlockMetaAddEncodedLen(builder, encodedLen): builder.PrependUint32Slot(2, encodedLen, 0)
+def AddEncodedLen(builder, encodedLen):
+    return BlockMetaAddEncodedLen(builder, encodedLen)
 def BlockMetaEnd(builder): return builder.EndObject()
 def End(builder):
     return BlockMetaEnd(builder)

@@ -60,7 +60,14 @@ class Subcompaction(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         return o == 0
 
-def SubcompactionStart(builder): builder.StartObject(2)
+    # Subcompaction
+    def Status(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int8Flags, o + self._tab.Pos)
+        return 0
+
+def SubcompactionStart(builder): builder.StartObject(3)
 def Start(builder):
     return SubcompactionStart(builder)
 def SubcompactionAddRange(builder, range): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(range), 0)
@@ -72,6 +79,9 @@ def AddOutputSsts(builder, outputSsts):
 def SubcompactionStartOutputSstsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartOutputSstsVector(builder, numElems):
     return SubcompactionStartOutputSstsVector(builder, numElems)
+def SubcompactionAddStatus(builder, status): builder.PrependInt8Slot(2, status, 0)
+def AddStatus(builder, status):
+    return SubcompactionAddStatus(builder, status)
 def SubcompactionEnd(builder): return builder.EndObject()
 def End(builder):
     return SubcompactionEnd(builder)

@@ -1,7 +1,7 @@
 """Codec of the index section, field by field.
 
 Flatbuffer tables: SsTableIndex { block_meta: [BlockMeta] (required) },
-BlockMeta { offset: u64; first_key: [u8] (required) }. Source: `docs/reference/format/flatbuffers.md`.
+BlockMeta { offset: u64; first_key: [u8] (required); encoded_len: u32 }. Source: `docs/reference/format/flatbuffers.md`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 from slatespark.kernels.index_checks import check_index, damaged_index
 
 
-def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+def decode_index(
+    data: NDArray[np.uint8],
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """See `slatespark.kernels.decode_index`."""
     buffer = _Buffer(data.tobytes())
     vector = buffer.follow(_Table.at(buffer, buffer.follow(0)).required(0))
     count = buffer.u32(vector)
     buffer.need(vector, 4 + 4 * count)
-    offsets, keys, key_total = [], [], 0
+    offsets, encoded_bytes, keys, key_total = [], [], [], 0
     for number in range(count):
         table = _Table.at(buffer, buffer.follow(vector + 4 + 4 * number))
         offset_at = table.field(0, 8)
         offsets.append(buffer.u64(offset_at) if offset_at is not None else 0)
+        encoded_at = table.field(2, 4)
+        encoded_bytes.append(buffer.u32(encoded_at) if encoded_at is not None else 0)
         key_at = buffer.follow(table.required(1))
         length = buffer.u32(key_at)
         buffer.need(key_at, 4 + length)
@@ -35,7 +39,8 @@ def decode_index(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np
         keys.append(buffer.raw[key_at + 4 : key_at + 4 + length])
     check_index(np.array(offsets, np.uint64), keys)
     key_offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
-    return np.array(offsets, np.int64), np.frombuffer(b"".join(keys), np.uint8), key_offsets
+    key_bytes = np.frombuffer(b"".join(keys), np.uint8)
+    return np.array(offsets, np.int64), key_bytes, key_offsets, np.array(encoded_bytes, np.int64)
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:

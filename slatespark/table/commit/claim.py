@@ -12,9 +12,8 @@ from typing import TypeAlias
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import Manifest, encode_manifest
-from slatespark.format.paths import (
-    wal_path,
-)
+from slatespark.format.paths import wal_path
+from slatespark.format.tables import refuse_unknown_fields
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import MAX_AHEAD_MS, NONCE_BITS, fetch_latest_manifest, manifest_log
@@ -47,6 +46,7 @@ class Claim:
 
 def refuse_unwritable(url: str, manifest: Manifest) -> None:
     """Refuse databases that can be read but not written."""
+    refuse_unknown_fields(manifest.unknown_fields, f"{url}: the manifest")
     if manifest.segments or manifest.segment_extractor_name is not None:
         raise UnsupportedFormatError(
             f"{url} is segmented by {manifest.segment_extractor_name!r}; such databases can only be read.",

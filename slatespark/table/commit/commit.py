@@ -34,6 +34,7 @@ from slatespark.table.commit.kept_history import find_kept_history, record_losse
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
 from slatespark.table.commit.rebase import rebase_outputs
 from slatespark.table.commit.requirements import (
+    KnownJobs,
     LastSeq,
     NoForeignClient,
     NoNewOperands,
@@ -195,6 +196,8 @@ class _Commit:
             yield UnchangedReads(ReadCheck(stores, depends_on, self.codec, buffer_bytes))
         if self.options.if_client_active != "fence":
             yield NoForeignClient(stores, self.clock, job.baseline)
+        else:
+            yield KnownJobs()
         if self._has_history and self.times.fixed:
             yield OrderOfHistory(stores, self.codec, buffer_bytes)
         if forbids_new_operands(self.edit):

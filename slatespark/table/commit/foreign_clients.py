@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
+from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.tables import refuse_unknown_fields
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import manifest_log
@@ -64,13 +66,19 @@ def refuse_foreign_client(
 
 def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
     """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
-    compactions = fetch_compactions(stores)[1]
+    compactions = fetch_compactions(stores).value
+    refuse_unknown_jobs(stores, compactions)
     for job in compactions.active_jobs():
         if not has_fresh_heartbeat(job, now_ms) or is_own_job(stores, job):
             continue
         # The record that marks a job as ours is deleted after the job has left the list: so look at the list again.
         if job.id in {active.id for active in fetch_compactions(stores)[1].active_jobs()}:
             raise _client_active(stores, f"a compaction under compactor epoch {compactions.compactor_epoch} is running")
+
+
+def refuse_unknown_jobs(stores: TableStores, compactions: Compactions) -> None:
+    """Refuse a list of compactions that cannot be written again; raises `UnsupportedFormatError`."""
+    refuse_unknown_fields(compactions.unknown_fields, f"{stores.url}: the list of compactions")
 
 
 def _client_active(stores: TableStores, fact: str) -> CommitConflictError:

@@ -22,10 +22,11 @@ from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.drain import Drained
-from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
+from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client, refuse_unknown_jobs
 from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state
@@ -134,6 +135,15 @@ class NoForeignClient(Requirement):
         """Check epochs, WAL and running compactions."""
         now_ms = self.clock.now_ms()
         refuse_foreign_client(self.stores, stage.manifest_id, stage.manifest, self.baseline, now_ms=now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJobs(Requirement):
+    """The list of compactions can be written again: `ifClientActive=fence` looks at it only after the claim."""
+
+    def before_claim(self, stage: Stage) -> None:
+        """Check the newest list."""
+        refuse_unknown_jobs(stage.stores, fetch_compactions(stage.stores).value)
 
 
 @dataclass(slots=True)

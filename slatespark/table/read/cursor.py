@@ -206,8 +206,8 @@ def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowCo
         with object_context(store, file.path, start):
             data = np.frombuffer(next(reads.buffers), np.uint8)
             while block < stop:
-                inside = edges[block : stop + 1] - start
-                opened = unpack_blocks(data, inside, file.info.compression, limit_bytes=reads.window_bytes)
+                inside, encoded = edges[block : stop + 1] - start, reads.index.encoded_bytes[block:stop]
+                opened = unpack_blocks(data, inside, encoded, file.info.compression, limit_bytes=reads.window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
                 block += len(opened.starts)
                 yield block, rows

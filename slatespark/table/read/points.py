@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -126,7 +126,7 @@ class _FileBlocks:
     ----------
     numbers : (n,) of the keys, ascending
     first, end : (n,) blocks [first, end) for each of them
-    edges : of the blocks of the file, in bytes
+    edges, encoded_bytes : of the blocks of the file, as in its index
     """
 
     file: SstFile
@@ -134,11 +134,12 @@ class _FileBlocks:
     first: NDArray[np.int64]
     end: NDArray[np.int64]
     edges: NDArray[np.int64]
+    encoded_bytes: NDArray[np.int64]
 
     def up_to(self, number: int) -> _FileBlocks:
         """Return the same for the keys before `number`."""
         count = int(np.searchsorted(self.numbers, number))
-        return _FileBlocks(self.file, self.numbers[:count], self.first[:count], self.end[:count], self.edges)
+        return replace(self, numbers=self.numbers[:count], first=self.first[:count], end=self.end[:count])
 
     def blocks(self) -> NDArray[np.int64]:
         """Return the blocks of all keys, ascending."""
@@ -181,11 +182,12 @@ def _find_file_blocks(stores: TableStores, part: FileSlice, sought: _SoughtKeys,
     if filters is not None:
         numbers = numbers[filters.probe(sought.hashes[start:end])]
     if not len(numbers):
-        return _FileBlocks(part.file, numbers, numbers, numbers, numbers)
+        return _FileBlocks(part.file, *[numbers] * 5)
     index = fetch_index(stores, part.file)
     first, stop = index.blocks_for_keys(*sought.some(numbers))
     held = first < stop
-    return _FileBlocks(part.file, numbers[held], first[held], stop[held], index.block_edges(part.file.info))
+    edges = index.block_edges(part.file.info)
+    return _FileBlocks(part.file, numbers[held], first[held], stop[held], edges, index.encoded_bytes)
 
 
 def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int) -> tuple[int, int]:
@@ -224,14 +226,14 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: _SoughtKeys, w
     numbers = blocks.blocks()
     starts, ends = blocks.edges[numbers], blocks.edges[numbers + 1]
     edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
-    keys = sought.some(blocks.numbers)
+    encoded, keys = blocks.encoded_bytes[numbers], sought.some(blocks.numbers)
     found: list[RowColumns] = []
     with object_context(store, file.path):
         data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))
         at = 0
         while at < len(numbers):
             try:
-                opened = unpack_blocks(data, edges[at:], file.info.compression, limit_bytes=window_bytes)
+                opened = unpack_blocks(data, edges[at:], encoded[at:], file.info.compression, limit_bytes=window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
             except CorruptDataError as exc:
                 block = int(np.searchsorted(edges, exc.offset or 0, side="right")) - 1

@@ -99,16 +99,22 @@ def read_blocks(
             data = np.frombuffer(next(buffers), np.uint8)
             while waiting and edges[waiting[0][1]] <= span.end:
                 first, end = waiting.popleft()
-                yield from _decoded(file, data, edges[first : end + 1] - span.start, first, window_bytes)
+                inside, encoded = edges[first : end + 1] - span.start, outline.index.encoded_bytes[first:end]
+                yield from _decoded(file, data, inside, encoded, first, window_bytes)
 
 
 def _decoded(
-    file: SstFile, data: NDArray[np.uint8], edges: NDArray[np.int64], first: int, window_bytes: int
+    file: SstFile,
+    data: NDArray[np.uint8],
+    edges: NDArray[np.int64],
+    encoded: NDArray[np.int64],
+    first: int,
+    window_bytes: int,
 ) -> Iterator[tuple[int, RowColumns, NDArray[np.int64]]]:
     """Yield the rows of consecutive blocks that are stored at `edges` in `data`, as `read_blocks` does."""
     done = 0
     while done < len(edges) - 1:
-        opened = unpack_blocks(data, edges[done:], file.info.compression, limit_bytes=window_bytes)
+        opened = unpack_blocks(data, edges[done:], encoded[done:], file.info.compression, limit_bytes=window_bytes)
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
         # A value, even an empty one, lies in its block, so value_starts ascend, and give the first row of a block.
         yield first + done, rows, np.searchsorted(rows.value_starts, opened.starts)

@@ -240,7 +240,8 @@ class _SstCheck:
         first_block: int,
     ) -> int:
         """Check as many blocks as a decompressed window holds; return their number."""
-        opened = unpack_blocks(data, edges, info.compression, limit_bytes=self.window_bytes)
+        encoded = check.parts.index.encoded_bytes[first_block : first_block + len(edges) - 1]
+        opened = unpack_blocks(data, edges, encoded, info.compression, limit_bytes=self.window_bytes)
         ordered = info.sst_type is not SstType.WAL
         rows = decode_blocks(opened.data, opened.starts, opened.ends, version=version, ordered=ordered)
         check.add(rows, opened.starts, first_block)

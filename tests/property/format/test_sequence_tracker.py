@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
+from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,14 +41,20 @@ anything = st.lists(
 @given(anything)
 def test_bytes_equal_those_of_plain_code(points: list[tuple[int, int]]) -> None:
     data = encode_sequence_tracker(SequenceTracker(tuple(points)))
-    streams = [plain_stream([signed(seq, 64) for seq, _ in points]), plain_stream([at for _, at in points])]
-    assert data == struct.pack("<BI", 1, len(points)) + b"".join(streams)
-    found = decode_sequence_tracker(data).points
-    assert [signed(seq, 64) for seq, _ in found] == plain_values(streams[0])
-    assert [at for _, at in found] == plain_values(streams[1])
+    columns = [signed(seq, 64) for seq, _ in points], [at for _, at in points]
+    version = 1 if all(-(1 << 31) <= change < 1 << 31 for values in columns for change in plain_changes(values)) else 2
+    streams = [plain_stream(values, FORMS[version]) for values in columns]
+    assert data == struct.pack("<BI", version, len(points)) + b"".join(streams)
+    assert decode_sequence_tracker(data).points == tuple(points)
+    assert [plain_values(stream, FORMS[version]) for stream in streams] == list(columns)
 
 
-def plain_stream(values: list[int]) -> bytes:
+def plain_changes(values: list[int]) -> list[int]:
+    distances = [0, *(signed(later - earlier, 64) for earlier, later in pairwise(values))]
+    return [signed(later - earlier, 64) for earlier, later in pairwise(distances)]
+
+
+def plain_stream(values: list[int], forms: Forms) -> bytes:
     """Encode the stream value by value, as in `docs/reference/format/sequence-tracker.md`."""
     bits, before, distance = f"{len(values):032b}", 0, 0
     for place, value in enumerate(values):
@@ -54,7 +62,7 @@ def plain_stream(values: list[int]) -> bytes:
             bits += f"{value & (1 << 64) - 1:064b}"
         else:
             change = signed(signed(value - before, 64) - distance, 64)
-            _, prefix, width = next(form for form in FORMS if abs(change) <= form[0])
+            _, prefix, width = next(form for form in forms if abs(change) <= form[0])
             bits += prefix + (f"{change & (1 << width) - 1:0{width}b}" if width else "")
             distance = signed(value - before, 64)
         before = value
@@ -62,14 +70,14 @@ def plain_stream(values: list[int]) -> bytes:
     return bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
 
 
-def plain_values(stream: bytes) -> list[int]:
+def plain_values(stream: bytes, forms: Forms) -> list[int]:
     bits = "".join(f"{byte:08b}" for byte in stream)
     count, at, values, distance = int(bits[:32], 2), 96, [], 0
     for place in range(count):
         if place == 0:
             values.append(signed(int(bits[32:96], 2), 64))
             continue
-        _, prefix, width = next(form for form in FORMS if bits.startswith(form[1], at))
+        _, prefix, width = next(form for form in forms if bits.startswith(form[1], at))
         at += len(prefix)
         distance += signed(int(bits[at : at + width], 2), width) if width else 0
         at += width
@@ -77,13 +85,10 @@ def plain_values(stream: bytes) -> list[int]:
     return values
 
 
-FORMS: tuple[tuple[int, str, int], ...] = (
-    (0, "0", 0),
-    (63, "10", 7),
-    (255, "110", 9),
-    (2047, "1110", 12),
-    (1 << 64, "1111", 32),
-)
+Forms: TypeAlias = tuple[tuple[int, str, int], ...]  # largest absolute value, prefix, bits
+
+NEAR: Forms = ((0, "0", 0), (63, "10", 7), (255, "110", 9), (2047, "1110", 12))
+FORMS: dict[int, Forms] = {1: (*NEAR, (1 << 64, "1111", 32)), 2: (*NEAR, (1 << 64, "1111", 64))}
 
 
 def signed(value: int, bits: int) -> int:

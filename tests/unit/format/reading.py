@@ -17,7 +17,7 @@ from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.kernels import decode_blocks
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
-from tests.support.fixture_databases import FIXTURES
+from tests.support.fixture_databases import DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,11 @@ def read_sst(data: bytes) -> WholeSst:
     layout = layout_of(info, footer, len(data))
     index = decode_index_section(part(layout.index), info)
     blocks = unpack_blocks(
-        np.frombuffer(data, np.uint8), index.block_edges(info), info.compression, limit_bytes=1 << 40
+        np.frombuffer(data, np.uint8),
+        index.block_edges(info),
+        index.encoded_bytes,
+        info.compression,
+        limit_bytes=1 << 40,
     )
     return WholeSst(
         footer=footer,
@@ -61,7 +65,7 @@ def read_sst(data: bytes) -> WholeSst:
 
 def fixture_files(pattern: str) -> list[Path]:
     """Return files of all fixture databases."""
-    return sorted(FIXTURES.glob(pattern))
+    return sorted(DATA.glob(f"slatedb-*/{pattern}"))
 
 
 def sst_files() -> list[Path]:
@@ -77,4 +81,4 @@ def manifest_folders() -> list[list[Path]]:
 
 def label(path: Path) -> str:
     """Return a test id."""
-    return str(path.relative_to(FIXTURES))
+    return str(path.relative_to(DATA))

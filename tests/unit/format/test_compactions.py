@@ -31,7 +31,7 @@ TIERED = Compaction(
     worker=WorkerSpec("worker ü", 1 << 62),
     context=TieredContext(
         (
-            Subcompaction(BytesRange.of(KeyRange(b"", b"m")), (OUTPUT,)),
+            Subcompaction(BytesRange.of(KeyRange(b"", b"m")), (OUTPUT,), status=1),
             Subcompaction(BytesRange.of(KeyRange(b"m", None)), ()),
         ),
         retention_min_seq=4,

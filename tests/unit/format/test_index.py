@@ -20,6 +20,7 @@ def index_of(offsets: list[int], keys: list[bytes]) -> SstIndex:
         np.array(offsets, np.int64),
         np.frombuffer(b"".join(keys), np.uint8),
         np.cumsum([0, *map(len, keys)], dtype=np.int64),
+        np.zeros(len(keys), np.int64),
     )
 
 

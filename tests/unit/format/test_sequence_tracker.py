@@ -17,10 +17,14 @@ from slatespark.format.sequence_tracker import (
 def test_every_form_of_a_delta_round_trips(change: int) -> None:
     far = 1 << 40
     tracker = SequenceTracker(((0, 0), (far, far), (far + far + change, far + far + change)))
-    # The first delta exceeds 32 bits and is truncated, as by the client; the next one is exact.
-    points = decode_sequence_tracker(encode_sequence_tracker(tracker)).points
-    assert points[0] == (0, 0)
-    assert points[2][1] - 2 * points[1][1] == change
+    # The first delta exceeds 32 bits, so that the tracker needs version 2.
+    data = encode_sequence_tracker(tracker)
+    assert data[0] == 2
+    assert decode_sequence_tracker(data) == tracker
+    near = SequenceTracker(tuple((far + step, far + step) for step in (0, 9, 18 + change)))
+    data = encode_sequence_tracker(near)
+    assert data[0] == 1
+    assert decode_sequence_tracker(data) == near
 
 
 def test_an_empty_tracker_has_bytes() -> None:
@@ -48,6 +52,13 @@ def test_points_beyond_32_bits_are_skipped() -> None:
     assert reached.points[-1] == (1 << 31, 2000)
     assert reached.record((1 << 33), 3000) is reached
     assert reached.record((1 << 31) + 5, 3000).points[-1] == ((1 << 31) + 5, 3000)
+
+
+def test_a_wide_tracker_takes_any_point() -> None:
+    wide = SequenceTracker(((1, 1000), (5_000_000_000, 2000)))
+    assert wide.record(5_000_000_100, 3000).points[-1] == (5_000_000_100, 3000)
+    full = SequenceTracker(tuple((number * number << 31, number * 60) for number in range(MAX_POINTS)))
+    assert len(full.record(1 << 60, MAX_POINTS * 60).points) == MAX_POINTS // 2 + 1
 
 
 def test_above_its_capacity_every_second_point_is_dropped() -> None:
@@ -83,6 +94,8 @@ def test_large_seqs_are_unsigned() -> None:
         "0101000000" + "00000002" + "00" * 30,
         "01ffffffff" + "ffffffff" + "00" * 30,
         "0102000000" + "00000002" + "00" * 8,
+        "0202000000" + "00000002" + "00" * 8,
+        "0202000000" + "00000002" + "00" * 8 + "ff" * 8,
     ],
 )
 def test_damaged_trackers_are_refused(text: str) -> None:
@@ -92,4 +105,4 @@ def test_damaged_trackers_are_refused(text: str) -> None:
 
 def test_another_version_is_refused() -> None:
     with pytest.raises(UnsupportedFormatError):
-        decode_sequence_tracker(bytes.fromhex("02000000000000000000000000"))
+        decode_sequence_tracker(bytes.fromhex("03000000000000000000000000"))

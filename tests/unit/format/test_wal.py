@@ -83,7 +83,8 @@ def _common(one: bytes, other: bytes) -> list[int]:
 
 def wal_of(block: bytes, *, version: int, kind: SstType = SstType.WAL) -> bytes:
     section = encode_section(block, Compression.NONE)
-    index = SstIndex(np.zeros(1, np.int64), np.frombuffer(struct.pack(">Q", 5), np.uint8), np.array([0, 8], np.int64))
+    none = np.zeros(1, np.int64)
+    index = SstIndex(none, np.frombuffer(struct.pack(">Q", 5), np.uint8), np.array([0, 8], np.int64), none)
     index_section = encode_index_section(index, Compression.NONE)
     info = SstInfo(struct.pack(">Q", 5), None, len(section), len(index_section), len(section), 0, sst_type=kind)
     data = section + index_section

@@ -71,7 +71,7 @@ class ClientSst:
 
 def test_the_clients_filter_bit_for_bit(kernels: Any) -> None:
     sst = ClientSst()
-    offsets, key_bytes, key_offsets = kernels.decode_index(sst.index)
+    offsets, key_bytes, key_offsets, _ = kernels.decode_index(sst.index)
     ends = np.append(offsets[1:], sst.blocks_end) - 4
     rows = kernels.decode_blocks(np.frombuffer(sst.data, np.uint8), offsets, ends, version=2)
     assert len(rows) == 1000

@@ -1,13 +1,18 @@
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
 from __future__ import annotations
 
 import struct
 from itertools import pairwise
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError
+from slatespark.format._generated import BlockMeta, SsTableIndex
+from slatespark.format.tables import put_offsets
 from tests.unit.kernels.implementations import COMPILED
 
 KEYS = [b"", b"b", b"b", b"banana", b"c\0"]
@@ -23,7 +28,8 @@ def encoded(kernels: Any, offsets: list[int], keys: list[bytes]) -> bytes:
 
 
 def decoded(kernels: Any, data: bytes) -> tuple[list[int], list[bytes]]:
-    offsets, key_bytes, key_offsets = kernels.decode_index(np.frombuffer(data, np.uint8))
+    offsets, key_bytes, key_offsets, encoded_bytes = kernels.decode_index(np.frombuffer(data, np.uint8))
+    assert not encoded_bytes.any()
     ends = key_offsets.tolist()
     return offsets.tolist(), [key_bytes[a:b].tobytes() for a, b in pairwise(ends)]
 
@@ -37,6 +43,29 @@ def test_keys_within_a_larger_buffer(kernels: Any) -> None:
     key_bytes = np.frombuffer(b"??ab", np.uint8)
     data = kernels.encode_index(np.array([0, 5]), key_bytes, np.array([2, 3, 4]))
     assert decoded(kernels, data) == ([0, 5], [b"a", b"b"])
+
+
+def padded_index() -> bytes:
+    """Two blocks, of which only the first states its bytes, as other encoders write it."""
+    builder = flatbuffers.Builder(64)
+    metas = []
+    for offset, key, encoded_bytes in ((7, b"", 5), (4096, b"k", 0)):
+        first_key = builder.CreateByteVector(key)
+        BlockMeta.Start(builder)
+        BlockMeta.AddOffset(builder, offset)
+        BlockMeta.AddFirstKey(builder, first_key)
+        BlockMeta.AddEncodedLen(builder, encoded_bytes)
+        metas.append(BlockMeta.End(builder))
+    block_metas = put_offsets(builder, metas)
+    SsTableIndex.Start(builder)
+    SsTableIndex.AddBlockMeta(builder, block_metas)
+    builder.Finish(SsTableIndex.End(builder))
+    return bytes(builder.Output())
+
+
+def test_padded_blocks_state_their_bytes(kernels: Any) -> None:
+    offsets, key_bytes, _, encoded_bytes = kernels.decode_index(np.frombuffer(padded_index(), np.uint8))
+    assert (offsets.tolist(), key_bytes.tobytes(), encoded_bytes.tolist()) == ([7, 4096], b"k", [5, 0])
 
 
 def test_absent_offset_is_zero(kernels: Any) -> None:

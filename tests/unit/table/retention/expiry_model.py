@@ -90,10 +90,10 @@ class Model:
         info = part.file.info
         data = bytes(stores.at(part.file.root).get(part.file.path))
         index = decode_index_section(data[info.index_range.start : info.index_range.end], info)
-        for start, end in itertools.pairwise(index.block_edges(info).tolist()):
-            edges = np.array([0, end - start], np.int64)
+        for number, (start, end) in enumerate(itertools.pairwise(index.block_edges(info).tolist())):
+            edges, encoded = np.array([0, end - start], np.int64), index.encoded_bytes[number : number + 1]
             block = unpack_blocks(
-                np.frombuffer(data[start:end], np.uint8), edges, info.compression, limit_bytes=1 << 40
+                np.frombuffer(data[start:end], np.uint8), edges, encoded, info.compression, limit_bytes=1 << 40
             )
             rows = decode_blocks(block.data, block.starts, block.ends, version=part.file.format_version)
             self.add_block(((row, part.keys.contains(row.key)) for row in columns_to_rows(rows)), end - start)

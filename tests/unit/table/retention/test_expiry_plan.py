@@ -67,6 +67,7 @@ def print_blocks(case: Case) -> str:
         block_offsets=np.arange(len(blocks), dtype=np.int64) * BLOCK_BYTES,
         key_bytes=np.frombuffer(b"".join(separators), np.uint8),
         key_offsets=np.cumsum([0, *map(len, separators)], dtype=np.int64),
+        encoded_bytes=np.zeros(len(blocks), np.int64),
     )
     first, last = (key.encode() for key in case.arguments["file"].split("-"))
     size = BLOCK_BYTES * len(blocks)

@@ -176,7 +176,8 @@ def outline_of(*blocks: tuple[int, int, int, int, bool]) -> FileOutline:
     """An outline of blocks: smallest and largest create_ts, rows, tombstones, whether all rows have create_ts."""
     count = len(blocks)
     low, high, rows, deletes = (np.array([block[at] for block in blocks], np.int64) for at in range(4))
-    index = SstIndex(np.arange(count) * 100, np.arange(count, dtype=np.uint8), np.arange(count + 1))
+    ends = np.arange(count + 1)
+    index = SstIndex(ends[:-1] * 100, np.arange(count, dtype=np.uint8), ends, np.zeros(count, np.int64))
     none = np.zeros(count, np.int64)
     all_flags = np.array([HAS_CREATE * block[4] for block in blocks], np.uint8)
     bounds = BlockBounds(low, high, none, none, np.full(count, HAS_CREATE, np.uint8), all_flags)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slatespark.format.block_group import unpack_blocks
+from slatespark.format.block_group import UnpackedBlocks, unpack_blocks
 from slatespark.format.filter import FilterSet, NamedFilter, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer
@@ -47,14 +48,19 @@ def build(rows: list[Row] = ROWS) -> tuple[bytes, StatedParts]:
     )
 
 
+def unpack(octets: NDArray[np.uint8], parts: StatedParts, first: int, count: int) -> UnpackedBlocks:
+    edges = parts.index.block_edges(parts.info)[first : first + count + 1]
+    encoded = parts.index.encoded_bytes[first : first + count]
+    return unpack_blocks(octets, edges, encoded, parts.info.compression, limit_bytes=1 << 20)
+
+
 def check(data: bytes, parts: StatedParts, *, window: int = 3) -> tuple[list[tuple[str, str]], RowTotals]:
     """Sections and facts of the faults found."""
     faults: list[tuple[str, str]] = []
     rows = RowCheck(parts, lambda section, offset, what: faults.append((section, what)))
-    edges = parts.index.block_edges(parts.info)
     octets = np.frombuffer(data, np.uint8)
-    for first in range(0, len(edges) - 1, window):
-        opened = unpack_blocks(octets, edges[first : first + window + 1], parts.info.compression, limit_bytes=1 << 20)
+    for first in range(0, len(parts.index), window):
+        opened = unpack(octets, parts, first, window)
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
     return faults, rows.finish()
 
@@ -64,7 +70,7 @@ def with_key(index: SstIndex, block: int, key: bytes) -> SstIndex:
     keys = [index.first_key(number) for number in range(len(index))]
     keys[block] = key
     octets = np.frombuffer(b"".join(keys), np.uint8)
-    return SstIndex(index.block_offsets, octets, np.cumsum([0, *map(len, keys)], dtype=np.int64))
+    return replace(index, key_bytes=octets, key_offsets=np.cumsum([0, *map(len, keys)], dtype=np.int64))
 
 
 def test_a_sound_file_has_no_faults_whatever_the_window() -> None:
@@ -118,11 +124,8 @@ def test_sums_are_not_compared_after_a_skipped_block() -> None:
     data, parts = build()
     faults: list[str] = []
     rows = RowCheck(parts, lambda section, offset, what: faults.append(what))
-    edges = parts.index.block_edges(parts.info)
     for first in (0, 2):
-        opened = unpack_blocks(
-            np.frombuffer(data, np.uint8), edges[first : first + 2], parts.info.compression, limit_bytes=1 << 20
-        )
+        opened = unpack(np.frombuffer(data, np.uint8), parts, first, 1)
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
         rows.skip()
     rows.finish()
@@ -151,11 +154,8 @@ def test_blocks_in_the_wrong_order() -> None:
     data, parts = build()
     faults: list[tuple[str, str]] = []
     rows = RowCheck(replace(parts, stats=None, properties=None), lambda *fault: faults.append((fault[0], fault[2])))
-    edges = parts.index.block_edges(parts.info)
     for first in (1, 0):
-        opened = unpack_blocks(
-            np.frombuffer(data, np.uint8), edges[first : first + 2], parts.info.compression, limit_bytes=1 << 20
-        )
+        opened = unpack(np.frombuffer(data, np.uint8), parts, first, 1)
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
     rows.finish()
     assert any(section == "block 0" and "not behind" in what for section, what in faults)
