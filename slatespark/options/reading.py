@@ -51,7 +51,8 @@ class ReadOptions:
     timestamp_as_of_ms: int | None = option(
         "timestampAsOf",
         doc="Instant to read the table as of, ISO-8601 or epoch ms: the newest version committed at or before it. On "
-        "tables with `history=true`, each row as of its timestamp. With `clock=custom`, by the table's clock ticks.",
+        "tables with `history=true`, each row as of its timestamp; there together with `versionAsOf`, `checkpoint` or "
+        "`seqAsOf`: as it was known then. With `clock=custom`, by the table's clock ticks.",
         parse=parse_time,
         calls=_OUTSIDE,
         default=None,
@@ -195,7 +196,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         """Check combinations."""
-        if len(given := self._as_of()) > 1:
+        if len(given := self.version_choices) > 1:
             raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
         if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
             raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
@@ -208,25 +209,21 @@ class ReadOptions:
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
 
-    def _as_of(self) -> list[str]:
-        """Return the names of the given options that select a past state."""
-        choices = {
-            "versionAsOf": self.version_as_of,
-            "timestampAsOf": self.timestamp_as_of_ms,
-            "seqAsOf": self.seq_as_of,
-            "checkpoint": self.checkpoint,
-        }
+    @property
+    def version_choices(self) -> list[str]:
+        """The names of the given options that choose a version."""
+        choices = {"versionAsOf": self.version_as_of, "seqAsOf": self.seq_as_of, "checkpoint": self.checkpoint}
         return [name for name, value in choices.items() if value is not None]
 
     @property
     def reads_past(self) -> bool:
         """Whether the read is of a past state, not of the newest."""
-        return bool(self._as_of())
+        return self.chooses_version or self.timestamp_as_of_ms is not None
 
     @property
     def chooses_version(self) -> bool:
         """Whether the read is of a certain version, which may not be the newest one."""
-        return any(choice is not None for choice in (self.version_as_of, self.seq_as_of, self.checkpoint))
+        return bool(self.version_choices)
 
     @property
     def shows_intervals(self) -> bool:

@@ -2,7 +2,8 @@
 
 Timed writes, deletions and range deletions of ours, floors, trims, restores, collections, compactions, which keep what
 the floor asks for; the real client's writes, flushes and compactions, which may cost versions: then reads from before
-are refused, and later ones stay exact.
+are refused, and later ones stay exact. Every version, checkpoint and clone knows of each instant what it knew then,
+from the bounds on that it had then.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import contextlib
 import copy
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -46,7 +48,40 @@ INSTANTS_PER_STEP = 6
 
 places = st.integers(0, 30)  # in time, a step apart
 keys = st.sampled_from(KEYS)
+Span: TypeAlias = tuple[int | None, int | None, tuple[bytes, bytes]]  # since when, until when, the row
 shapes = st.fixed_dictionaries({"sstSize": st.sampled_from([200, 1 << 20]), "blockSize": st.sampled_from([1024, 4096])})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What one version of the table knows, and since when that is whole; None is from the beginning."""
+
+    model: HistoryModel
+    bound: int | None
+
+
+ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "write": {
+        "rows": st.lists(st.tuples(keys, places), min_size=1, max_size=6),
+        "ttl": st.booleans(),
+        "shape": shapes,
+    },
+    "delete": {"rows": st.sets(st.tuples(keys, places), min_size=1, max_size=3)},
+    "delete_range": {"first": keys, "place": st.none() | places},
+    "raise_floor": {"place": places},
+    "trim": {"place": places},
+    "restore": {"number": st.integers(0, 100)},
+    "compact": {"start": st.none() | keys},
+    "vacuum": {},
+    "make_checkpoint": {},
+    "clone": {"place": places},
+    "clone_a_checkpoint": {"number": st.integers(0, 100)},
+    "use_client": {
+        "writes": st.lists(st.tuples(keys, st.booleans()), max_size=4),
+        "end": st.sampled_from(["leave in the WAL", "flush", "compact", "compact"]),
+    },
+}
+TURNS = [*ARGUMENTS, *["write"] * 4, *["raise_floor", "make_checkpoint", "use_client"] * 2]
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -70,16 +105,24 @@ class HistoryMachine(RuleBasedStateMachine):
         self.store = SlateStore.create(str(self.location.folder), **properties)
         self.base = SystemClock().now_ms() - 3_600_000
         self.model = HistoryModel()
-        self.models: dict[int, HistoryModel] = {}
-        self.named: dict[str, HistoryModel] = {}  # what checkpoints hold, by name
+        self.known: dict[int, Known] = {}  # by version
+        self.named: dict[str, Known] = {}  # by the name of a checkpoint
         self.floor: int | None = None
         self.lost: int | None = None
         self.has_losses = self.was_compacted = self.has_committed = False
         self.written = self.steps = self.tick = 0
 
+    @rule(turn=st.sampled_from(TURNS), data=st.data())
+    def take(self, turn: str, data: st.DataObject) -> None:
+        """One rule for all turns: hypothesis would leave some rules out of an example, mostly the writes."""
+        if (turn == "restore" and not self.known) or (turn == "clone_a_checkpoint" and not self.named):
+            turn = "write"
+        arguments = {name: data.draw(strategy, name) for name, strategy in ARGUMENTS[turn].items()}
+        note(turn)
+        getattr(self, turn)(**arguments)
+
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    @rule(rows=st.lists(st.tuples(keys, places), min_size=1, max_size=6), ttl=st.booleans(), shape=shapes)
     def write(self, rows: list[tuple[bytes, int]], ttl: bool, shape: dict[str, Any]) -> None:
         timed = {(key, self.at(place)): self.value() for key, place in rows}
         columns = self.columns(list(timed), value=pa.array(timed.values(), pa.binary()))
@@ -87,14 +130,12 @@ class HistoryMachine(RuleBasedStateMachine):
             for (key, ts), value in sorted(timed.items()):
                 self.model.add(key, HistoryVersion(ts, value, ts + TTL_MS if ttl else None))
 
-    @rule(rows=st.sets(st.tuples(keys, places), min_size=1, max_size=3))
     def delete(self, rows: set[tuple[bytes, int]]) -> None:
         timed = {(key, self.at(place)): b"" for key, place in rows}
         if self.commit(timed, self.columns(list(timed)), operation="delete"):
             for key, ts in sorted(timed):
                 self.model.add(key, HistoryVersion(ts, None))
 
-    @rule(first=keys, place=st.none() | places)
     def delete_range(self, first: bytes, place: int | None) -> None:
         where = f"key >= X'{first.hex()}' AND key < X'64'"
         ts, first_ts = SystemClock().now_ms() if place is None else self.at(place), self.first_ts()
@@ -114,7 +155,6 @@ class HistoryMachine(RuleBasedStateMachine):
         for key in gone:
             self.model.add(key, HistoryVersion(self.stored_ts(key), None))
 
-    @rule(place=places)
     def raise_floor(self, place: int) -> None:
         ts = self.at(place)
         if self.floor is not None and ts < self.floor:
@@ -124,7 +164,6 @@ class HistoryMachine(RuleBasedStateMachine):
         self.store.setHistoryFloor(ts)
         self.floor = ts
 
-    @rule(place=places)
     def trim(self, place: int) -> None:
         bound, ts = self.bound(), self.at(place)
         if bound is not None and ts < bound:
@@ -140,15 +179,12 @@ class HistoryMachine(RuleBasedStateMachine):
             assert shown == self.model.as_of(self.now()), "what it replaced stays readable"
         self.model.trim(ts)
 
-    @precondition(lambda self: self.models)
-    @rule(number=st.integers(0, 100))
     def restore(self, number: int) -> None:
-        version = sorted(self.models)[number % len(self.models)]
+        version = sorted(self.known)[number % len(self.known)]
         self.store.restoreToVersion(version)
         self.committed()
-        self.model = copy.deepcopy(self.models[version])
+        self.model = copy.deepcopy(self.known[version].model)
 
-    @rule(start=st.none() | keys)
     def compact(self, start: bytes | None) -> None:
         """Of versions above the floor nothing goes, and no read may tell the difference."""
         before = self.version()
@@ -156,18 +192,15 @@ class HistoryMachine(RuleBasedStateMachine):
         if self.version() != before:
             self.committed()
 
-    @rule()
     def vacuum(self) -> None:
         """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""
         self.store.vacuum(minAge="0s", force=True)
 
-    @rule()
     def make_checkpoint(self) -> None:
         name = f"point {len(self.named)}"
         self.store.createCheckpoint(name, lifetime="1d")
-        self.named[name] = copy.deepcopy(self.model)
+        self.named[name] = self.present()
 
-    @rule(place=places)
     def clone(self, place: int) -> None:
         """A clone has the same past, and goes on by itself."""
         copied = self.store.clone(str(self.folder / f"clone {self.steps}"))
@@ -182,10 +215,12 @@ class HistoryMachine(RuleBasedStateMachine):
         assert (found := copied.get(b"d")) is not None
         assert found["value"] == b"copied"
 
-    @rule(
-        writes=st.lists(st.tuples(keys, st.booleans()), max_size=4),
-        end=st.sampled_from(["leave in the WAL", "flush", "compact", "compact"]),
-    )
+    def clone_a_checkpoint(self, number: int) -> None:
+        """It has the past of the checkpoint, whatever was given up or lost since."""
+        name = sorted(self.named)[number % len(self.named)]
+        copied = self.store.clone(str(self.folder / f"clone {self.steps}"), checkpoint=name)
+        self.check_past(copied, self.named[name])
+
     def use_client(self, writes: list[tuple[bytes, bool]], end: str) -> None:
         before = self.stored()
         with Client.open(self.location, ClientOptions(compactor=end == "compact")) as client:
@@ -210,12 +245,11 @@ class HistoryMachine(RuleBasedStateMachine):
     def reads_are_the_model_or_refused(self) -> None:
         self.steps += 1
         if self.has_committed:
-            self.models[self.version()], self.has_committed = copy.deepcopy(self.model), False
+            self.known[self.version()], self.has_committed = self.present(), False
         bound, first = self.bound(), self.first_ts()
         times = [edge + more for edge in [*self.model.times(), bound or self.base] for more in (-1, 0)]
         chosen = times[self.steps % 7 :: max(1, len(times) // INSTANTS_PER_STEP)]
-        intervals = self.store.versions(mergeOperator="concat").read_all().to_pylist()
-        spans = [(to_ms(row["_valid_from"]), to_ms(row["_valid_to"]), row["key"], row["value"]) for row in intervals]
+        spans = self.spans(self.store)
         for instant in [*chosen, *([] if bound is None else [bound - 1, bound]), self.now()]:
             if first is not None and instant < first:
                 self.refuses(first, lambda at=instant: self.latest(timestampAsOf=at))
@@ -223,8 +257,7 @@ class HistoryMachine(RuleBasedStateMachine):
             expected = self.model.as_of(instant)
             assert self.latest(timestampAsOf=instant) == expected
             assert self.latest("desc", timestampAsOf=instant) == expected[::-1]
-            valid = [row for start, end, *row in spans if (start or 0) <= instant and (end is None or instant < end)]
-            assert sorted(map(tuple, valid)) == expected
+            assert valid_at(spans, instant) == expected
         key = KEYS[self.steps % len(KEYS)]
         found = self.store.get(key, timestampAsOf=instant)
         assert (found is None) == (key not in dict(expected))
@@ -234,12 +267,16 @@ class HistoryMachine(RuleBasedStateMachine):
     def versions_and_checkpoints_stay_as_they_were(self) -> None:
         now = self.now()
         for name in sorted(self.named)[-2:]:
-            assert self.latest(checkpoint=name, now=now) == self.named[name].as_of(now)
-        for version in sorted(self.models)[self.steps % 3 :: 3]:
-            expected = self.models[version].as_of(now)
+            assert self.latest(checkpoint=name, now=now) == self.named[name].model.as_of(now)
+            self.check_past(self.store, self.named[name], checkpoint=name)
+        for version in sorted(self.known)[self.steps % 3 :: 3]:
+            expected = self.known[version].model.as_of(now)
             assert self.latest(versionAsOf=version, now=now) == expected
             with contextlib.suppress(HistoryTrimmedError):
                 assert self.latest(seqAsOf=self.seq(version), now=now) == expected
+        if self.known:
+            version = sorted(self.known)[self.steps % len(self.known)]
+            self.check_past(self.store, self.known[version], versionAsOf=version)
         ours = {CheckpointHandle(point.id, point.version) for point in self.store.checkpoints()}
         assert ours == set(list_checkpoints(self.location))
 
@@ -249,6 +286,21 @@ class HistoryMachine(RuleBasedStateMachine):
         """It shows expired rows until they are rewritten, so only the others are compared."""
         shown = {row.key: row.value for row in read_rows(self.location)}
         assert dict(self.model.as_of(self.now())).items() <= shown.items()
+
+    def check_past(self, store: SlateStore, known: Known, **chosen: Any) -> None:
+        """Compare what a version knows of some instants, and its intervals, with what it knew then."""
+        bound, times = known.bound, known.model.times()
+        edges = times[self.steps % 3 :: 3][:3] + ([] if bound is None else [bound - 1, bound])
+        whole_from = min(times, default=None) if bound is None else bound
+        spans = self.spans(store, **chosen)
+        for instant in edges:
+            if whole_from is not None and instant < whole_from:
+                with pytest.raises(HistoryTrimmedError, match=ms_to_text(whole_from)):
+                    store.scan(timestampAsOf=instant, **chosen)
+                continue
+            expected = known.model.as_of(instant)
+            assert self.rows(store, timestampAsOf=instant, **chosen) == expected
+            assert valid_at(spans, instant) == expected
 
     # --- in between ---------------------------------------------------------------------------------------------------
 
@@ -289,8 +341,17 @@ class HistoryMachine(RuleBasedStateMachine):
         assert self.store.definition.lost_through_ms == self.lost
 
     def latest(self, order: str = "asc", **options: Any) -> Rows:
-        rows = self.store.scan(order, **options).read_all().to_pylist()
-        return [(row["key"], row["value"]) for row in rows]
+        return self.rows(self.store, order, **options)
+
+    def rows(self, store: SlateStore, order: str = "asc", **options: Any) -> Rows:
+        return [(row["key"], row["value"]) for row in store.scan(order, **options).read_all().to_pylist()]
+
+    def spans(self, store: SlateStore, **options: Any) -> list[Span]:
+        found = store.versions(mergeOperator="concat", **options).read_all().to_pylist()
+        return [(to_ms(row["_valid_from"]), to_ms(row["_valid_to"]), (row["key"], row["value"])) for row in found]
+
+    def present(self) -> Known:
+        return Known(copy.deepcopy(self.model), self.bound())
 
     def stored_ts(self, key: bytes) -> int:
         """The time of a deletion that was just made."""
@@ -330,6 +391,10 @@ class HistoryMachine(RuleBasedStateMachine):
             return
         with pytest.raises(HistoryTrimmedError, match=ms_to_text(bound)):
             read()
+
+
+def valid_at(spans: list[Span], instant: int) -> Rows:
+    return sorted(row for start, end, row in spans if (start or 0) <= instant and (end is None or instant < end))
 
 
 def test_histories() -> None:

@@ -39,7 +39,10 @@ def test_intervals_floors_trims_and_ranges(spark: SparkSession, tmp_path: Path) 
     ]
     then = table.versions(filter="_valid_from <= '2026-01-04' AND id = 1", columns="price,_is_current")
     assert sorted(then.collect()) == [(10, False), (11, False)]
+    version = table.resolve().version
     table.deleteRange("id >= 2", at(6))
+    known_then = table.toDF(columns="price", timestampAsOf=at(7), versionAsOf=version)
+    assert sorted(known_then.collect()) == [(12,), (20,)]
     assert table.get(2) is None
     table.setHistoryFloor(at(3))
     with pytest.raises(AnalysisException, match=r"HistoryTrimmedError: .*2026-01-03T00"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slatespark.format.manifest_state import NO_TICK
 from slatespark.options import ReadOptions
@@ -71,6 +71,9 @@ def resolve_read(stores: TableStores, options: ReadOptions, clock: Clock) -> Res
 
 
 def _how(options: ReadOptions, snapshot: Snapshot, definition: TableDefinition) -> str:
+    if options.timestamp_as_of_ms is not None and options.chooses_version:
+        version = _how(replace(options, timestamp_as_of_ms=None), snapshot, definition)
+        return f"{version}, each row as of its timestamp"
     if options.version_as_of is not None:
         return "the version asked for"
     if options.checkpoint is not None:

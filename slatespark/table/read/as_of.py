@@ -1,14 +1,15 @@
 """Reads as of a time or of a sequence number: the snapshot that they see.
 
 On plain tables a time means a version. Tables with `history=true` keep every version of a row with the user's
-timestamp, so there the newest state is read, without the row versions that were created later.
+timestamp, so there the newest state is read, without the row versions that were created later. Where a version of the
+table is chosen too, that one is read, with what it knew of the time.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from slatespark.errors import HistoryTrimmedError
+from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
@@ -22,7 +23,7 @@ from slatespark.table.stores import TableStores
 
 
 def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
-    """Return the snapshot of a read with `timestampAsOf` or `seqAsOf`.
+    """Return the snapshot of a read with one of `timestampAsOf` and `seqAsOf`.
 
     Raises
     ------
@@ -50,6 +51,37 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     return found if options.now_ms is not None else replace(found, now_ms=max(time_ms, found.tick_ms))
 
 
+def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, clock: Clock) -> Snapshot:
+    """Return what a version of a history table knew of an instant, judged by its own bounds of the past.
+
+    Parameters
+    ----------
+    chosen : the snapshot of the version
+    options : with `timestampAsOf`
+
+    Raises
+    ------
+    OptionError
+        When the table has no history, or the time is of the future.
+    HistoryTrimmedError
+        When the version does not have all row versions of that time, or had no row then.
+    """
+    time_ms = options.timestamp_as_of_ms
+    assert time_ms is not None  # the caller's condition
+    definition = resolve_definition(stores, chosen.manifest)
+    if not definition.has_history:
+        raise OptionError(
+            f"timestampAsOf and {options.version_choices[0]} are both given, but {stores.url} is no history table.",
+            why="Its rows have no times of their own: an instant means a version there.",
+            todo="Give one of them.",
+        )
+    kept = KeptVersions(stores)
+    tick_ms = max(chosen.tick_ms, kept.manifest(kept.latest).last_l0_clock_tick)
+    Timeline(stores, kept, definition.has_own_time).refuse_future(time_ms, clock.now_ms(), tick_ms)
+    _refuse_lost(stores, chosen, definition.at_version(chosen.manifest_id), time_ms)
+    return replace(chosen, as_of_ts_ms=time_ms, now_ms=time_ms if options.now_ms is None else options.now_ms)
+
+
 def _as_of_seq(
     stores: TableStores,
     kept: KeptVersions,
@@ -74,9 +106,14 @@ def _as_of_row_time(stores: TableStores, kept: KeptVersions, time_ms: int, now_m
     return replace(newest, as_of_ts_ms=time_ms)
 
 
-def _refuse_lost(stores: TableStores, newest: Snapshot, definition: TableDefinition, time_ms: int) -> None:
-    """Refuse an instant of which a history table may not have all row versions any more."""
-    floor_ms = history_floor(stores, newest.manifest, definition)
+def _refuse_lost(stores: TableStores, snapshot: Snapshot, definition: TableDefinition, time_ms: int) -> None:
+    """Refuse an instant of which a history table may not have all row versions any more.
+
+    Parameters
+    ----------
+    definition : with the bounds of the past that the snapshot is judged by
+    """
+    floor_ms = history_floor(stores, snapshot.manifest, definition)
     if floor_ms is not None and time_ms < floor_ms:
         raise HistoryTrimmedError(
             f"{stores.url}: the row versions of {time_text(time_ms)} are not all there any more.",
@@ -85,7 +122,7 @@ def _refuse_lost(stores: TableStores, newest: Snapshot, definition: TableDefinit
         )
     if floor_ms is not None:  # above it, nothing is an answer too
         return
-    first_ms = find_later_beginning(stores, newest, time_ms)
+    first_ms = find_later_beginning(stores, snapshot, time_ms)
     if first_ms is not None:
         raise HistoryTrimmedError(
             f"{stores.url}: there was no row at {time_text(time_ms)}.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slatespark.errors import (
-    InvalidRequestError,
-)
+from dataclasses import replace
+
+from slatespark.errors import InvalidRequestError
 from slatespark.format.manifest import Manifest
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
@@ -23,8 +23,13 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
     InvalidRequestError, OptionError
         When a version, time or sequence number of the future is asked for.
     """
+    if options.timestamp_as_of_ms is not None and options.chooses_version:
+        from slatespark.table.read.as_of import known_then  # most reads are of the newest state
+
+        chosen = resolve_snapshot(stores, replace(options, timestamp_as_of_ms=None), clock)
+        return known_then(stores, chosen, options, clock)
     if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
-        from slatespark.table.read.as_of import resolve_as_of  # most reads are of the newest state
+        from slatespark.table.read.as_of import resolve_as_of
 
         return resolve_as_of(stores, options, clock)
     latest_id, latest = fetch_latest_manifest(stores)

@@ -16,6 +16,8 @@ def test_import_creates_a_history_table_and_put_goes_on(tmp_path: Path) -> None:
     done("put", table, json.dumps({"id": 1, "price": 8, "since": "2022-01-01T00:00:00Z"}), *timed)
     assert [(row["id"], row["price"]) for row in rows(table)] == [(1, 8), (2, 7)]
     assert answer("get", table, "1", "--timestamp-as-of", "2021-06-01T00:00:00Z")["price"] == 6
+    known_first = ("--timestamp-as-of", "2021-06-01T00:00:00Z", "--version-as-of", "1")
+    assert rows(table, *known_first) == []
     late = json.dumps({"id": 1, "price": 9, "since": "2021-06-01T00:00:00Z"})
     assert "id=1 at 2021-06-01T00:00:00.000Z" in refused("CommitConflictError", "put", table, late, *timed)
     done("delete", table, "2", "--option", "timestamp=2023-01-01T00:00:00Z")

@@ -50,6 +50,7 @@ def test_reads_of_the_past(table: Path, option: tuple[str, str]) -> None:
 def test_what_is_refused(table: Path) -> None:
     assert_failed(run("scan", table, "--timestamp-as-of", str(START - 1)), "HistoryTrimmedError")
     assert_failed(run("scan", table, "--timestamp-as-of", "2100-01-01"), "OptionError")
+    assert_failed(run("scan", table, "--timestamp-as-of", str(START), "--version-as-of", "1"), "OptionError")
     assert_failed(run("scan", table, "--timestamp-as-of", "noon"), "OptionError")
     assert_failed(run("scan", table, "--option", "seqAsOf=3"), "OptionError")
     assert_failed(run("scan", table, "--option", "seqAsOf=1", "--version-as-of", "1"), "OptionError")
