@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from slatespark.errors import InternalError
 from slatespark.options import WriteOptions
+from slatespark.spark.catalog_writes import refuse_catalog_write
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.worker import freeze_gc
@@ -37,6 +38,8 @@ class SlateWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise InternalError("A write task has no TaskContext.")
+        with spark_errors():
+            refuse_catalog_write(context)
         partition = context.partitionId()
         if self._load is None:  # nothing to do
             return SlateCommitMessage(partition, ())

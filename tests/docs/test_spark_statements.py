@@ -12,7 +12,7 @@ from slatespark import SlateStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -80,18 +80,30 @@ def test_what_is_refused(spark: SparkSession, path: str, statement: str, message
     assert stored_keys(path) == [b"a"]
 
 
-def test_saved_as_a_catalog_table_it_cannot_be_read(spark: SparkSession, path: str) -> None:
-    other = spark.sql("SELECT X'62' AS key, X'32' AS value").write.format("slate").mode("append")
-    with pytest.raises(Exception, match="Catalog"):
-        other.saveAsTable("nowhere")
-    spark.sql("DROP TABLE IF EXISTS nowhere")
-    other.option("path", path).saveAsTable("somewhere")
-    try:
-        assert stored_keys(path) == [b"a", b"b"]
-        with pytest.raises(Exception, match="Catalog"):
-            spark.table("somewhere").collect()
-    finally:
-        spark.sql("DROP TABLE somewhere")
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("options", [{}, {"path": "{path}"}], ids=["without a path", "with a path"])
+def test_no_catalog_table_is_written(spark: SparkSession, path: str, options: dict[str, str], mode: str) -> None:
+    given = {name: value.format(path=path) for name, value in options.items()}
+    other = spark.sql("SELECT X'62' AS key, X'32' AS value")
+    with pytest.raises(Exception, match=r"OptionError: .*Catalog"):
+        other.write.format("slate").mode(mode).options(**given).saveAsTable("nowhere")
+    with pytest.raises(Exception, match=r"OptionError: .*Catalog"):
+        other.writeTo("nowhere").using("slate").options(**given).createOrReplace()
+    assert stored_keys(path) == [b"a"]
+    assert not spark.catalog.tableExists("nowhere")
+    assert not list(Path(path).glob("slatespark/leases/*"))
+
+
+def test_each_batch_of_a_stream_may_save_by_path(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).option("numPartitions", 1).load()
+
+    def save(batch: DataFrame, number: int) -> None:
+        pairs = batch.selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS key", "X'31' AS value")
+        pairs.write.format("slate").mode("append").save(path)
+
+    sink = rows.writeStream.foreachBatch(save).option("checkpointLocation", str(tmp_path / "progress"))
+    assert sink.trigger(availableNow=True).start().awaitTermination(60)
+    assert stored_keys(path) == [b"0", b"1", b"a"]
 
 
 @pytest.mark.parametrize("mode", ["error", "ignore"])

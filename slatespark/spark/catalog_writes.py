@@ -1,0 +1,27 @@
+"""Refuses the writes that Spark makes for a table of its catalog: `saveAsTable`, `writeTo(...).create()`, CTAS.
+
+The catalog keeps no options of a Python source, so such a table could never be read. With an option `path` Spark gives
+the source exactly what `save(path)` gives it. But Spark runs such a write as an execution within the one that adds the
+table to the catalog, and tasks see the ids of both. If the write fails, Spark removes the entry from the catalog.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark import TaskContext
+
+from slatespark.options import no_path
+
+_EXECUTION: Final = "spark.sql.execution.id"
+_OUTERMOST: Final = "spark.sql.execution.root.id"
+_STREAM: Final = "sql.streaming.queryId"  # whose batches are executions too: `foreachBatch` writes within one
+
+
+def refuse_catalog_write(context: TaskContext) -> None:
+    """Raise `OptionError` if the task belongs to a write that fills a new table of Spark's catalog."""
+    outermost, stream = context.getLocalProperty(_OUTERMOST), context.getLocalProperty(_STREAM)
+    if outermost is None or stream is not None:
+        return
+    if context.getLocalProperty(_EXECUTION) != outermost:
+        raise no_path("A catalog table cannot be written here.")
