@@ -6,6 +6,7 @@ Everything else takes a `Clock`, so that tests are deterministic, and programs c
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from abc import abstractmethod
 from typing import Final, Protocol, runtime_checkable
@@ -47,6 +48,34 @@ class SystemClock(Clock):
     def now_ms(self) -> int:
         """Return the system time."""
         return ns_to_ms(time.time_ns())
+
+
+class HighWaterMark:
+    """The highest of the times given so far; threads may share it."""
+
+    __slots__ = ("_highest_ms", "_lock")
+
+    def __init__(self) -> None:
+        self._highest_ms, self._lock = 0, threading.Lock()
+
+    def raised_to(self, time_ms: int) -> int:
+        """Return the highest time so far, `time_ms` included."""
+        with self._lock:
+            self._highest_ms = max(self._highest_ms, time_ms)
+            return self._highest_ms
+
+
+_read_until: Final = HighWaterMark()  # by this process, whatever table: the machine has one clock
+
+
+def present_of_read(clock: Clock) -> int:
+    """Return the present for a read. By the system clock it never goes back within a process.
+
+    Otherwise rows that were hidden as expired would be shown again after the clock was set back. A clock that a program
+    gives is taken as it is.
+    """
+    now_ms = clock.now_ms()
+    return _read_until.raised_to(now_ms) if isinstance(clock, SystemClock) else now_ms
 
 
 def check_clock(clock: object) -> Clock:

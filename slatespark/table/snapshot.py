@@ -22,7 +22,7 @@ from slatespark.format.paths import (
 )
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
@@ -95,10 +95,10 @@ def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: in
 def make_snapshot(
     number: int, manifest: Manifest, wal: WalTail, now_ms: int | None, clock: Clock | None = None
 ) -> Snapshot:
-    """Return the snapshot of all rows of a version and a WAL tail; `now_ms` defaults to the time of the clock."""
+    """Return the snapshot of all rows of a version and a WAL tail; `now_ms` defaults to the present."""
     tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms) if wal.tick_ms is not None else manifest.last_l0_clock_tick
     if now_ms is None:
-        now_ms = tick_ms if clock is None else max(clock.now_ms(), tick_ms)
+        now_ms = tick_ms if clock is None else max(present_of_read(clock), tick_ms)
     return Snapshot(number, manifest, wal, max(manifest.last_l0_seq, wal.last_seq), tick_ms, now_ms)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.options import ReadOptions
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.as_of_seq import find_seq
@@ -32,7 +32,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     HistoryTrimmedError
         When it can no longer be answered exactly, or lies before the table's beginning.
     """
-    present_ms = clock.now_ms()  # first: later commits count as future
+    present_ms = present_of_read(clock)  # first: later commits count as future
     kept = KeptVersions(stores)
     definition = resolve_definition(stores, kept.manifest(kept.latest))
     if options.seq_as_of is not None:

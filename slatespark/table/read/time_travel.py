@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.errors import HistoryTrimmedError, OptionError
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
@@ -39,7 +39,7 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
     OptionError
         When the instant lies in the future.
     """
-    now_ms = None if clock is None else clock.now_ms()  # first: later commits count as future
+    now_ms = None if clock is None else present_of_read(clock)  # first: later commits count as future
     kept = KeptVersions(stores)
     own_time = resolve_definition(stores, kept.manifest(kept.latest)).has_own_time
     timeline = Timeline(stores, kept, own_time)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from slatespark import Clock, ClockRegressionError, InvalidRequestError, OptionError, SlateStore
-from slatespark.table.clock import SystemClock
+from slatespark.table import clock as clock_module
+from slatespark.table.clock import HighWaterMark, SystemClock
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from tests.support.our_reads import our_rows
 
@@ -97,3 +98,53 @@ def test_other_objects_are_not_clocks(clock: Any) -> None:
         SlateStore.open("memory://no-clock", clock=clock)
     with pytest.raises(TypeError, match="abstract"):
         Clock()  # type: ignore[misc]
+
+
+class MachineClock:
+    """The clock of the machine, as a test sets it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shows_ms = NOW_MS
+        monkeypatch.setattr(clock_module.time, "time_ns", lambda: self.shows_ms * 1_000_000)
+        monkeypatch.setattr(clock_module, "_read_until", HighWaterMark())  # those of other tests are later
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> MachineClock:
+    return MachineClock(monkeypatch)
+
+
+def test_rows_hidden_as_expired_stay_hidden_when_the_system_clock_is_set_back(machine: MachineClock) -> None:
+    store = SlateStore.create(f"memory://system-clock-{next(_numbers)}")
+    store.write(rows(b"a"), ttl=100)
+    assert created(store) == {b"a": NOW_MS}
+    machine.shows_ms += 100
+    assert (created(store), store.get(b"a")) == ({}, None)
+    machine.shows_ms -= 99
+    assert (created(store), store.get(b"a")) == ({}, None)
+    assert created(SlateStore.open(store.url)) == {}, "the process reads by one clock"
+    assert store.begin().get(b"a") is None
+    assert created(store, now=NOW_MS + 99) == {b"a": NOW_MS}, "an instant that is given counts"
+    machine.shows_ms += 200
+    assert store.resolve().now_ms == NOW_MS + 201
+
+
+def test_an_instant_that_was_read_is_not_of_the_future_later(machine: MachineClock) -> None:
+    store = SlateStore.create(f"memory://system-clock-{next(_numbers)}", history=True)
+    store.write(rows(b"a"))
+    machine.shows_ms += 1000
+    assert created(store, timestampAsOf=NOW_MS + 1000) == {b"a": NOW_MS}
+    machine.shows_ms -= 500
+    assert created(store, timestampAsOf=NOW_MS + 1000) == {b"a": NOW_MS}
+    with pytest.raises(OptionError, match="future"):
+        created(store, timestampAsOf=NOW_MS + 1001)
+
+
+def test_a_clock_of_the_program_may_go_back() -> None:
+    clock = OwnClock()
+    store = new_store(clock)
+    store.write(rows(b"a"), ttl=100)
+    clock.shows += 100
+    assert created(store) == {}
+    clock.shows -= 1
+    assert created(store) == {b"a": NOW_MS}
