@@ -17,6 +17,7 @@ from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
+from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.log.manifests import find_latest_manifest
@@ -24,7 +25,6 @@ from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
-from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
@@ -104,15 +104,16 @@ def begin_write(
         When the database cannot be written.
     ClockRegressionError
         When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
+    InvalidRequestError
+        When the WAL is elsewhere, or belongs to another database.
     """
     now_ms = read_clock(clock)
     if found is None:
         _refuse_remains(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
-        manifest_id, manifest = found
-        refuse_unwritable(stores.url, manifest)
-        manifest_id, manifest, wal = fetch_newest_state(stores, manifest_id, manifest)
+        refuse_unwritable(stores.url, found.value)
+        manifest_id, manifest, wal = fetch_state_with_wal(stores, found)
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
@@ -145,6 +146,7 @@ def abandon_write(stores: TableStores, job: WriteJob) -> None:
 
 
 def _refuse_remains(stores: TableStores) -> None:
+    refuse_other_database(stores)
     if stores.wal.list(WAL_DIR):
         if find_latest_manifest(stores) is not None:
             raise RaceLostError("the table was created meanwhile")

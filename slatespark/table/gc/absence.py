@@ -34,9 +34,9 @@ from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.storage import ObjectMeta
+from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.gc.survey import list_unfinished
-from slatespark.table.gc.wal_place import fetch_state_with_wal
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -197,7 +197,7 @@ class _AbsenceSearch:
         """Read the manifests that exist, and return the number of the newest one."""
         listed = self.stores.main.list(MANIFEST_DIR)
         numbers = {number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None}
-        latest_id, latest = fetch_state_with_wal(self.stores)
+        latest_id, latest, _ = fetch_state_with_wal(self.stores)
         known, self.manifests = self.manifests, {latest_id: latest}
         for number in numbers - {latest_id}:
             try:

@@ -43,6 +43,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.idempotence import is_outcome, record_outcomes
+from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
@@ -76,7 +77,6 @@ from slatespark.table.gc.survey import (
     survey_jobs,
     survey_leases,
 )
-from slatespark.table.gc.wal_place import fetch_state_with_wal
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog

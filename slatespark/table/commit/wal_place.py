@@ -8,14 +8,19 @@ from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
 
 
-def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest]:
-    """Return the newest version, after checking that its WAL is at the expected place.
+def fetch_state_with_wal(stores: TableStores, found: Version[Manifest] | None = None) -> tuple[int, Manifest, WalTail]:
+    """Return the newest version with its WAL, after checking that this is the table's.
+
+    Parameters
+    ----------
+    found : the newest version known to the caller
 
     Raises
     ------
@@ -24,17 +29,13 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest]:
     UnavailableError
         When newer versions keep coming.
     """
-    if stores.wal.url != stores.url and stores.wal.list(MANIFEST_DIR):
-        raise InvalidRequestError(
-            f"{stores.wal.url} is a database of its own.",
-            why=f"Its WAL is not that of {stores.url}.",
-            todo="Give the location of the WAL with the option walPath.",
-        )
+    refuse_other_database(stores)
     for _ in range(_ATTEMPTS):
-        number, manifest, _ = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+        number, manifest, wal = fetch_newest_state(stores, *(found or fetch_latest_manifest(stores)))
         if not stores.wal_is_apart or _is_of(stores, manifest):
-            return number, manifest
-        if fetch_latest_manifest(stores)[0] == number:  # else replay may start later, and this file be collected
+            return number, manifest, wal
+        found = fetch_latest_manifest(stores)
+        if found.number == number:  # else replay may start later, and this file be collected
             missing = wal_path(manifest.replay_after_wal_id)
             raise InvalidRequestError(
                 f"{stores.wal.url}/{missing} does not exist, so this is not the WAL of {stores.url}.",
@@ -42,6 +43,16 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest]:
                 todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
+
+
+def refuse_other_database(stores: TableStores) -> None:
+    """Raise `InvalidRequestError` if the place of a separate WAL is a database of its own."""
+    if stores.wal_is_apart and stores.wal.url != stores.url and stores.wal.list(MANIFEST_DIR):
+        raise InvalidRequestError(
+            f"{stores.wal.url} is a database of its own.",
+            why=f"Its WAL is not that of {stores.url}.",
+            todo="Give the location of the WAL with the option walPath.",
+        )
 
 
 def _is_of(stores: TableStores, manifest: Manifest) -> bool:
