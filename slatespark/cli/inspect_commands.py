@@ -19,7 +19,7 @@ from slatespark.display.key_names import KeyNames
 from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.options import ReadOptions
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import resolve_clock
 from slatespark.table.inspection.describe import describe_table
 from slatespark.table.inspection.files import list_files
 from slatespark.table.inspection.timeline import read_timeline
@@ -36,7 +36,7 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."""
-    facts = describe_table(open_table(options), options, SystemClock(), count_rows=rows)
+    facts = describe_table(open_table(options), options, resolve_clock(options.clock), count_rows=rows)
     typer.echo(json_document(facts) if as_json else describe_text(facts))
 
 
@@ -51,7 +51,7 @@ def files(
 ) -> None:
     """List the files of a table, layer by layer, newest first."""
     stores = open_table(options)
-    found = list_files(stores, options, SystemClock(), count_rows=rows)
+    found = list_files(stores, options, resolve_clock(options.clock), count_rows=rows)
     if as_json:
         typer.echo(json_document(found, as_text=as_text))
         return
@@ -82,7 +82,7 @@ def timeline(
     as_json: AsJson = False,
 ) -> None:
     """Show, for each interval of keys, which files are visible or overshadowed, and since which version."""
-    found = read_timeline(open_table(options), options, SystemClock())
+    found = read_timeline(open_table(options), options, resolve_clock(options.clock))
     if as_json:
         facts = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "codec"}
         typer.echo(json_document(facts, as_text=as_text))
@@ -101,5 +101,5 @@ def expiry(
     as_json: AsJson = False,
 ) -> None:
     """Show how much of the stored data expires when: by hour or day, already expired, never."""
-    report = report_expiry(open_table(options), options, SystemClock(), per=per)
+    report = report_expiry(open_table(options), options, resolve_clock(options.clock), per=per)
     typer.echo(json_document(report) if as_json else expiry_text(report))

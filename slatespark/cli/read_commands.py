@@ -16,7 +16,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import resolve_clock
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
     fetch_read_plan,
@@ -111,7 +111,7 @@ def _scan(
     splits = {"splitSize": SMALL_SPLIT_BYTES if limit is not None else DESCENDING_SPLIT_BYTES if desc else None}
     options = table.options(named, defaults=splits)
     stores = open_table(options)
-    plan = fetch_read_plan(stores, options, SystemClock())
+    plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     batches = limit_batches((run_read_descending if desc else run_read)(stores, plan), limit)
     _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
 
@@ -146,7 +146,7 @@ def get(
     options = table.options(named)
     stores = open_table(options)
     codec = table_codec(stores)
-    found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, SystemClock())
+    found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, resolve_clock(options.clock))
     if found is None:
         if as_json:
             typer.echo("null")

@@ -9,8 +9,9 @@ from typing import Any
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
-from slatespark.options.values import STORAGE_PREFIX, normalize_name, unknown_option
+from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_clock, unknown_option
 from slatespark.slate_store import SlateStore
+from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
@@ -25,15 +26,22 @@ class TableArguments:
     path : of the table
     location : `walPath` and storage options, as `SlateStore.open` takes them
     options : all other options by their names
+    clock_name : `module:function`; None for the system clock
     """
 
     path: str
     location: Mapping[str, Any] = field(repr=False)  # may hold credentials
     options: Mapping[str, Any]
+    clock_name: str | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the command."""
+        return resolve_clock(self.clock_name)
 
     def open_store(self) -> SlateStore:
         """Return the table; raises `TableNotFoundError`."""
-        return SlateStore.open(self.path, **self.location)
+        return SlateStore.open(self.path, clock=self.clock_name, **self.location)
 
     def open_stores(self) -> TableStores:
         """Return the storage of the table, whether or not there is a table."""
@@ -115,7 +123,7 @@ def table_arguments(table: str, *, option: list[str] | None, storage: list[str] 
     """
     given = _joined(WriteOptions, table, {}, option, storage)
     arguments = _split(table, given)
-    for name in arguments.options:
+    for name in (*arguments.options, *(() if arguments.clock_name is None else ("clock",))):
         raise unknown_option(name, ["walPath"])
     WriteOptions.parse(given)
     return arguments
@@ -179,12 +187,14 @@ def _joined(
 
 
 def _split(table: str, given: Mapping[str, Any]) -> TableArguments:
-    location, options = {}, {}
+    location, options, clock = {}, {}, None
     for name, value in given.items():
         if name.startswith(STORAGE_PREFIX):
             location[name.removeprefix(STORAGE_PREFIX)] = value
         elif name == "walPath":
             location[name] = value
+        elif name == "clock" and is_clock(value):
+            clock = parse_clock(value, name)
         elif name != "path":
             options[name] = value
-    return TableArguments(table, location, options)
+    return TableArguments(table, location, options, clock)

@@ -26,7 +26,7 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import resolve_clock
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.read.scan import scan_split
@@ -125,7 +125,7 @@ def export(
     options = table.options({"filter": where})
     file_format = format_of(file, file_format)
     stores = open_table(options)
-    plan = fetch_read_plan(stores, options, SystemClock())
+    plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     with progress_bar() as progress:
         batches = scanned(stores, plan, progress)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)

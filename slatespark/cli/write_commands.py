@@ -33,7 +33,6 @@ from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.slate_store import SlateStore
-from slatespark.table.clock import SystemClock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -134,7 +133,7 @@ def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_
 
 def _is_visible(stores: TableStores, arguments: TableArguments, key: list[Any]) -> bool:
     """Tell whether a row with this key is visible at the time of the deletion; its value is not decoded."""
-    clock, definition = SystemClock(), resolve_definition(stores)
+    clock, definition = arguments.clock, resolve_definition(stores)
     write = WriteOptions.parse({**arguments.common, **arguments.options})
     instant: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
     if definition.has_history:

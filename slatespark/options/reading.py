@@ -23,6 +23,7 @@ from slatespark.options.values import (
     key_range_of,
     normalize_name,
     parse_choice,
+    parse_clock,
     parse_count,
     parse_duration_or_none,
     parse_flag,
@@ -75,6 +76,14 @@ class ReadOptions:
         "`clock=custom`: the tick instead of the system clock.",
         parse=parse_time,
         calls=_ANY_READ,
+        default=None,
+    )
+    clock: str | None = option(
+        "clock",
+        doc="Clock of the read, instead of the system clock: `module:function`, which returns ms since 1970. Spark's "
+        "processes import it, on executors too. `SlateStore` takes it where it is opened.",
+        parse=parse_clock,
+        calls=_OUTSIDE,
         default=None,
     )
     columns: tuple[str, ...] | None = option(

@@ -151,6 +151,20 @@ def parse_operator(value: object, name: str) -> MergeOperator:
     return value if callable(value) else parse_text(value, name)
 
 
+def parse_clock(value: object, name: str) -> str:
+    """Return the name of a clock: `module:function`. It is imported where the clock is needed."""
+    text = parse_text(value, name)
+    module, separator, function = text.partition(":")
+    if not separator or not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise OptionError(f"{name}: {value!r} is not a clock.", todo=f"Write {name}=module:function.")
+    return text
+
+
+def is_clock(value: object) -> bool:
+    """Tell whether the value of the option `clock` names a function, not the table property of that name."""
+    return isinstance(value, str) and ":" in value
+
+
 def parse_ttl(value: object, name: str) -> int | None:
     """Return a time to live in ms; None for `none`, `DEFAULT_TTL_MS` for `default`."""
     if isinstance(value, str) and value.strip().lower() == "default":

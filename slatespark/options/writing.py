@@ -22,9 +22,11 @@ from slatespark.options.values import (
     DEFAULT_TTL_MS,
     MIB,
     MergeOperator,
+    is_clock,
     key_range_of,
     parse_app_id,
     parse_choice,
+    parse_clock,
     parse_count,
     parse_duration,
     parse_flag,
@@ -54,6 +56,10 @@ def _internal(key: str) -> Any:
 
 def _property_text(value: object, name: str) -> str:
     return property_text(name, value)
+
+
+def _clock_or_property(value: object, name: str) -> str:
+    return parse_clock(value, name) if is_clock(value) else _property_text(value, name)
 
 
 def _property(name: str, *, doc: str) -> Any:
@@ -234,9 +240,14 @@ class WriteOptions:
         "next commit on.",
     )
     version_retention: str | None = _property("versionRetention", doc="how long replaced versions remain readable.")
-    clock: str | None = _property(
+    clock: str | None = option(
         "clock",
-        doc="`system`, or `custom`: every write gives its `timestamp`, and reads evaluate expiry at the last one.",
+        doc="Clock of the write, instead of the system clock: `module:function`, as for reads. Or the table property, "
+        "at creation: `system`, or `custom`: every write gives its `timestamp`, and reads evaluate expiry at the last "
+        "one.",
+        parse=_clock_or_property,
+        calls=_WRITE,
+        default=None,
     )
     periodic_compaction_interval: str | None = _property(
         "periodicCompactionInterval", doc="age at which files that may hold expired rows are due for a rewrite."
@@ -373,6 +384,6 @@ class WriteOptions:
         given = {
             field.metadata["key"]: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.metadata.get("parse") is _property_text
+            if field.metadata.get("parse") in (_property_text, _clock_or_property)
         }
-        return {name: text for name, text in given.items() if text is not None}
+        return {name: text for name, text in given.items() if text is not None and not is_clock(text)}

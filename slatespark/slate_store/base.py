@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Self
 
-from slatespark.options import ReadOptions
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores, open_stores
@@ -19,7 +20,7 @@ class OpenTable:
         self._stores, self._clock, self._common = stores, clock, common
 
     @classmethod
-    def _at(cls, path: str | os.PathLike[str], clock: Clock | None, storage: dict[str, Any]) -> Self:
+    def _at(cls, path: str | os.PathLike[str], clock: Clock | str | None, storage: dict[str, Any]) -> Self:
         path = os.fspath(path)
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
         common = {"path": path, **{f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}}
@@ -37,7 +38,17 @@ class OpenTable:
         return f"SlateStore({self.url!r})"
 
     def _read_options(self, options: dict[str, Any]) -> ReadOptions:
-        return ReadOptions.parse({**self._common, **options})
+        return ReadOptions.parse({**self._common, **self._without_clock(options)})
+
+    def _write_options(self, options: dict[str, Any]) -> WriteOptions:
+        return WriteOptions.parse({**self._common, **self._without_clock(options)})
+
+    @staticmethod
+    def _without_clock(options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a call, which may not name a clock: all calls of an open table use one."""
+        if any(normalize_name(name) == "clock" and is_clock(value) for name, value in options.items()):
+            raise OptionError("clock: an open table has one clock.", todo="Give it to SlateStore.open or create.")
+        return options
 
 
 def version_of(record: CommitRecord | None, latest_id: int) -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
+from slatespark.options.values import is_clock
 from slatespark.slate_store.inspection import Inspection
 from slatespark.slate_store.reading import Reads
 from slatespark.slate_store.upkeep import Upkeep
@@ -40,13 +41,13 @@ class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
     """
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, clock: Clock | None = None, **storage: Any) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, clock: Clock | str | None = None, **storage: Any) -> Self:
         """Return the table at `path`.
 
         Parameters
         ----------
         path : local path or URL
-        clock : source of time; the system clock by default
+        clock : source of time, or `module:function` that returns ms since 1970; the system clock by default
         storage : `walPath`, and options of the storage backend (`endpoint_url`, `key`, `secret`, ...)
 
         Raises
@@ -75,7 +76,7 @@ class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
         path : local path or URL
         schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
         keyColumns : the columns of the key, in order
-        clock : source of time, the system clock by default; or, as text, the table property of that name
+        clock : source of time as for `open`; or the table property of that name
         properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and the arguments of `open`
 
         Raises
@@ -85,7 +86,7 @@ class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
         SchemaError, OptionError, UnsupportedFormatError
             When the schema or a property is invalid.
         """
-        if isinstance(clock, str):
+        if isinstance(clock, str) and not is_clock(clock):
             properties, clock = {**properties, "clock": clock}, None
         formats, known, storage = split_creation(properties)
         store = cls._at(path, clock, storage)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_min_age,
     refuse_misspelt,
@@ -140,7 +139,7 @@ class Upkeep(OpenTable):
             now_ms=None if now is None else parse_time_ms(now, name="now"),
             max_batch_rows=limits.batch_rows,
             max_batch_bytes=limits.batch_bytes,
-            options=WriteOptions.parse({**self._common, **options}),
+            options=self._write_options(options),
         )
 
     def vacuum(
@@ -199,7 +198,7 @@ class Upkeep(OpenTable):
         """
         from slatespark.table.gc.absence import keys_to_prove, prove_absent
 
-        given = WriteOptions.parse({**self._common, **options})
+        given = self._write_options(options)
         return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:

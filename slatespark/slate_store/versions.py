@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from slatespark.errors import OptionError
-from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_count,
     parse_lasting_duration,
@@ -156,7 +155,7 @@ class Versions(OpenTable):
         CommitConflictError
             When another process commits at the same time.
         """
-        parsed = WriteOptions.parse({**self._common, **options})
+        parsed = self._write_options(options)
         return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
 
     def restoreToTimestamp(self, timestamp: int | str | datetime, **options: Any) -> int:
@@ -192,7 +191,7 @@ class Versions(OpenTable):
             When another commit came first, or a SlateDB client is active.
         """
         after_ms = parse_time_ms(after, name="trimHistory")
-        parsed = WriteOptions.parse({**self._common, **options})
+        parsed = self._write_options(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         return version_of(trim_history(self._stores, self._clock, after_ms, parsed), latest_id)
 

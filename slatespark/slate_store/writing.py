@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from slatespark.errors import OptionError
-from slatespark.options import WriteOptions
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.table_definition import TableDefinition
@@ -54,7 +53,7 @@ class Writes(OpenTable):
         mode = options.pop("mode", "append")
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
-        parsed = WriteOptions.parse({**self._common, **options})
+        parsed = self._write_options(options)
         schema, rows = as_batches(batches)
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
@@ -119,8 +118,9 @@ class Writes(OpenTable):
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were searched.
         """
+        given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        return version_of(delete_where(self._stores, self._clock, condition, self._common, options), latest_id)
+        return version_of(delete_where(self._stores, self._clock, condition, self._common, given), latest_id)
 
     def deleteRange(
         self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
@@ -149,10 +149,10 @@ class Writes(OpenTable):
             On a history table, when another commit changed the range after its rows were searched.
         """
         latest_id, _ = fetch_latest_manifest(self._stores)
-        given = {**options, "timestamp": timestamp}
+        given = {**self._without_clock(options), "timestamp": timestamp}
         if self.definition.has_history:
             return version_of(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
-        parsed = WriteOptions.parse({**self._common, **given})
+        parsed = self._write_options(given)
         return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)
 
     @property

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from slatespark.errors import OptionError
 from slatespark.options.properties import parse_properties, split_creation
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.options.values import STORAGE_PREFIX, is_clock, parse_clock
 
 WAL_PATH: Final = "walPath"
+CLOCK: Final = "clock"
 _WAL_PATHS: Final = (WAL_PATH, "wal_path")
 
 PathArgument: TypeAlias = str | os.PathLike[str]
@@ -37,9 +39,10 @@ def storage_arguments(properties: Mapping[str, Any]) -> dict[str, Any]:
     OptionError
         When one is neither that nor a property.
     """
-    rest = split_creation(properties)[2]
+    clock = {name: value for name, value in properties.items() if name == CLOCK and is_clock(value)}
+    rest = split_creation({name: value for name, value in properties.items() if name not in clock})[2]
     parse_properties({name: value for name, value in rest.items() if not _is_storage(name)})
-    return rest
+    return {**rest, **clock}
 
 
 def store_arguments(storage: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,8 +54,19 @@ def spark_options(storage: Mapping[str, Any]) -> dict[str, Any]:
     """Return storage arguments as options of the data source."""
     given = store_arguments(storage)
     wal_paths = [given.pop(name) for name in _WAL_PATHS if name in given]
+    clock = given.pop(CLOCK, None)
     options = {f"{STORAGE_PREFIX}{name}": value for name, value in given.items()}
-    return {**options, WAL_PATH: wal_paths[0]} if wal_paths and wal_paths[0] is not None else options
+    apart = {WAL_PATH: wal_paths[0] if wal_paths else None, CLOCK: None if clock is None else _clock_name(clock)}
+    return {**options, **{name: value for name, value in apart.items() if value is not None}}
+
+
+def _clock_name(clock: object) -> str:
+    if not is_clock(clock):
+        raise OptionError(
+            f"clock: {clock!r} cannot be passed to Spark's processes.",
+            todo="Give the name of a function: module:function.",
+        )
+    return parse_clock(clock, CLOCK)
 
 
 def _is_storage(name: str) -> bool:

@@ -19,7 +19,7 @@ from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import resolve_clock
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.read.scan import ScanSettings, scan_split
@@ -59,17 +59,19 @@ def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFil
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a table, for tasks in other processes.
+    """The location of a table and its clock, for tasks in other processes.
 
     Attributes
     ----------
     path, wal_path : of the table, and of its WAL if that is elsewhere
     storage : options of the storage backend; never shown, since they may hold credentials
+    clock : `module:function`; None for the system clock
     """
 
     path: str
     wal_path: str | None
     storage: Mapping[str, str]
+    clock: str | None = None
 
     def __repr__(self) -> str:
         return f"Place({self.path!r})"
@@ -110,6 +112,6 @@ class _Upload:
             raise InternalError("A write task has no TaskContext.")
         task = context.partitionId()
         with spark_errors():
-            files = run_task(self.place.open(), SystemClock(), self.load, task, batches)
+            files = run_task(self.place.open(), resolve_clock(self.place.clock), self.load, task, batches)
         freeze_gc()
         yield pa.record_batch([pa.array([task], pa.int32()), pa.array([pickle.dumps(files)])], ["task", "files"])

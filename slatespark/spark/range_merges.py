@@ -14,7 +14,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.merge import MergedRange, merge_range
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.stores import open_stores
@@ -31,13 +31,17 @@ class SparkRunner:
     Filters travel with the tasks. Classes from a notebook or script are pickled by value; classes from a module by
     name, so executors need that module.
 
+    Parameters
+    ----------
+    clock : of the table; it travels too
+
     Attributes
     ----------
     together : how many tasks Spark runs at a time; 1 with Spark Connect, which does not tell
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, clock: Clock | None = None) -> None:
+        self._spark, self._clock = spark, SystemClock() if clock is None else clock
         self.together = 1
         with contextlib.suppress(PySparkException):
             self.together = max(1, spark.sparkContext.defaultParallelism)
@@ -46,7 +50,7 @@ class SparkRunner:
         """Return the merged ranges, in the order of the tasks."""
         if not tasks:
             return []
-        packed = [_packed(task) for task in tasks]
+        packed = [_packed((task, self._clock)) for task in tasks]
 
         def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -76,12 +80,11 @@ def check_filters_travel(filters: object) -> None:
 def run_packed(packed: bytes) -> bytes:
     """Merge one key range in a worker."""
     with spark_errors():
-        task: RangeTask = cloudpickle.loads(packed)
+        task: RangeTask
+        task, clock = cloudpickle.loads(packed)
         options = task.options
         stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-        merged = merge_range(
-            stores, SystemClock(), task.layers, task.rules, options, task.planned_ms, filters=task.filters
-        )
+        merged = merge_range(stores, clock, task.layers, task.rules, options, task.planned_ms, filters=task.filters)
         freeze_gc()
         return _packed(merged)
 

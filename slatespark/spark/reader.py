@@ -13,7 +13,7 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlatePartition
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.scan import scan_split
@@ -40,7 +40,8 @@ class SlateReader(DataSourceReader):
         with spark_errors():
             options = self._options
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            plan = fetch_read_plan(stores, options, SystemClock(), projection=self._projection, pushed=self._pushed)
+            clock = resolve_clock(options.clock)
+            plan = fetch_read_plan(stores, options, clock, projection=self._projection, pushed=self._pushed)
             return [SlatePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

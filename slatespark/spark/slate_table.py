@@ -72,7 +72,7 @@ class SlateTable:
         ----------
         schema : the columns, as a StructType or DDL text
         keyColumns : names of the key columns, in order; a list or a comma list
-        properties : `keyFormat`, `valueFormat`, table properties such as `defaultTtl`, and `storage.*`
+        properties : `keyFormat`, `valueFormat`, table properties such as `defaultTtl`, and the arguments of `forPath`
 
         Raises
         ------
@@ -109,8 +109,8 @@ class SlateTable:
 
         Parameters
         ----------
-        storage : `walPath` and options of the storage backend, with or without the prefix `storage.`, as from
-            `**slatespark.storageOptions(spark)`
+        storage : `walPath`, `clock` (`module:function`, which Spark's processes import), and options of the storage
+            backend, with or without the prefix `storage.`, as from `**slatespark.storageOptions(spark)`
 
         Raises
         ------
@@ -240,7 +240,9 @@ class SlateTable:
             When that point in the past can no longer be read exactly.
         """
         core, read = self._store.begin(readTimestamp, **options), self._frames.read_options()
-        return SlateTransaction(self._frames.spark, core, Place(read.path, read.wal_path, read.storage), self.name)
+        return SlateTransaction(
+            self._frames.spark, core, Place(read.path, read.wal_path, read.storage, read.clock), self.name
+        )
 
     def alias(self, name: str) -> Self:
         """Return the table under an alias that conditions can use, as in `t.id`."""
@@ -411,7 +413,9 @@ class SlateTable:
             When the merged layers changed meanwhile, or a SlateDB client is active.
         """
         check_filters_travel(filters)
-        return self._store.compact(full, where, filters, now, runner=SparkRunner(self._frames.spark), **options)
+        return self._store.compact(
+            full, where, filters, now, runner=SparkRunner(self._frames.spark, self._frames.clock), **options
+        )
 
     def reap(
         self,

@@ -15,7 +15,7 @@ from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_rows import Expression, expression
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
@@ -50,7 +50,7 @@ class TableFrames:
     Attributes
     ----------
     path : a local path or URL
-    options : `walPath` and `storage.*`, as Spark takes them; never shown, since they may hold credentials
+    options : `walPath`, `clock` and `storage.*`, as Spark takes them; never shown, since they may hold credentials
     name : the alias that conditions use; None without one
     """
 
@@ -106,7 +106,7 @@ class TableFrames:
         ----------
         narrowed : read options: `filter`, or none
         """
-        snapshot = resolve_snapshot(self._stores(), self.read_options(), SystemClock())
+        snapshot = resolve_snapshot(self._stores(), self.read_options(), self.clock)
         reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
@@ -144,6 +144,11 @@ class TableFrames:
     def read_options(self) -> ReadOptions:
         """Return the options of a read of the newest version."""
         return ReadOptions.parse({"path": self.path, **self.options})
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the table: that of the option `clock`, or the system clock."""
+        return resolve_clock(self.options.get("clock"))
 
     # --- private helpers ----------------------------------------------------------------------------------------------
 

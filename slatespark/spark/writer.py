@@ -14,7 +14,7 @@ from slatespark.spark.catalog_writes import refuse_catalog_write
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.job import abandon_write
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
@@ -27,11 +27,14 @@ class SlateWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
         with spark_errors():
             self._options = options
-            self._load = begin_load(self._stores(), SystemClock(), schema, options, overwrite=overwrite)
+            self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
 
     def _stores(self) -> TableStores:
         options = self._options
         return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+    def _clock(self) -> Clock:
+        return resolve_clock(self._options.clock)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
@@ -44,7 +47,7 @@ class SlateWriter(DataSourceArrowWriter):
         if self._load is None:  # nothing to do
             return SlateCommitMessage(partition, ())
         with spark_errors():
-            files = run_task(self._stores(), SystemClock(), self._load, partition, iterator)
+            files = run_task(self._stores(), self._clock(), self._load, partition, iterator)
             freeze_gc()
             return SlateCommitMessage(partition, files)
 
@@ -55,8 +58,8 @@ class SlateWriter(DataSourceArrowWriter):
         arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
         outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
         with spark_errors():
-            record = commit_load(self._stores(), SystemClock(), self._load, outputs)
-        compact_after_write(self._stores(), SystemClock(), record, self._options)
+            record = commit_load(self._stores(), self._clock(), self._load, outputs)
+        compact_after_write(self._stores(), self._clock(), record, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""

@@ -14,6 +14,8 @@ from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.ulid import Ulid, make_ulid
+from slatespark.options.named_function import import_function
+from slatespark.options.values import is_clock, parse_clock
 from slatespark.units import ns_to_ms
 
 CLOCK_END_MS: Final = 1 << 48  # limit of the time in file ids (docs/reference/format/objects.md)
@@ -78,23 +80,60 @@ def present_of_read(clock: Clock) -> int:
     return _read_until.raised_to(now_ms) if isinstance(clock, SystemClock) else now_ms
 
 
+class ImportedClock(Clock):
+    """The clock behind `module:function`. It can be pickled: another process imports the function again."""
+
+    def __init__(self, name: str) -> None:
+        self._name = parse_clock(name, "clock")
+        self._read = import_function(name, "clock")
+
+    def __reduce__(self) -> tuple[type[ImportedClock], tuple[str]]:
+        return type(self), (self._name,)
+
+    def now_ms(self) -> int:
+        """Return what the function returns; raises `InvalidRequestError` when that is not a time, or if it fails."""
+        try:
+            now_ms: object = self._read()
+        except Exception as exc:  # whatever the user's function raises
+            raise InvalidRequestError(
+                f"clock: {self._name} failed: {type(exc).__name__}: {exc}.", todo="Make it return ms since 1970."
+            ) from exc
+        return _require_time(now_ms, self._name)
+
+
+def resolve_clock(name: str | None) -> Clock:
+    """Return the clock that the option `clock` names, `module:function`; without it the system clock.
+
+    Raises
+    ------
+    OptionError
+        When it cannot be imported.
+    """
+    return ImportedClock(name) if is_clock(name) and name is not None else SystemClock()
+
+
 def check_clock(clock: object) -> Clock:
-    """Return `clock` if it is a clock; raises `OptionError` otherwise."""
+    """Return `clock` if it is a clock, or the one that it names; raises `OptionError` otherwise."""
+    if isinstance(clock, str):
+        return ImportedClock(clock)
     if not isinstance(clock, Clock):
         raise OptionError(
             f"clock: {clock!r} is not a clock.",
-            todo="Give an instance of a subclass of slatespark.Clock with now_ms().",
+            todo="Give an instance of a subclass of slatespark.Clock with now_ms(), or module:function.",
         )
     return clock
 
 
 def read_clock(clock: Clock) -> int:
     """Return the time of a clock that a user wrote; raises `InvalidRequestError` when it is invalid."""
-    now_ms: object = clock.now_ms()
+    return _require_time(clock.now_ms(), "now_ms()")
+
+
+def _require_time(now_ms: object, origin: str) -> int:
     if not isinstance(now_ms, int) or isinstance(now_ms, bool) or not 0 <= now_ms < CLOCK_END_MS:
         raise InvalidRequestError(
             f"The clock returned {now_ms!r}, which is not a time.",
-            todo="Make now_ms() return ms since 1970, a whole number from 0 to 2^48 - 1.",
+            todo=f"Make {origin} return ms since 1970, a whole number from 0 to 2^48 - 1.",
         )
     return now_ms
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
+from slatespark.options.named_function import import_function
 from slatespark.options.values import MergeOperator
 
 # existing value or None, operands oldest to newest -> new value; must be associative
@@ -30,18 +30,11 @@ def resolve_operator(operator: MergeOperator | None) -> MergeFunction | None:
         return operator
     if operator in _BUILT_IN:
         return _BUILT_IN[operator]
-    module_name, separator, function_name = operator.partition(":")
-    if not separator:
+    if ":" not in operator:
         raise OptionError(
             f"mergeOperator: {operator!r} is unknown.", todo=f"Choose {', '.join(_BUILT_IN)}, or module:function."
         )
-    try:
-        function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as exc:
-        raise OptionError(f"mergeOperator: {operator!r} cannot be imported: {exc}.") from exc
-    if not callable(function):
-        raise OptionError(f"mergeOperator: {operator!r} is not a function.")
-    return function  # type: ignore[no-any-return]  # whatever the user named
+    return import_function(operator, "mergeOperator")
 
 
 def fold_rows(group: Sequence[Row], fold: MergeFunction | None) -> Row:

@@ -21,7 +21,7 @@ _OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
 _OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)
 _OF_WRITES: Final = option_keys(WriteOptions, Call.TRANSACTION_WRITE)
 _TIMES: Final = ("timestamp", "timestampColumn")
-_PLACES: Final = ("path", "walPath")
+_PLACES: Final = ("path", "walPath", "clock")
 _POINTS: Final = tuple(
     key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
 )
@@ -92,8 +92,8 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
     for name in given:
         if normalize_name(name) in map(normalize_name, _PLACES):
             raise OptionError(
-                f"{name}: a transaction reads the table that it began with.",
-                todo="Read another table through its own store.",
+                f"{name}: a transaction reads the table that it began with, by its clock.",
+                todo="Read otherwise through a store of its own.",
             )
         if normalize_name(name) in map(normalize_name, _POINTS):
             raise OptionError(

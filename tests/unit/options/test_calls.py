@@ -21,7 +21,7 @@ COMMIT = {"txnAppId", "txnVersion", "ifClientActive", "commitRewriteLimit", "gcM
 RAW_KEYS = {"startKey", "endKey", "keyPrefix"}
 TIMES = {"timestamp", "timestampColumn"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
-PLACE = {"path", "walPath"}
+PLACE = {"path", "walPath", "clock"}
 
 TAKEN = {
     Call.SST_WRITER: ROWS | TIMES | FILES,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -9,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from slatespark import Clock, ClockRegressionError, InvalidRequestError, OptionError, SlateStore
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table import clock as clock_module
-from slatespark.table.clock import HighWaterMark, SystemClock
+from slatespark.table.clock import HighWaterMark, SystemClock, resolve_clock
 from slatespark.table.log.manifests import MAX_AHEAD_MS
+from tests.support.named_clocks import NOON_MS
 from tests.support.our_reads import our_rows
 
 NOW_MS = 1_700_000_000_000
@@ -105,7 +110,7 @@ class MachineClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shows_ms = NOW_MS
-        monkeypatch.setattr(clock_module.time, "time_ns", lambda: self.shows_ms * 1_000_000)
+        monkeypatch.setattr(time, "time_ns", lambda: self.shows_ms * 1_000_000)
         monkeypatch.setattr(clock_module, "_read_until", HighWaterMark())  # those of other tests are later
 
 
@@ -148,3 +153,73 @@ def test_a_clock_of_the_program_may_go_back() -> None:
     assert created(store) == {}
     clock.shows -= 1
     assert created(store) == {b"a": NOW_MS}
+
+
+# --- clocks by name -------------------------------------------------------------------------------------------------
+
+CLOCKS = "tests.support.named_clocks"
+
+
+def test_a_clock_may_be_named() -> None:
+    url = f"memory://named-clock-{next(_numbers)}"
+    store = SlateStore.create(url, clock=f"{CLOCKS}:noon")
+    store.write(rows(b"a"), ttl="1h")
+    assert created(store) == {b"a": NOON_MS}
+    assert created(SlateStore.open(url, clock=f"{CLOCKS}:hour_later")) == {}
+    assert dict(store.definition.properties) == {}, "a table keeps no name of code"
+
+
+def test_a_named_clock_travels_to_other_processes() -> None:
+    clock = resolve_clock(f"{CLOCKS}:noon")
+    assert pickle.loads(pickle.dumps(clock)).now_ms() == NOON_MS
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["noon", "tests:", ":noon", "tests.support.nowhere:noon", f"{CLOCKS}:midnight", f"{CLOCKS}:NOON_MS", "a b:c"],
+)
+def test_names_of_no_clock(name: str) -> None:
+    with pytest.raises(OptionError, match="clock"):
+        SlateStore.open("memory://no-clock", clock=name)
+
+
+@pytest.mark.parametrize(("function", "word"), [("in_seconds", "not a time"), ("broken", "ZeroDivisionError")])
+def test_a_named_clock_that_tells_no_time(function: str, word: str) -> None:
+    url = f"memory://named-clock-{next(_numbers)}"
+    SlateStore.create(url)
+    store = SlateStore.open(url, clock=f"{CLOCKS}:{function}")
+    with pytest.raises(InvalidRequestError, match=word):
+        store.scan()
+    with pytest.raises(InvalidRequestError, match=word):
+        store.write(rows(b"a"))
+
+
+def test_the_calls_of_an_open_table_have_its_clock() -> None:
+    store = SlateStore.create(f"memory://named-clock-{next(_numbers)}")
+    store.write(rows(b"a"))
+    named: dict[str, Any] = {"clock": f"{CLOCKS}:noon"}
+    calls: list[Callable[[], object]] = [
+        lambda: store.scan(**named),
+        lambda: store.get(b"a", **named),
+        lambda: store.write(rows(b"b"), **named),
+        lambda: store.delete("key = X'61'", **named),
+        lambda: store.deleteRange(startKey="61", **named),
+        lambda: store.restoreToVersion(1, **named),
+        lambda: store.compact(**named),
+        lambda: store.begin(**named),
+        lambda: store.begin().read(**named),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match="clock"):
+            call()
+
+
+def test_one_option_names_a_clock_or_sets_the_property() -> None:
+    assert WriteOptions.parse({"path": "t", "clock": "custom"}).properties == {"clock": "custom"}
+    assert WriteOptions.parse({"path": "t", "clock": f"{CLOCKS}:noon"}).properties == {}
+    assert ReadOptions.parse({"path": "t", "clock": f" {CLOCKS}:noon "}).clock == f"{CLOCKS}:noon"
+    for clock in ("custom", "later", "a:b:c"):
+        with pytest.raises(OptionError, match="clock"):
+            ReadOptions.parse({"path": "t", "clock": clock})
+    with pytest.raises(OptionError, match="clock"):
+        WriteOptions.parse({"path": "t", "clock": "later"})

@@ -1,0 +1,34 @@
+"""Functions that options name as `module:function`: code of the user, imported where it is called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from slatespark.errors import OptionError
+
+
+def import_function(name: str, option: str) -> Callable[..., Any]:
+    """Return the function behind `module:function`.
+
+    Parameters
+    ----------
+    option : that names it, for messages
+
+    Raises
+    ------
+    OptionError
+        When it cannot be imported, or is no function.
+    """
+    module_name, _, function_name = name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError) as exc:
+        raise OptionError(
+            f"{option}: {name!r} cannot be imported: {exc}.",
+            todo="Install the module for every Python that runs the job, on executors too.",
+        ) from exc
+    if not callable(function):
+        raise OptionError(f"{option}: {name!r} is not a function.")
+    return function  # type: ignore[no-any-return]  # whatever the user named
