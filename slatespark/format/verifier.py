@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from slatespark.errors import CorruptDataError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -24,6 +26,8 @@ MAX_TABLES: Final = 1_000_000_000
 MAX_APPARENT_BYTES: Final = 1 << 31  # shared parts count each time they are reached
 
 _WIDEST: Final = 8  # bytes of the widest scalar
+_MANY: Final = 64  # tables that are worth looking at together
+_FEW_LAYOUTS: Final = 16
 
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
@@ -68,6 +72,11 @@ class Table:
 
     name: str
     slots: tuple[Slot, ...]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it refers to nothing else."""
+        return all(slot.kind is Kind.SCALAR for slot in self.slots)
 
 
 def verify(buffer: Buffer, root: Table, *, what: str) -> frozenset[str]:
@@ -225,10 +234,36 @@ class _Walk:
         elif kind is Kind.TABLES:
             assert slot.target is not None
             start, count = self.vector(at, 4)
+            if count >= _MANY and slot.target.is_leaf and self.leaves(start, count, slot.target):
+                return
             for element in range(start, start + 4 * count, 4):
                 self.follow(element, slot.target)
         else:
             self.string(at, slot.name)
+
+    def leaves(self, start: int, count: int, table: Table) -> bool:
+        """Follow many references to leaves at once: statistics have a table per block.
+
+        False if they have to be followed one by one: some are damaged, or most have a vtable of their own.
+        """
+        octets = np.frombuffer(self.buffer, np.uint8)
+        places = start + 4 * np.arange(count, dtype=np.int64)
+        tables = places + np.frombuffer(self.buffer, "<u4", count, start)
+        if self.depth >= MAX_DEPTH or (tables % 4).any() or int(tables.max()) + 4 > self.size:
+            return False
+        distances = octets[tables[:, None] + np.arange(4)].view("<i4").reshape(count)
+        vtables = tables - distances
+        kinds, first, numbers = np.unique(vtables * _WIDEST + tables % _WIDEST, return_index=True, return_inverse=True)
+        if len(kinds) > _FEW_LAYOUTS:
+            return False
+        for number, example in enumerate(first.tolist()):
+            alike = tables[numbers == number]
+            layout = self.layout(int(tables[example]), int(vtables[example]), table)
+            if int(alike.max()) + layout.reach > self.size:
+                return False
+            self.apparent += 8 * len(alike) + (layout.scalar_bytes + layout.vtable_bytes) * (len(alike) - 1)
+        self.tables += count
+        return self.tables <= MAX_TABLES and self.apparent <= MAX_APPARENT_BYTES
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
         """Check the vector referenced at `at`; returns the start of its elements and their number."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
+from typing import Final
 
 from slatespark.errors import (
     TableNotFoundError,
@@ -22,6 +24,11 @@ from slatespark.table.stores import TableStores, object_context
 
 NONCE_BITS = 64
 MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
+
+
+# A commit reads each version several times: the one that it is planned on, and its claim. Manifests are immutable, and
+# the key is the whole content, so an entry is never stale.
+_decode: Final = lru_cache(maxsize=2)(decode_manifest)
 
 
 def manifest_log(stores: TableStores) -> NumberedLog:
@@ -71,7 +78,7 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
 
 def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
     with object_context(log.store, log.path(number)):
-        return decode_manifest(data)
+        return _decode(data)
 
 
 class ManifestCollectedError(RaceLostError):

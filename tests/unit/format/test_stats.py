@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
+from slatespark.format import verifier
 from slatespark.format._generated import SstStats as StatsTable
 from slatespark.format.stats import SstStats, decode_stats, encode_stats
+from slatespark.format.wire_tables import SST_STATS
 
 
 def block_counts(rows: list[tuple[int, int, int]]) -> NDArray[np.uint16]:
@@ -48,3 +50,29 @@ def test_equality_compares_all_parts() -> None:
 def test_an_empty_buffer_is_refused() -> None:
     with pytest.raises(CorruptDataError):
         decode_stats(b"")
+
+
+def verdict(data: bytes) -> tuple[str, int] | None:
+    """What the verifier says of statistics, and the apparent size if it accepts them."""
+    walk = verifier._Walk(memoryview(data), "it")
+    try:
+        walk.follow(0, SST_STATS)
+    except CorruptDataError:
+        return None
+    return "accepted", walk.apparent
+
+
+def test_many_blocks_are_verified_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 2 * verifier._MANY
+    data = encode_stats(SstStats(1, 2, 3, 4, 5, block_counts([(number, 5, 6) for number in range(count)])))
+    cases = [data, data[:-1], data[:-4], data[:-12]]
+    for at in range(72, len(data), 3):  # the vector, the vtable of the blocks, the blocks
+        for mask in (1, 4, 64, 255):
+            damaged = bytearray(data)
+            damaged[at] ^= mask
+            cases.append(bytes(damaged))
+    together = [verdict(case) for case in cases]
+    monkeypatch.setattr(verifier, "_MANY", 10 * count)
+    assert together == [verdict(case) for case in cases]
+    assert together[0] is not None
+    assert None in together
