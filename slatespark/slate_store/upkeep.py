@@ -57,8 +57,9 @@ class Upkeep(OpenTable):
         ----------
         full : merge everything into one run; does nothing if the table is one compacted run in which nothing can be
             dropped, unless `filters`, `now` or a file option that changes its files is given
-        where : merge everything in key intervals: comparisons on leading key columns, joined by `AND`, with `=` or `IN`
-            on all but the last column; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
+        where : merge everything in key intervals, as `deleteRange` takes them; for a raw table give `startKey`,
+            `endKey` or `keyPrefix` instead. Files of which rows were deleted there, now or before, are rewritten, so
+            that a vacuum can delete these rows
         filters : decide about every version that would be kept, in this order; not called if nothing is merged
         now : the instant at which expiry and retention are judged; by default one minute before the clock, or the last
             clock tick if that is later; with `clock=custom` the tick
@@ -182,7 +183,7 @@ class Upkeep(OpenTable):
         Parameters
         ----------
         key : a value for each key column; for a raw table the key as bytes
-        where : instead of a key, comparisons on leading key columns, as for `deleteRange`
+        where : instead of a key, a condition on leading key columns, as for `deleteRange`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
         Raises

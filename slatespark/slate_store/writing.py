@@ -125,23 +125,24 @@ class Writes(OpenTable):
     def deleteRange(
         self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
     ) -> int:
-        """Delete all rows of an interval of keys in one commit, and return the version that shows the deletion.
+        """Delete all rows of some intervals of keys in one commit, and return the version that shows the deletion.
 
-        On a plain table no row is read: the views of files are cut. On a history table each row that a read as of
-        `timestamp` shows in the interval gets a tombstone with that time, so reads as of any time stay exact before and
-        after it.
+        On a plain table the views of files are cut, and only files that reach across an end of an interval are looked
+        at. If no row version lies in the intervals, nothing is published, and the newest version is returned. On a
+        history table each row that a read as of `timestamp` shows in the intervals gets a tombstone with that time, so
+        reads as of any time stay exact before and after it.
 
         Parameters
         ----------
-        where : comparisons on leading key columns, joined by `AND`, with `=` or `IN` on all but the last of them; for a
-            raw table give `startKey`, `endKey` or `keyPrefix` instead
+        where : comparisons on leading key columns, joined by `AND` and `OR`, with `=` or `IN` on all but the last
+            column that an alternative names; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
         timestamp : history tables: the time of the deletion; by default that of the commit
         options : write options
 
         Raises
         ------
         OptionError
-            When the condition is not exactly a set of key ranges.
+            When the condition is not exactly a set of key intervals.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race; on a history table, when one
             of the rows has a later version.

@@ -1,10 +1,10 @@
-"""The grammar of filters: comparisons of a column with constants, joined by AND."""
+"""The grammar of conditions: comparisons of a column with constants, joined by AND, and by OR for sets of intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from slatespark.encoding.predicates.literals import (
     BOOLEAN,
@@ -42,6 +42,8 @@ from slatespark.encoding.predicates.tokens import (
 from slatespark.encoding.predicates.tokens import STRING as STRING_TOKEN
 from slatespark.errors import OptionError
 
+MAX_ALTERNATIVES: Final = 1000  # conjunctions of one condition
+
 _SYNONYMS: Final = {"==": EQ, "!=": NE}
 _COMPARISONS: Final = (EQ, "==", NE, "!=", NULL_SAFE_EQ, LT, LE, GT, GE)
 _MIRRORED: Final = {LT: GT, GT: LT, LE: GE, GE: LE}  # 1 < x means x > 1
@@ -73,6 +75,9 @@ class Comparison:
     span: SourceSpan | None = field(default=None, compare=False)
 
 
+Conjunction: TypeAlias = tuple[Comparison, ...]
+
+
 def parse_filter(text: str, *, name: str = "filter") -> tuple[Comparison, ...]:
     """Return the comparisons of a filter.
 
@@ -86,11 +91,43 @@ def parse_filter(text: str, *, name: str = "filter") -> tuple[Comparison, ...]:
     OptionError
         When the text does not match the grammar; the message shows where.
     """
-    return _Parser(text, name).conjunction()
+    return _Parser(text, name).conditions(allows_or=False)[0]
+
+
+def parse_alternatives(text: str, *, name: str) -> tuple[Conjunction, ...]:
+    """Return conjunctions of comparisons of which one has to be true: a condition with AND, OR and parentheses.
+
+    Parameters
+    ----------
+    text : such as `day = 1 OR day IN (5, 7) AND shop = 'a'`; AND binds more strongly
+    name : the option or argument that holds it, for messages
+
+    Raises
+    ------
+    OptionError
+        When the text does not match the grammar, or makes more than `MAX_ALTERNATIVES` conjunctions.
+    """
+    return _Parser(text, name).conditions(allows_or=True)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What was parsed of the inside of parentheses, or of the whole text: conjunctions joined by OR."""
+
+    finished: list[Conjunction] = field(default_factory=list)
+    last: list[Conjunction] = field(default_factory=lambda: [()])
+
+    def join(self, operands: Sequence[Conjunction]) -> None:
+        """Add operands, alternatives of each other, by AND."""
+        self.last = [(*one, *other) for one in self.last for other in operands]
+
+    def alternatives(self) -> list[Conjunction]:
+        """Return all conjunctions."""
+        return [*self.finished, *self.last]
 
 
 class _Parser:
-    """A recursive descent parser: the tokens, and the position of the next one."""
+    """A parser: the tokens, and the position of the next one."""
 
     def __init__(self, text: str, name: str) -> None:
         self._tokens = list(tokenize(text, name=name))
@@ -98,25 +135,37 @@ class _Parser:
 
     # --- comparisons --------------------------------------------------------------------------------------------------
 
-    def conjunction(self) -> tuple[Comparison, ...]:
-        """Parse all comparisons. Parentheses only group operands of AND, so it suffices to count them."""
-        found: list[Comparison] = []
-        opened: list[Token] = []
+    def conditions(self, *, allows_or: bool) -> tuple[Conjunction, ...]:
+        """Parse everything, without recursion: a list of open groups stands for the parentheses."""
+        groups = [_Group()]
         while True:
             while self._next.is_sign("("):
-                opened.append(self._take())
-            found.append(self._comparison())
-            while opened and self._next.is_sign(")"):
                 self._take()
-                opened.pop()
+                groups.append(_Group())
+            self._join(groups[-1], [(self._comparison(),)])
+            while len(groups) > 1 and self._next.is_sign(")"):
+                self._take()
+                inner = groups.pop().alternatives()
+                self._join(groups[-1], inner)
             if self._next.kind == END:
                 break
-            if not self._next.is_word("AND"):
-                raise self._unexpected("AND" + (" or )" if opened else ""))
+            if allows_or and self._next.is_word("OR"):
+                groups[-1] = _Group(groups[-1].alternatives())
+            elif not self._next.is_word("AND"):
+                raise self._unexpected(("AND or OR" if allows_or else "AND") + (" or )" if len(groups) > 1 else ""))
             self._take()
-        if opened:
+        if len(groups) > 1:
             raise self._unexpected(")")
-        return tuple(found)
+        return tuple(groups[0].alternatives())
+
+    def _join(self, group: _Group, operands: Sequence[Conjunction]) -> None:
+        if len(group.finished) + len(group.last) * len(operands) > MAX_ALTERNATIVES:
+            raise filter_error(
+                f"the condition has more than {MAX_ALTERNATIVES} alternatives",
+                self._next.span,
+                todo="Use IN, or split it over several calls.",
+            )
+        group.join(operands)
 
     def _comparison(self) -> Comparison:
         if self._starts_literal():

@@ -86,6 +86,7 @@ class MergedRange:
     expired : versions that had expired or were past retention: dropped, or turned into tombstones
     dropped : versions that are in no file: hidden, expired, folded into others, filtered, or tombstones
     filtered : versions that filters dropped, turned into tombstones, or changed
+    tombstones : of the versions read
     bytes_in, bytes_out : stored bytes of the blocks read, and of the files
     """
 
@@ -95,6 +96,7 @@ class MergedRange:
     expired: int = 0
     dropped: int = 0
     filtered: int = 0
+    tombstones: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
@@ -141,6 +143,7 @@ def merge_range(
         expired=keeper.outdated,
         dropped=keeper.rows_in - rows_out,
         filtered=tally.dropped + tally.tombstones + tally.replaced,
+        tombstones=keeper.tombstones,
         bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
         bytes_out=sum(file.size for file in files),
     )

@@ -17,7 +17,7 @@ from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.options.values import parse_count
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, merge_ranges, overlapping_ranges
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
@@ -28,6 +28,7 @@ INTERVAL: Final = "interval"
 L0_ONLY: Final = "L0"
 DUE: Final = "due"
 SMALL: Final = "small runs"
+CUT_FILES: Final = "cut files"
 
 MAX_SOURCES: Final = 1 << 20
 
@@ -143,7 +144,7 @@ class CompactionPlan:
 
     Attributes
     ----------
-    kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
+    kind : how it was chosen: `size-tiered`, `full`, `interval`, `cut files`, `L0`, `due`, `small runs`
     version : manifest id that it was planned on
     sources : newest first; slices cut to the keys
     keys : merged key ranges, ascending, not overlapping
@@ -278,11 +279,43 @@ def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
     Expired rows become tombstones, or are dropped if nothing older lies below. Rows hidden by newer files stay until
     they are merged.
     """
+    return _plan_files(trees, DUE, due)
+
+
+def plan_cut_files(trees: Trees, files: Collection[Ulid]) -> CompactionPlan | None:
+    """Return the plan that rewrites what the newest layer with any of some files shows of them, in place.
+
+    Hidden rows of a file stay stored as long as any view shows another part of it. Layers that another compaction
+    merges are left to it.
+    """
+    return _plan_files(trees, CUT_FILES, files, skips_busy=True)
+
+
+def _plan_files(trees: Trees, kind: str, files: Collection[Ulid], *, skips_busy: bool = False) -> CompactionPlan | None:
     for layer in trees.layers:
-        parts = [part.keys for part in layer.layer.slices if part.file.id in due]
-        if parts:
-            return plan_merge(trees, DUE, [layer], _joined(parts))
+        parts = [part.keys for part in layer.layer.slices if part.file.id in files]
+        if parts and not (skips_busy and trees.is_busy(layer)):
+            return plan_merge(trees, kind, [layer], _joined(parts))
     return None
+
+
+def find_cut_files(trees: Trees, keys: Sequence[KeyRange]) -> frozenset[Ulid]:
+    """Return the files that reach into some key intervals, and of which no layer shows the whole part there.
+
+    Parameters
+    ----------
+    keys : ascending, not overlapping
+    """
+    shown: dict[SstFile, list[KeyRange]] = {}
+    for layer in trees.layers:
+        for part in layer.layer.slices:
+            shown.setdefault(part.file, []).append(part.keys)
+    return frozenset(
+        file.id
+        for file, parts in shown.items()
+        for hidden in complement_ranges(merge_ranges(parts))
+        if any(True for _ in overlapping_ranges(keys, hidden.intersect(file.info.key_range())))
+    )
 
 
 def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from slatespark.ranges import KeyRange
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import CompactionPlan
+from slatespark.table.records.commit_record import CommitRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class CompactionJob:
 
     Attributes
     ----------
-    kind : how it was chosen: `size-tiered`, `full`, `interval`, `L0`, `due`, `small runs`
+    kind : how it was chosen: `size-tiered`, `full`, `interval`, `cut files`, `L0`, `due`, `small runs`
     sources : names of the merged layers, newest first
     keys : merged key ranges, ascending
     destination : number of the output run
@@ -25,6 +29,7 @@ class CompactionJob:
     expired : versions that had expired or were past retention
     dropped : versions that are in no file any more
     filtered : versions that filters dropped, turned into tombstones, or changed
+    tombstones : deletions among the versions read
     filters_waited : filters were not called, because an open snapshot of a client may need any version; or rows past
         the retention of a filter stayed, because merge operands may lie above them
     """
@@ -44,6 +49,7 @@ class CompactionJob:
     expired: int | None = None
     dropped: int | None = None
     filtered: int | None = None
+    tombstones: int | None = None
     filters_waited: bool = False
 
 
@@ -82,6 +88,48 @@ class CompactionReport:
     is_compacted: bool = False
 
     @property
+    def removed(self) -> int:
+        """Number of versions that were deletions, had expired, or were filtered: what they removed is gone."""
+        return sum((job.tombstones or 0) + (job.expired or 0) + (job.filtered or 0) for job in self.jobs)
+
+    @property
     def filters_waited(self) -> bool:
         """Whether filters were deferred in some job."""
         return any(job.filters_waited for job in self.jobs)
+
+
+def job_facts(
+    plan: CompactionPlan, *, waits: bool, record: CommitRecord | None = None, merged: Sequence[MergedRange] = ()
+) -> CompactionJob:
+    """Return the facts of a job, or of its plan.
+
+    Parameters
+    ----------
+    waits : whether filters were not called
+    record, merged : of its commit, and what it merged; none for a plan
+    """
+    facts = CompactionJob(
+        kind=plan.kind,
+        sources=tuple(layer.name for layer in plan.layers),
+        keys=plan.keys,
+        destination=plan.destination,
+        is_lowest=plan.is_lowest,
+        files_in=len(plan.files),
+        bytes_in=plan.stored_bytes,
+        filters_waited=waits,
+    )
+    if record is None:
+        return facts
+    return replace(
+        facts,
+        version=record.manifest_id,
+        files_out=sum(len(part.files) for part in merged),
+        bytes_in=sum(part.bytes_in for part in merged),
+        bytes_out=sum(part.bytes_out for part in merged),
+        rows_in=sum(part.rows_in for part in merged),
+        rows_out=sum(part.rows_out for part in merged),
+        expired=sum(part.expired for part in merged),
+        dropped=sum(part.dropped for part in merged),
+        filtered=sum(part.filtered for part in merged),
+        tombstones=sum(part.tombstones for part in merged),
+    )

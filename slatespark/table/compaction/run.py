@@ -23,7 +23,7 @@ from slatespark.errors import (
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.discard import delete_files, delete_unshown
@@ -44,12 +44,15 @@ from slatespark.table.compaction.filter_plan import (
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules, merge_range
 from slatespark.table.compaction.plan import (
+    CUT_FILES,
     DUE,
     SIZE_TIERED,
     CompactionPlan,
     RangeTask,
     SizeTiers,
     Trees,
+    find_cut_files,
+    plan_cut_files,
     plan_due,
     plan_full,
     plan_interval,
@@ -57,7 +60,7 @@ from slatespark.table.compaction.plan import (
     plan_size_tiered,
     range_size,
 )
-from slatespark.table.compaction.report import CompactionJob, CompactionReport
+from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
 from slatespark.table.compaction.state import CompactionState, count_operands, fetch_state, hold_no_operands
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -83,7 +86,7 @@ Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
-_REPEATED: Final = (SIZE_TIERED, DUE)  # planned again after each commit, until nothing is left to merge
+_REPEATED: Final = (SIZE_TIERED, DUE, CUT_FILES)  # planned again after each commit, until nothing is left to merge
 _ANY_SEQ: Final = (1 << 64) - 1
 _SEED_BITS: Final = 64
 
@@ -116,7 +119,8 @@ def compact_table(
     Parameters
     ----------
     full : merge everything into one run; does nothing if the table is one compacted run, see `is_compacted`
-    where : a condition on leading key columns: merge all layers within these intervals. Key options name one as well
+    where : a condition on leading key columns: merge all layers within these intervals. Key options name one as well.
+        Files of which rows were removed there, now or before, are written anew, so that a vacuum can delete these rows
     l0_only : merge all L0 views into a run
     due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
     pick : chooses the sources instead
@@ -167,11 +171,12 @@ def compact_table(
     may_skip = full and not force and pick is None and now_ms is None and not filters
     if may_skip and is_compacted(stores, state, file_options=file_options, compression=given.compression):
         return replace(compaction.run(state, lambda _: None, dry_run=dry_run), is_compacted=True)
+    if keys is not None and pick is None:
+        return compaction.run_intervals(state, keys, dry_run=dry_run)
     if pick is None:
         tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
-        ranges = None if keys is None else partial(plan_interval, keys=keys)
         ages = partial(plan_due, due=state.due_files(clock)) if due else None
-        pick = ranges or ages or (plan_full if full else plan_l0 if l0_only else tiered)
+        pick = ages or (plan_full if full else plan_l0 if l0_only else tiered)
     return compaction.run(state, pick, dry_run=dry_run)
 
 
@@ -260,18 +265,32 @@ class _Compaction:
     def run(self, state: CompactionState, pick: Pick, *, dry_run: bool) -> CompactionReport:
         """Run one job after the other, and return the report."""
         began_ms = self.clock.now_ms()
-        most = len(state.trees.layers)  # enough for the present layers; those added meanwhile may wait
+        most = len(self.jobs) + len(state.trees.layers)  # enough for the present layers; those added later may wait
         while len(self.jobs) < most and (plan := pick(state.trees)) is not None:
             stage = self._plan_filters(state, plan)
             self._check_operands(state, plan, stage.rules)
             if dry_run:
-                self.jobs.append(_facts(plan, stage))
+                self.jobs.append(job_facts(plan, waits=stage.waits))
                 break
             self.jobs.append(self._run_job(state, plan, stage))
             if plan.kind not in _REPEATED:
                 break
             state = self.look()
         return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
+
+    def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange], *, dry_run: bool) -> CompactionReport:
+        """Merge all layers in some key intervals, and rewrite the rest of files of which rows were removed there."""
+        cut = find_cut_files(state.trees, keys)
+        report = self.run(state, partial(plan_interval, keys=keys), dry_run=dry_run)
+        if self.jobs and not dry_run:
+            state = self.look()
+            if report.removed:
+                cut |= find_cut_files(state.trees, keys)
+        if not cut or (self.jobs and dry_run):
+            return report
+        self.filters = ()  # they decide about rows of the intervals
+        rest = self.run(state, partial(plan_cut_files, files=cut), dry_run=dry_run)
+        return replace(rest, filters=report.filters, elapsed_ms=report.elapsed_ms + rest.elapsed_ms)
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -350,7 +369,7 @@ class _Compaction:
             elif isinstance(exc, _DEFINITE):
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
-        return _facts(plan, stage, record, merged)
+        return job_facts(plan, waits=stage.waits, record=record, merged=merged)
 
     def _merge(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int, merged: list[MergedRange]) -> None:
         """Append the result of each range to `merged`, in key order."""
@@ -458,32 +477,3 @@ class _Compaction:
 def _may_fold(state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> bool:
     """Tell whether a merge may fold operands."""
     return rules.merge_operator is not None and not hold_no_operands((file.id for file in plan.files), state.known)
-
-
-def _facts(
-    plan: CompactionPlan, stage: FilterPlan, record: CommitRecord | None = None, merged: Sequence[MergedRange] = ()
-) -> CompactionJob:
-    facts = CompactionJob(
-        kind=plan.kind,
-        sources=tuple(layer.name for layer in plan.layers),
-        keys=plan.keys,
-        destination=plan.destination,
-        is_lowest=plan.is_lowest,
-        files_in=len(plan.files),
-        bytes_in=plan.stored_bytes,
-        filters_waited=stage.waits,
-    )
-    if record is None:
-        return facts
-    return replace(
-        facts,
-        version=record.manifest_id,
-        files_out=sum(len(part.files) for part in merged),
-        bytes_in=sum(part.bytes_in for part in merged),
-        bytes_out=sum(part.bytes_out for part in merged),
-        rows_in=sum(part.rows_in for part in merged),
-        rows_out=sum(part.rows_out for part in merged),
-        expired=sum(part.expired for part in merged),
-        dropped=sum(part.dropped for part in merged),
-        filtered=sum(part.filtered for part in merged),
-    )

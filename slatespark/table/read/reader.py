@@ -14,7 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -75,6 +75,7 @@ def fetch_read_plan(
     projection: Projection | None = None,
     pushed: Sequence[Comparison] = (),
     point: ReadPoint | None = None,
+    keys: Sequence[KeyRange] | None = None,
 ) -> ReadPlan:
     """Fix the snapshot of a read and cut it into splits.
 
@@ -84,6 +85,7 @@ def fetch_read_plan(
     projection : the columns that were promised, if not those of the options
     pushed : comparisons that hold besides the option `filter`
     point : of a transaction; None for the snapshot of the options
+    keys : the ranges to read, ascending, apart from each other; by default those of the options
 
     Raises
     ------
@@ -96,7 +98,8 @@ def fetch_read_plan(
     condition = _bind(options, codec, pushed)
     settings = _settings(stores, snapshot, definition, options, columns, condition)
     skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
-    splits, residual = _plan_keys(stores, layers, options, codec, condition, skip)
+    ranges = (_key_range(options, codec),) if keys is None else keys
+    splits, residual = _plan_keys(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
 
@@ -181,6 +184,7 @@ def _plan_keys(
     stores: TableStores,
     layers: Sequence[Layer],
     options: ReadOptions,
+    ranges: Sequence[KeyRange],
     codec: RowCodec,
     condition: Filter | None,
     skip: Callable[[Sequence[Layer]], Sequence[Layer]],
@@ -189,9 +193,9 @@ def _plan_keys(
 
     Parameters
     ----------
+    ranges : to read, ascending, apart from each other
     skip : leaves out files that a scan does not need; a look-up of keys asks their filters instead
     """
-    ranges: Sequence[KeyRange] = (_key_range(options, codec),)
     residual = condition
     if condition is not None:
         from slatespark.encoding.predicates import plan_keys
@@ -199,9 +203,9 @@ def _plan_keys(
         found = plan_keys(condition, codec)
         residual = found.residual if found.residual.columns else None
         if found.points is not None:
-            points = [key for key in found.points if key and ranges[0].contains(key)]
+            points = [key for key in found.points if key and any(keys.contains(key) for keys in ranges)]
             return plan_points(layers, points, target_bytes=options.split_bytes), residual
-        ranges = [keys.intersect(ranges[0]) for keys in found.ranges]
+        ranges = [keys.intersect(each) for keys in found.ranges for each in overlapping_ranges(ranges, keys)]
     splits = plan_ranges(
         skip(layers),
         [keys for keys in ranges if not keys.is_empty()],

@@ -40,12 +40,14 @@ class RowKeeper:
     retention : the rules
     fold : folds operands; None if operands are refused
     rows_in, outdated : versions seen, and versions that had expired or were past retention
+    tombstones : of the versions seen
     """
 
     retention: Retention
     fold: MergeFunction | None
     rows_in: int = 0
     outdated: int = 0
+    tombstones: int = 0
 
     def of_window(self, sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
         """Return the kept rows of whole keys, given as packed rows, newest first within a key."""
@@ -66,6 +68,7 @@ class RowKeeper:
         """Return the mark of each version."""
         retained = retain_versions(fields, first, self.retention)
         self.outdated += retained.outdated
+        self.tombstones += int(np.count_nonzero(fields.flags & TOMBSTONE))
         return retained.marks
 
     def apply(

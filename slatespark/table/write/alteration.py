@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from slatespark.options.properties import (
     parse_property,
     require_consistent_properties,
 )
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
@@ -29,6 +30,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.load import load_batches
+from slatespark.table.write.range_replace import ranges_to_delete
 from slatespark.units import ms_to_text
 
 
@@ -173,46 +175,35 @@ def delete_where(
 def delete_history_range(
     stores: TableStores, clock: Clock, where: str | None, common: Mapping[str, Any], options: Mapping[str, Any]
 ) -> CommitRecord | None:
-    """Delete a range of keys of a history table as of an instant; None when it had no rows then.
+    """Delete ranges of keys of a history table as of an instant; None when they had no rows then.
 
-    Each row that a read as of that instant shows in the range gets a tombstone with that time, so as-of reads stay
+    Each row that a read as of that instant shows in the ranges gets a tombstone with that time, so as-of reads stay
     exact before and after it.
 
     Parameters
     ----------
-    where : in the grammar of the read option `filter`, on leading key columns; None for a raw table, where options
-        give the keys
+    where : a condition on leading key columns; None for a raw table, where options give the keys
     common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
 
     Raises
     ------
     OptionError
-        When the condition selects more than ranges of keys.
+        When the condition is not exactly a set of key intervals.
     TransactionConflictError
-        When another commit changed the range after the searched snapshot.
+        When another commit changed the ranges after the searched snapshot.
     CommitConflictError
         When a row has a later version.
     HistoryTrimmedError
         When some rows of that instant may be gone.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
-    keys = write.given_keys
-    if (where is None) == (not keys):
-        given = f"where and {next(iter(keys))} are both given" if keys else "no range is given"
-        raise OptionError(
-            f"deleteRange: {given}.", todo="Give a condition on leading key columns, or the keys of a raw table."
-        )
     if is_committed(stores, write):
         return None
+    codec = resolve_codec(stores, fetch_latest_manifest(stores)[1])
+    keys = ranges_to_delete(where, write, codec)
     instant = choose_instant(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
-    shown = {"includeExpired": True, **instant.read, **keys}
-    plan = _fetch_deletion_plan(stores, clock, where, common, write, **shown)
-    if plan.settings.residual is not None:
-        raise OptionError(
-            f"deleteRange: `{where}` selects more than ranges of keys.",
-            todo="Give conditions on leading key columns, or delete the rows with delete(condition).",
-        )
+    plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **instant.read)
     if instant.empty is not None:
         return None
     rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
@@ -225,12 +216,13 @@ def _fetch_deletion_plan(
     condition: str | None,
     common: Mapping[str, Any],
     write: WriteOptions,
+    ranges: Sequence[KeyRange] | None = None,
     **more: Any,
 ) -> ReadPlan:
     """Return the plan of a read of the keys to be deleted."""
     keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
     wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
-    return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock)
+    return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock, keys=ranges)
 
 
 def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:

@@ -26,15 +26,15 @@ TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 def upload_tombstones(
     stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds
 ) -> tuple[tuple[NewFile, ...], ReadSet]:
-    """Upload a tombstone for each row of the interval that exists as of the write's time.
+    """Upload a tombstone for each row of some intervals that exists as of the write's time.
 
     Parameters
     ----------
-    bounds : the interval
+    bounds : the intervals
 
     Returns
     -------
-    The files in key order, and the read set of their commit: the interval must not have changed.
+    The files in key order, and the read set of their commit: the intervals must not have changed.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def upload_tombstones(
     instant = choose_instant(stores, clock, options)
     if instant.empty is not None:
         return (), ReadSet.of(instant.empty, ranges=bounds.ranges, covers_written=False)
-    plan = _plan_interval(stores, clock, job, options, instant)
+    plan = _plan_intervals(stores, clock, job, options, bounds, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
     stamp = job.stamp(TOMBSTONE_TASK, options)
@@ -88,22 +88,20 @@ def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> 
     return Instant({"timestampAsOf": time_ms})
 
 
-def _plan_interval(
-    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, instant: Instant
+def _plan_intervals(
+    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds, instant: Instant
 ) -> ReadPlan:
     """Return the plan of a read of the existing keys."""
     read = {
         "path": options.path,
-        "filter": options.replace_where,
         "columns": _definition(job).codec().key_columns,
         "mergeOperator": options.merge_operator,
         "includeExpired": True,  # a client, or a longer retention, would show hidden rows
         **instant.read,
         "walPath": options.wal_path,
-        **options.given_keys,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
     }
-    return fetch_read_plan(stores, ReadOptions.parse(read), clock)
+    return fetch_read_plan(stores, ReadOptions.parse(read), clock, keys=bounds.ranges)
 
 
 def _definition(job: WriteJob) -> TableDefinition:

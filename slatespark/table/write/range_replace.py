@@ -6,7 +6,7 @@ No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work depe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
@@ -18,7 +18,6 @@ from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
-from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
@@ -30,6 +29,8 @@ from slatespark.table.write.range_cut import RangeCut, plan_cut
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
+
+MAX_INTERVALS: Final = 1000  # of one commit; `key_plan.MAX_RANGES` is no less
 
 
 def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> KeyBounds | None:
@@ -78,7 +79,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
 
     Parameters
     ----------
-    condition : in the grammar of the option `filter`
+    condition : comparisons in the grammar of the option `filter`, joined by AND and OR
     name : of the option or argument, for messages
 
     Raises
@@ -89,25 +90,38 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     """
     # Imported here: most writes have no condition.
     from slatespark.encoding.least_key import tight_ranges
-    from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys
-    from slatespark.encoding.predicates.key_plan import MAX_RANGES
+    from slatespark.encoding.predicates import bind_filter, parse_alternatives
 
-    bound = bind_filter(parse_filter(condition, name=name), codec.schema)
-    plan = plan_keys(bound, codec)
-    if plan.residual.columns:
-        raise _not_exact(bound, plan.residual, codec, name, most=MAX_RANGES)
-    if plan.points is not None and len(plan.points) > MAX_RANGES:
-        raise OptionError(
-            f"{name}: {len(plan.points)} keys are listed; at most {MAX_RANGES} are allowed.",
-            todo="Give an interval, or split the keys over several calls.",
-        )
-    ranges = tight_ranges(plan.ranges, codec)
+    alternatives = parse_alternatives(condition, name=name)
+    bound = [bind_filter(comparisons, codec.schema) for comparisons in alternatives]
+    ranges = tight_ranges([keys for each in bound for keys in _ranges_of(each, codec, name)], codec)
     if not ranges:
         raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give a condition that some keys fulfil.")
+    if len(ranges) > MAX_INTERVALS:
+        raise _too_many(name, f"{len(ranges)} intervals of keys")
     return ranges
 
 
-def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, most: int) -> OptionError:
+def _ranges_of(bound: Filter, codec: RowCodec, name: str) -> tuple[KeyRange, ...]:
+    """Return the ranges of keys that fulfil comparisons joined by AND, which may be none."""
+    from slatespark.encoding.predicates import plan_keys
+
+    plan = plan_keys(bound, codec)
+    if plan.residual.columns:
+        raise _not_exact(bound, plan.residual, codec, name)
+    if plan.points is not None and len(plan.points) > MAX_INTERVALS:
+        raise _too_many(name, f"{len(plan.points)} keys")
+    return plan.ranges
+
+
+def _too_many(name: str, what: str) -> OptionError:
+    return OptionError(
+        f"{name}: the condition makes {what}; at most {MAX_INTERVALS} are allowed.",
+        todo="Give an interval, or split the keys over several calls.",
+    )
+
+
+def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> OptionError:
     """Return the error for a condition that is not exactly a set of ranges, with a hint at a valid one."""
     keys = ", ".join(codec.key_columns)
     apart = [column for column in residual.columns if column not in codec.key_columns]
@@ -131,10 +145,7 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str, *, m
                 why="Keys are sorted by their columns in order.",
                 todo=f"Restrict {before} by = or IN, or omit {residual.columns[0]}.",
             )
-    return OptionError(
-        f"{name}: the condition makes more than {most} intervals of keys.",
-        todo="Give fewer, or split them over several calls.",
-    )
+    return _too_many(name, f"more than {MAX_INTERVALS} intervals of keys")
 
 
 def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
@@ -157,7 +168,15 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
         return None
     found = fetch_latest_manifest(stores)
     definition = resolve_definition(stores, found.value)
-    keys = _ranges_to_delete(where, options, definition)
+    if definition.has_history:
+        raise OptionError(
+            "deleteRange: a range cannot be cut out of a history table.",
+            why="This would remove its past.",
+            todo="Give the range as a condition on key columns.",
+        )
+    if options.timestamp_ms is not None:
+        raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit the timestamp.")
+    keys = ranges_to_delete(where, options, definition.codec())
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     with abandoned_on_error(stores, job):
         return commit_cut(stores, clock, job, (), options, keys)
@@ -193,19 +212,13 @@ def commit_cut(
     return commit_write(stores, clock, job, outputs, options, edit=cut.edit, depends_on=depends_on)
 
 
-def _ranges_to_delete(where: str | None, options: WriteOptions, definition: TableDefinition) -> tuple[KeyRange, ...]:
-    codec = definition.codec()
-    if definition.has_history:
-        raise OptionError(
-            "deleteRange: a range cannot be cut out of a history table.",
-            why="This would remove its past.",
-            todo="Give the range as a condition on key columns.",
-        )
-    if options.timestamp_ms is not None:
-        raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit the timestamp.")
+def ranges_to_delete(where: str | None, options: WriteOptions, codec: RowCodec) -> tuple[KeyRange, ...]:
+    """Return the ranges of a `deleteRange`; raises `OptionError` unless a condition or options give them exactly."""
     keys = named_ranges(where, options, codec)
     if keys is None:
-        raise OptionError("deleteRange: no range is given.", todo="Give a condition on leading key columns.")
+        raise OptionError(
+            "deleteRange: no range is given.", todo="Give a condition on leading key columns, or keys of a raw table."
+        )
     return keys
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slatespark import OptionError
-from slatespark.encoding.predicates import Comparison, Literal, parse_filter
+from slatespark.encoding.predicates import Comparison, Literal, parse_alternatives, parse_filter
 
 
 def only(text: str) -> Comparison:
@@ -218,3 +218,42 @@ def test_literals_have_spans() -> None:
     literal = only("x = DATE '1970-01-01'").literals[0]
     assert literal == Literal("date", 0)  # the span does not count
     assert (literal.span.start, literal.span.end) == (4, 21)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "alternatives"),
+    [
+        ("a = 1", ["a"]),
+        ("a = 1 OR b = 2", ["a", "b"]),
+        ("a = 1 AND b = 2 OR c = 3", ["ab", "c"]),
+        ("a = 1 AND (b = 2 OR c = 3)", ["ab", "ac"]),
+        ("(a = 1 OR b = 2) and (c = 3 or d = 4)", ["ac", "ad", "bc", "bd"]),
+        ("((a = 1) OR ((b = 2 AND c = 3) OR d = 4)) AND e BETWEEN 1 AND 2", ["ae", "bce", "de"]),
+        ("(" * 5000 + "a = 1" + " OR b = 1)" + ")" * 4999, ["a", "b"]),
+    ],
+)
+def test_alternatives(text: str, alternatives: list[str]) -> None:
+    found = parse_alternatives(text, name="where")
+    assert ["".join(item.column for item in conjunction) for conjunction in found] == alternatives
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("a = 1 OR", "name of a column"),
+        ("OR a = 1", "name of a column"),
+        ("(a = 1 OR b = 2", r"\)"),
+        ("a = 1 b = 2", "AND or OR"),
+        ("NOT a = 1", "name of a column"),
+        (" OR ".join(["a = 1"] * 1001), "1000"),
+        (" AND ".join(["(a = 1 OR b = 2)"] * 11), "1000"),
+    ],
+)
+def test_malformed_alternatives(text: str, word: str) -> None:
+    with pytest.raises(OptionError, match=f"^where.*{word}"):
+        parse_alternatives(text, name="where")
+
+
+def test_filters_take_no_or() -> None:
+    with pytest.raises(OptionError, match="AND"):
+        parse_filter("a = 1 OR b = 2")

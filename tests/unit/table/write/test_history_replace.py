@@ -200,3 +200,26 @@ def test_rows_that_expire_while_an_interval_is_replaced(store: SlateStore, clock
     commit_load(stores, clock, load, (run_task(stores, clock, load, 0, new.to_batches()),))
     assert state(store, timestampAsOf=replaced_ms) == {("a", 9): 9, ("b", 1): 1}
     assert ("a", 5) in state(store, timestampAsOf=replaced_ms - 1)
+
+
+def test_several_intervals_at_once(store: SlateStore, clock: FakeClock) -> None:
+    before_ms = clock.now_ms() - 1
+    version = replace(store, {("a", 3): 2}, where="tenant = 'a' AND (id = 1 OR id >= 3) OR tenant = 'b'")
+    at_ms = clock.now_ms()
+    assert version == store.history(1)[0].version
+    assert state(store) == {("a", 2): 1, ("a", 3): 2}
+    clock.advance(1000)
+    store.deleteRange("tenant = 'a' AND id > 2 OR tenant > 'b'")
+    assert state(store) == {("a", 2): 1}
+    assert state(store, timestampAsOf=at_ms) == {("a", 2): 1, ("a", 3): 2}
+    assert state(store, timestampAsOf=before_ms) == {("a", 1): 1, ("a", 2): 1, ("a", 3): 1, ("b", 1): 1}
+
+
+def test_outside_of_the_intervals_nothing_conflicts(store: SlateStore, clock: FakeClock) -> None:
+    stores = open_stores(store.url, storage={})
+    given = WriteOptions(path=store.url, replace_where="tenant = 'a' AND id = 1 OR tenant = 'b'")
+    load = begin_load(stores, clock, SCHEMA, given, overwrite=True)
+    assert load is not None
+    store.write(rows({("a", 2): 5}))
+    assert commit_load(stores, clock, load, ()) is not None
+    assert state(store) == {("a", 2): 5, ("a", 3): 1}

@@ -40,7 +40,9 @@ def rows(*keys: tuple[Any, ...]) -> pa.Table:
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("tenant = 'a' OR part = 1", "AND"),
+        ("tenant = 'a' OR part = 1", "part"),
+        ("tenant = 'a' OR", "name of a column"),
+        ("tenant = 'a' AND (part = 1 OR day = 2)", "day"),
         ("upper(tenant) = 'A'", "functions"),
         ("value = 'x'", "value"),
         ("tenant = 'a' AND value = 'x'", "value"),
@@ -81,6 +83,13 @@ def test_conditions_that_are_not_key_intervals(condition: str, message: str) -> 
         ("tenant = 'a' AND part = 1 AND day = 2147483647", [(("a", 1, 2**31 - 1), ("a", 2))]),
         ("tenant = 'a' AND part = 127", [(("a", 127), ("a\0",))]),
         ("tenant >= 'a'", [(("a",), None)]),
+        ("tenant = 'c' OR tenant = 'a'", [(("a",), ("a\0",)), (("c",), ("c\0",))]),
+        ("tenant = 'a' AND (part = 1 OR part > 3 AND part <= 5)", [(("a", 1), ("a", 2)), (("a", 4), ("a", 6))]),
+        ("(tenant = 'a' OR tenant = 'b') AND (part = 1 OR part = 2)",
+         [(("a", 1), ("a", 3)), (("b", 1), ("b", 3))]),
+        ("tenant = 'a' OR tenant = 'a' AND part = 1 OR tenant > 'a' AND tenant < 'a\0\0'", [(("a",), ("a\0\0",))]),
+        ("tenant <> 'a' OR tenant = 'a' OR tenant IS NULL", [((), None)]),
+        ("tenant = 'a' AND part > 3 AND part < 3 OR tenant = 'b'", [(("b",), ("b\0",))]),
         ("tenant IS NULL", [((), ("",))]),
         ("tenant = 'a' AND part IS NULL AND day < -2147483647", [(("a", None, -(2**31)), ("a", None, 1 - 2**31))]),
     ],
@@ -228,3 +237,22 @@ def test_deleting_nothing_fences_nobody(tmp_path: Path) -> None:
         assert client.get(b"d") == b"1", "it still is the writer"
         assert store.deleteRange(startKey=b"c", endKey=b"e", ifClientActive="fence") > version, "the WAL holds a row"
     assert [row["key"] for row in store.scan().read_all().to_pylist()] == [b"b", b"f", b"k"]
+
+
+def test_several_intervals_in_one_commit() -> None:
+    store = SlateStore.create("memory://several-intervals", SCHEMA, ["tenant", "part", "day"], autoCompact=False)
+    keys = [(tenant, part, day) for tenant in "abc" for part in (1, 2) for day in (1, 2, 3)]
+    store.write(rows(*keys).append_column("value", pa.array(["old"] * len(keys))))
+    version = store.resolve().version
+    where = "tenant = 'a' AND part = 1 AND (day = 1 OR day = 3) OR tenant IN ('b') AND part = 2 OR tenant > 'b'"
+    new = rows(("a", 1, 3), ("c", 9, 9)).append_column("value", pa.array(["new"] * 2))
+    assert store.write(new, mode="overwrite", replaceWhere=where) == version + 2, "a claim and a commit"
+    found = {(row["tenant"], row["part"], row["day"]): row["value"] for row in store.scan().read_all().to_pylist()}
+    stay = {
+        key: "old" for key in keys if key not in (("a", 1, 1), ("a", 1, 3)) and key[:2] != ("b", 2) and key[0] != "c"
+    }
+    assert found == {**stay, ("a", 1, 3): "new", ("c", 9, 9): "new"}
+    with pytest.raises(InvalidRequestError, match="outside"):
+        store.write(rows(("a", 1, 2)).append_column("value", pa.array(["x"])), mode="overwrite", replaceWhere=where)
+    assert store.deleteRange(where) == version + 4
+    assert store.scan().read_all().num_rows == len(stay)

@@ -131,7 +131,7 @@ def test_a_range_with_later_versions_is_a_conflict_that_names_keys(store: SlateS
 
 
 def test_bad_ranges(store: SlateStore) -> None:
-    with pytest.raises(OptionError, match="range"):
+    with pytest.raises(OptionError, match="key column"):
         store.deleteRange("value = X'31'")
     with pytest.raises(OptionError, match="range"):
         store.deleteRange()
