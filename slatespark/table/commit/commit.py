@@ -6,7 +6,7 @@ See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manif
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,7 +26,7 @@ from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, refuse_u
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
@@ -74,7 +74,7 @@ from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.idempotent_writes import publish_txn_record
 from slatespark.table.records.json_objects import hex_bounds
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
+from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -100,6 +100,7 @@ def commit_write(
     edit: TreeEdit = KEEP_TREES,
     depends_on: ReadSet | None = None,
     requirements: Sequence[Requirement] = (),
+    count_lapses: Callable[[], int] | None = None,
 ) -> CommitRecord | None:
     """Publish the files of a job in one manifest version.
 
@@ -109,6 +110,7 @@ def commit_write(
     edit : the change of the existing trees
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     requirements : further requirements; each is checked at its stages
+    count_lapses : of a compaction; see `FileGuard`
 
     Returns
     -------
@@ -142,6 +144,7 @@ def commit_write(
         base_seq=job.base_seq,
         create_ts_ms=job.create_ts_ms,
         times=job.times.joined(RowTimes.of_options(options)),
+        guard=FileGuard(stores, clock, job, options.gc_min_age_ms, count_lapses),
     )
     commit.requirements = (*commit.own_requirements(depends_on), *requirements)
     commit.check_newest_time()
@@ -171,6 +174,7 @@ class _Commit:
     edit : the change of the existing trees
     base_seq, create_ts_ms : base of the sequence numbers, and time, of the rows
     times : of the rows of the outputs
+    guard : of the files
     requirements : in the order in which they are checked
     """
 
@@ -183,6 +187,7 @@ class _Commit:
     base_seq: int
     create_ts_ms: int
     times: RowTimes
+    guard: FileGuard
     requirements: tuple[Requirement, ...] = ()
 
     def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
@@ -259,7 +264,7 @@ class _Commit:
         return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
     def _stage(self, manifest_id: int, manifest: Manifest) -> Stage:
-        return Stage(self.stores, manifest_id, manifest, self._files)
+        return Stage(self.stores, manifest_id, manifest, self._files, self.edit.files)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -306,26 +311,12 @@ class _Commit:
         return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
-        """Copy the old files of a long job under new ids, so that collectors do not delete them before the commit.
+        """Give new ids to files that a collector may delete before the commit.
 
-        All files get new ids if the lease of the job had expired. A creator's lease is not renewed while there may be
-        no table: another process may have begun to create it.
-
-        Collectors keep the files of a listed compaction; a compaction that merges runs is always listed.
+        A creator's lease is not renewed while there may be no table: another process may have begun to create it.
         """
-        if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:
-            return
-        now_ms, held = self.clock.now_ms(), True
-        if has_table and now_ms - self.job.planned_ms >= LEASE_LIFETIME_MS // 2:
-            held = hold_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
-
-        def kept(files: Sequence[NewFile]) -> tuple[NewFile, ...]:
-            if not held:
-                return copy_under_new_ids(self.stores, self.clock, files)
-            return refresh_expiring_ids(self.stores, self.clock, files, self.options.gc_min_age_ms)
-
-        self.outputs = tuple(kept(files) for files in self.outputs)
-        self.edit = self.edit.with_files(kept(self.edit.files))
+        refreshed = self.guard.check(renews_lease=has_table)
+        self.outputs, self.edit = tuple(map(refreshed, self.outputs)), self.edit.with_files(refreshed(self.edit.files))
 
     def _move_above(self, reached_seq: int, tick_ms: int) -> None:
         """Move the rows of the job above the rows that were committed or drained since it was planned."""

@@ -1,20 +1,64 @@
 """New ids for files that wait long for their commit, so that no collector removes them first.
 
-A client's collector judges files by the age of their ids, ours by the lease of the job.
+A client's collector judges files by the age of their ids, ours by the lease of the job. Both keep the files of a
+compaction that is listed as running.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 
 from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
 from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, lease_path, renew_lease
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 
 _LEASE_MARGIN_MS = 3_600_000  # a collector's clock may be ahead of ours
+
+
+@dataclass(slots=True)
+class FileGuard:
+    """Keeps the files of a job from collectors until its commit.
+
+    Attributes
+    ----------
+    gc_min_age_ms : the age at which collectors of clients may delete files
+    count_lapses : of a compaction, which renews its lease and its entry itself: how often its files have been without
+        their protection; None for other jobs
+    lapses : how many of them were dealt with
+    """
+
+    stores: TableStores
+    clock: Clock
+    job: WriteJob
+    gc_min_age_ms: int
+    count_lapses: Callable[[], int] | None = None
+    lapses: int = 0
+
+    def check(self, *, renews_lease: bool) -> Callable[[Iterable[NewFile]], tuple[NewFile, ...]]:
+        """Return the function that replaces files of the job by those to publish: copies, where one may be collected.
+
+        All are copied if a collector may have listed them as abandoned.
+        """
+        if self._has_lapsed(renews_lease=renews_lease):
+            return partial(copy_under_new_ids, self.stores, self.clock)
+        if self.job.compaction is not None and self.job.compaction.spec.sorted_runs:  # it is listed
+            return tuple
+        return partial(refresh_expiring_ids, self.stores, self.clock, gc_min_age_ms=self.gc_min_age_ms)
+
+    def _has_lapsed(self, *, renews_lease: bool) -> bool:
+        if self.count_lapses is not None:
+            before, self.lapses = self.lapses, self.count_lapses()
+            return self.lapses > before
+        now_ms = self.clock.now_ms()
+        if not renews_lease or now_ms - self.job.planned_ms < LEASE_LIFETIME_MS // 2:
+            return False
+        return not hold_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
 
 
 def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int) -> bool:

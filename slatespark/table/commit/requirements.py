@@ -41,12 +41,14 @@ class Stage:
     ----------
     manifest_id, manifest : the newest version of the table
     files : the outputs of the commit
+    merged : the outputs of a compaction, which the commit puts in the place of others
     """
 
     stores: TableStores
     manifest_id: int
     manifest: Manifest
     files: Sequence[NewFile]
+    merged: Sequence[NewFile] = ()
 
     @cached_property
     def definition(self) -> TableDefinition:
@@ -200,11 +202,9 @@ class NoNewOperands(Requirement):
 class FilesExist(Requirement):
     """The outputs of a compaction exist, even if its entry was missing from the list for a moment."""
 
-    files: tuple[NewFile, ...]
-
     def before_publishing(self, stage: Stage) -> None:
         """Look for each file."""
-        looks = [partial(stage.stores.main.head, sst_path(file.handle.id)) for file in self.files]
+        looks = [partial(stage.stores.main.head, sst_path(file.handle.id)) for file in stage.merged]
         try:
             run_concurrently(looks, is_remote=stage.stores.main.is_remote)
         except FileNotFoundError as exc:

@@ -29,12 +29,19 @@ from slatespark.format.compactions import (
 )
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.commit.active_jobs import awaits_commit, has_fresh_heartbeat, is_own_job, runs_here
+from slatespark.table.commit.active_jobs import (
+    HEARTBEAT_FRESH_MS,
+    awaits_commit,
+    has_fresh_heartbeat,
+    is_own_job,
+    runs_here,
+)
+from slatespark.table.commit.expiring_ids import hold_lease
 from slatespark.table.commit.foreign_clients import is_claim
 from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
@@ -52,7 +59,7 @@ class ListedJob:
     spec : with all sources
     write_id : of the job, whose lease is renewed while it runs
     is_held : the listed heartbeat never becomes stale: no client may reclaim the job, since that would lose history
-    leased_ms : when the lease was last put or renewed
+    leased_ms, reported_ms : when the lease and the heartbeat were last put or renewed
     """
 
     stores: TableStores
@@ -62,6 +69,8 @@ class ListedJob:
     write_id: str
     is_held: bool
     leased_ms: int
+    reported_ms: int
+    _lapses: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -94,15 +103,28 @@ class ListedJob:
         with self._writing:
             if not self.entry.status.is_active():
                 return
+            self._report(self.clock.now_ms())
+
+    def _report(self, now_ms: int) -> None:
+        if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
+            held = hold_lease(self.stores, self.write_id, self.entry.id.timestamp_ms, now_ms)
+            self.leased_ms, self._lapses = now_ms, self._lapses + (not held)
+        if self.is_held or self._lapses:  # a vacuum deletes the record of a worker that seems dead
+            publish_worker(self.stores.main, self.write_id, now_ms)
+        alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
+        _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
+        self.entry, self.reported_ms = alive, now_ms
+
+    def count_lapses(self) -> int:
+        """Return how often collectors may have taken the outputs for abandoned ones.
+
+        That is after a suspension of the process for so long that the lease expired, or that the entry was removed.
+        """
+        with self._writing:
             now_ms = self.clock.now_ms()
-            if self.is_held:
-                publish_worker(self.stores.main, self.write_id, now_ms)
-            alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
-            _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
-            self.entry = alive
-            if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
-                renew_lease(self.stores.main, self.write_id, alive.id.timestamp_ms, now_ms)
-                self.leased_ms = now_ms
+            if now_ms - self.reported_ms >= HEARTBEAT_FRESH_MS:
+                self._report(now_ms)
+            return self._lapses
 
     def _with_alive(self, listed: Compactions, alive: Compaction, now_ms: int) -> Compactions | None:
         """Return the list with the live job in it; None if it needs no change."""
@@ -113,6 +135,7 @@ class ListedJob:
         number, exist = _find_runs(self.stores, alive.spec)
         if not exist:
             return None if found is None else replace(listed, jobs=others)
+        self._lapses += found is None
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
             return None  # the commit that follows the claim may remove its runs
         return None if found == alive else replace(listed, jobs=(*others, alive))
@@ -145,7 +168,7 @@ def listed_job(
     now_ms = clock.now_ms()
     worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
-    job = ListedJob(stores, clock, entry, spec, write_id, is_held, now_ms)
+    job = ListedJob(stores, clock, entry, spec, write_id, is_held, leased_ms=now_ms, reported_ms=now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
     heart.start()
     try:

@@ -41,7 +41,7 @@ from slatespark.table.compaction.filter_plan import (
     requested_floor,
     resolve_filter_now,
 )
-from slatespark.table.compaction.job import listed_job
+from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules, merge_range
 from slatespark.table.compaction.plan import (
     CUT_FILES,
@@ -358,8 +358,8 @@ class _Compaction:
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
                 may_have_landed = True
                 files = tuple(file for part in merged for file in part.files)
-                requirements = tuple(self._requirements(state, plan, stage, files))
-                record = self._commit(plan, stage, job, files, requirements)
+                requirements = tuple(self._requirements(state, plan, stage))
+                record = self._commit(plan, stage, job, listed, files, requirements)
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
@@ -403,11 +403,9 @@ class _Compaction:
             if split.layers
         ]
 
-    def _requirements(
-        self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan, files: tuple[NewFile, ...]
-    ) -> Iterator[Requirement]:
+    def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""
-        yield FilesExist(files)
+        yield FilesExist()
         if _may_fold(state, plan, stage.rules):
             yield SameMergeOperator(state.definition)
         if stage.rules.retired_ms is not None:
@@ -418,6 +416,7 @@ class _Compaction:
         plan: CompactionPlan,
         stage: FilterPlan,
         job: WriteJob,
+        listed: ListedJob,
         outputs: tuple[NewFile, ...],
         requirements: tuple[Requirement, ...],
     ) -> CommitRecord:
@@ -433,7 +432,14 @@ class _Compaction:
         for _ in range(MAX_CONFLICTS):
             try:
                 record = commit_write(
-                    self.stores, self.clock, job, (), self.options, edit=edit, requirements=requirements
+                    self.stores,
+                    self.clock,
+                    job,
+                    (),
+                    self.options,
+                    edit=edit,
+                    requirements=requirements,
+                    count_lapses=listed.count_lapses,
                 )
             except CommitConflictError:
                 above = self._find_harmless(plan)

@@ -77,7 +77,7 @@ def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, cloc
         )
     kept = KeptVersions(stores)
     tick_ms = max(chosen.tick_ms, kept.manifest(kept.latest).last_l0_clock_tick)
-    Timeline(stores, kept, definition.has_own_time).refuse_future(time_ms, clock.now_ms(), tick_ms)
+    Timeline(stores, kept, definition.has_own_time).refuse_future(time_ms, present_of_read(clock), tick_ms)
     _refuse_lost(stores, chosen, definition.at_version(chosen.manifest_id), time_ms)
     return replace(chosen, as_of_ts_ms=time_ms, now_ms=time_ms if options.now_ms is None else options.now_ms)
 

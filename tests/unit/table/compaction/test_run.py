@@ -329,7 +329,7 @@ def test_a_concurrent_restore_of_rows_hidden_by_a_tombstone() -> None:
 
 def test_a_long_compaction_copies_no_file(layered: Table) -> None:
     """Files of a long write are copied to fresh ids against collectors; a listed compaction protects its files."""
-    layered.compact(lambda: layered.clock.advance(30 * HOUR_MS), full=True)
+    layered.compact(lambda: layered.clock.advance(20 * HOUR_MS), full=True)
     assert layered.objects.count("copy") == 0
     assert layered.layers() == ["run 0"]
 
