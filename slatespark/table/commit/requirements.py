@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CommitConflictError, TableExistsError
