@@ -33,7 +33,7 @@ from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Stage:
     """What the requirements of one stage look at; they share one look at the definition.
 
@@ -49,11 +49,15 @@ class Stage:
     manifest: Manifest
     files: Sequence[NewFile]
     merged: Sequence[NewFile] = ()
+    _definition: TableDefinition | None = None
 
-    @cached_property
+    @property
     def definition(self) -> TableDefinition:
         """The newest definition, fetched when the first requirement asks for it."""
-        return resolve_definition(self.stores, self.manifest)
+        # Not a cached_property: in Python 3.11 its lock is shared by all commits of the process, and this one does I/O.
+        if self._definition is None:
+            self._definition = resolve_definition(self.stores, self.manifest)
+        return self._definition
 
 
 class Requirement:
