@@ -15,10 +15,16 @@ from slatespark.format.paths import sst_path
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
 from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.merge_function import row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import OWN_ROOT, TableStores
+from tests.support.fake_clock import FakeClock
 
 _numbers = itertools.count(1)
 
@@ -45,6 +51,20 @@ def put_file(
     stores.main.put(sst_path(handle.id), built.parts)
     file = SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version)
     return FileSlice(file, handle.key_range().intersect(keys))
+
+
+def upload_rows(stores: TableStores, rows: Sequence[Row], clock: FakeClock, **options: str) -> tuple[NewFile, ...]:
+    """Upload rows, which are sorted, as new files of a write."""
+    piece = SortedRows([rows_to_columns(rows)], np.arange(len(rows), dtype=np.int64))
+    return upload_sorted(
+        stores.main, [piece], WriteOptions.parse({"path": stores.url, **options}), clock, clock.now_ms()
+    )
+
+
+def rows_of(stores: TableStores, file: NewFile) -> list[Row]:
+    """The rows of a file, as stored."""
+    windows = layer_windows(stores, Layer("new", (file.whole(),)), 1 << 20)
+    return [row_at([span.rows], row) for span in windows for row in range(span.low, span.high)]
 
 
 @dataclass(frozen=True)

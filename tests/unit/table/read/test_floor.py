@@ -12,10 +12,7 @@ import pytest
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
-from slatespark.format.properties import SstProperties
-from slatespark.format.ulid import Ulid
 from slatespark.table.commit.claim import claim_epochs
-from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commits import fetch_commit_records
@@ -231,40 +228,6 @@ def test_a_clone_of_a_checkpoint_has_its_past() -> None:
 
 
 # --- recent_snapshot_min_seq ----------------------------------------------------------------------------------------
-
-
-def properties(first_seq: int, last_ms: int | None) -> SstProperties:
-    return SstProperties(
-        created_ms=0, min_create_ts=last_ms, max_create_ts=last_ms, min_expire_ts=None, max_expire_ts=None,
-        min_seq=first_seq, max_seq=first_seq + 5, puts=1, deletes=0, merges=0, any_flags=4, all_flags=4,
-        all_versions=True,
-    )  # fmt: skip
-
-
-FILES = {
-    Ulid(1): properties(1, 10),
-    Ulid(2): properties(7, 20),
-    Ulid(3): properties(20, 30),
-    Ulid(4): properties(0, None),
-}
-
-
-@pytest.mark.parametrize(
-    ("floor_ms", "shown", "expected"),
-    [
-        (None, [1, 2, 3], 0),
-        (9, [1, 2, 3], 0),
-        (10, [1, 2, 3], 6),
-        (19, [3, 1, 2], 6),
-        (20, [1, 2, 3], 19),
-        (30, [1, 2, 3], 99),
-        (30, [], 99),
-        (20, [1, 2, 5], 0),
-        (20, [1, 2, 4], 99),
-    ],
-)
-def test_what_a_clients_compaction_has_to_keep(floor_ms: int | None, shown: list[int], expected: int) -> None:
-    assert KeptHistory(floor_ms, FILES).min_seq([Ulid(number) for number in shown], 99) == expected
 
 
 def test_the_manifest_says_what_to_keep() -> None:
