@@ -25,6 +25,7 @@ def describe_text(facts: TableFacts) -> str:
         ("compression", ", ".join(_codec_texts(facts)) or NOTHING),
         ("last seq", str(facts.last_seq)),
         ("clock tick", _instant(facts.clock_tick_ms)),
+        *history_facts(facts),
         ("WAL tail", _wal_text(facts)),
     ]
     if facts.rows is not None:
@@ -36,6 +37,15 @@ def describe_text(facts: TableFacts) -> str:
     pairs.extend(("external database", text) for text in _external_texts(facts))
     pairs.extend(("compaction job", text) for text in _job_texts(facts))
     return align_facts(pairs)
+
+
+def history_facts(facts: TableFacts) -> list[tuple[str, str]]:
+    """Return the floor of a history table, effective and stored, as name and value; nothing for other tables."""
+    floors = facts.history_floors
+    if floors is None:
+        return []
+    stored = f" (stored: {_instant(floors.stored_ms)})" if floors.stored_ms != floors.effective_ms else ""
+    return [("history floor", f"{_instant(floors.effective_ms)}{stored}")]
 
 
 def definition_facts(definition: DefinitionFacts) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from slatespark.display.describe_text import definition_facts
+from slatespark.display.describe_text import definition_facts, history_facts
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
 from slatespark.display.text import align_facts, plural
 from slatespark.table.inspection.describe import TableFacts, TableSummary
@@ -28,6 +28,7 @@ def summary_facts(facts: TableFacts) -> list[tuple[str, str]]:
     ]
     if facts.clock_tick_ms is not None:
         pairs.append(("last write", ms_to_text(facts.clock_tick_ms)))
+    pairs.extend(history_facts(facts))
     if facts.definition is not None:
         pairs[2:2] = [pair for pair in definition_facts(facts.definition) if pair[0] != "columns"]
     return pairs

@@ -25,6 +25,7 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "clock": parse_choice("system", "custom"),
     "defaultTtl": parse_duration_or_none,
     "history": parse_flag,
+    "historyRetention": parse_duration_or_none,
     "holdHistory": parse_flag,
     "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
     "periodicCompactionInterval": parse_duration_or_none,
@@ -35,6 +36,7 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
 # Stricter than what stored definitions are read with.
 _PARSERS_OF_INPUT: Final[Mapping[str, Parser]] = {
     "defaultTtl": parse_ttl_or_none,
+    "historyRetention": parse_lasting_duration,
     "retention": parse_lasting_duration,
     "versionRetention": parse_lasting_duration,
 }
@@ -43,6 +45,8 @@ FIXED_PROPERTIES: Final = {
     "history": "false",
     "clock": "system",
 }  # they cannot be changed; the values of a table without them
+
+_OF_HISTORY: Final = {"holdHistory": "false", "historyRetention": "none"}  # of history tables alone; values without
 
 
 def parse_property(name: str, value: object) -> Any:
@@ -77,11 +81,13 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
 
 def require_consistent_properties(properties: Mapping[str, str]) -> None:
     """Raise `OptionError` if the properties of a table, as text, contradict each other."""
-    chosen = {name: parse_property(name, properties.get(name, "false")) for name in ("holdHistory", "history")}
-    if chosen["holdHistory"] and not chosen["history"]:
-        raise OptionError(
-            "holdHistory is for history tables.", todo="Leave it out, or create a table with history=true."
-        )
+    if parse_property("history", properties.get("history", "false")):
+        return
+    for name in _OF_HISTORY:
+        if parse_property(name, properties.get(name, _OF_HISTORY[name])):
+            raise OptionError(
+                f"{name} is for history tables.", todo="Leave it out, or create a table with history=true."
+            )
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:

@@ -239,6 +239,10 @@ class WriteOptions:
         doc="on history tables, `true` keeps the schedulers of SlateDB clients from compacting existing data, from the "
         "next commit on.",
     )
+    history_retention: str | None = _property(
+        "historyRetention",
+        doc="on history tables, how far back reads of the newest state reach; the history floor follows.",
+    )
     version_retention: str | None = _property("versionRetention", doc="how long replaced versions remain readable.")
     clock: str | None = option(
         "clock",

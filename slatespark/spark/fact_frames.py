@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DETAIL: Final = (
     "url STRING, kind STRING, version BIGINT, keyColumns ARRAY<STRING>, keyFormat STRING, valueFormat STRING, "
     "properties MAP<STRING, STRING>, files BIGINT, storedBytes BIGINT, l0Views BIGINT, sortedRuns BIGINT, "
-    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>"
+    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP, historyFloor TIMESTAMP"
 )
 HISTORY: Final = (
     "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
@@ -61,6 +61,8 @@ def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
         facts.last_seq,
         facts.clock_tick_ms,
         list(facts.versions),
+        None if facts.history_floors is None else facts.history_floors.stored_ms,
+        None if facts.history_floors is None else facts.history_floors.effective_ms,
     )
     return _frame(spark, DETAIL, [row])
 

@@ -1,9 +1,9 @@
 """A history table under all that may happen to it: every read as of a time is the model's, or refused with the bound.
 
-Timed writes, deletions and range deletions of ours, floors, trims, restores, collections, compactions, which keep what
-the floor asks for; the real client's writes, flushes and compactions, which may cost versions: then reads from before
-are refused, and later ones stay exact. Every version, checkpoint and clone knows of each instant what it knew then,
-from the bounds on that it had then.
+Timed writes, deletions and range deletions of ours, floors and `historyRetention`, trims, restores, collections,
+compactions, which keep what the floor asks for; the real client's writes, flushes and compactions, which may cost
+versions: then reads from before are refused, and later ones stay exact. Every version, checkpoint and clone knows of
+each instant what it knew then, from the bounds on that it had then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import copy
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,19 +30,23 @@ from hypothesis.stateful import (
 )
 
 from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, SlateStore
-from slatespark.format.manifest import Manifest
+from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.read.floor import HistoryFloors
+from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.history_floor import STEPS
 from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import CheckpointHandle, compact_full, list_checkpoints
 from tests.support.effort import examples
+from tests.support.fake_clock import FakeClock
 from tests.support.history_model import HistoryModel, HistoryVersion, Rows
 from tests.support.our_reads import to_ms
 
 KEYS = [b"a", b"b", b"c", b"d"]
-STEP_MS = 1000
+AGE_MS, STEP_MS = 3_600_000, 1000
 TTL_MS = 1500
 INSTANTS_PER_STEP = 6
 
@@ -54,10 +58,11 @@ shapes = st.fixed_dictionaries({"sstSize": st.sampled_from([200, 1 << 20]), "blo
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What one version of the table knows, and since when that is whole; None is from the beginning."""
+    """What one version of the table knows, since when that is whole (None is from the beginning), and its last tick."""
 
     model: HistoryModel
     bound: int | None
+    top: int
 
 
 ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
@@ -69,6 +74,7 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "delete": {"rows": st.sets(st.tuples(keys, places), min_size=1, max_size=3)},
     "delete_range": {"first": keys, "place": st.none() | places},
     "raise_floor": {"place": places},
+    "set_retention": {"place": st.none() | places},
     "trim": {"place": places},
     "restore": {"number": st.integers(0, 100)},
     "compact": {"start": st.none() | keys},
@@ -81,7 +87,7 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "end": st.sampled_from(["leave in the WAL", "flush", "compact", "compact"]),
     },
 }
-TURNS = [*ARGUMENTS, *["write"] * 4, *["raise_floor", "make_checkpoint", "use_client"] * 2]
+TURNS = [*ARGUMENTS, *["write"] * 4, *["raise_floor", "make_checkpoint", "use_client", "compact"] * 2]
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -102,21 +108,25 @@ class HistoryMachine(RuleBasedStateMachine):
     @initialize(hold=st.booleans())
     def create(self, hold: bool) -> None:
         properties: dict[str, Any] = {"history": True, "holdHistory": hold, "versionRetention": "1d"}
-        self.store = SlateStore.create(str(self.location.folder), **properties)
-        self.base = SystemClock().now_ms() - 3_600_000
+        self.clock = FakeClock(SystemClock().now_ms())
+        self.store = SlateStore.create(str(self.location.folder), clock=self.clock, **properties)
+        self.base = self.clock.now_ms() - AGE_MS
         self.model = HistoryModel()
         self.known: dict[int, Known] = {}  # by version
         self.named: dict[str, Known] = {}  # by the name of a checkpoint
-        self.floor: int | None = None
+        self.floor: int | None = None  # as stored
+        self.retention: int | None = None
         self.lost: int | None = None
         self.has_losses = self.was_compacted = self.has_committed = False
         self.written = self.steps = self.tick = 0
+        self.top = NO_TICK  # the time of the latest row
 
     @rule(turn=st.sampled_from(TURNS), data=st.data())
     def take(self, turn: str, data: st.DataObject) -> None:
         """One rule for all turns: hypothesis would leave some rules out of an example, mostly the writes."""
         if (turn == "restore" and not self.known) or (turn == "clone_a_checkpoint" and not self.named):
             turn = "write"
+        self.clock.advance(max(0, SystemClock().now_ms() - self.clock.now_ms()))  # and stands until the next turn
         arguments = {name: data.draw(strategy, name) for name, strategy in ARGUMENTS[turn].items()}
         note(turn)
         getattr(self, turn)(**arguments)
@@ -128,17 +138,17 @@ class HistoryMachine(RuleBasedStateMachine):
         columns = self.columns(list(timed), value=pa.array(timed.values(), pa.binary()))
         if self.commit(timed, columns, ttl=TTL_MS if ttl else None, **shape):
             for (key, ts), value in sorted(timed.items()):
-                self.model.add(key, HistoryVersion(ts, value, ts + TTL_MS if ttl else None))
+                self.add(key, HistoryVersion(ts, value, ts + TTL_MS if ttl else None))
 
     def delete(self, rows: set[tuple[bytes, int]]) -> None:
         timed = {(key, self.at(place)): b"" for key, place in rows}
         if self.commit(timed, self.columns(list(timed)), operation="delete"):
             for key, ts in sorted(timed):
-                self.model.add(key, HistoryVersion(ts, None))
+                self.add(key, HistoryVersion(ts, None))
 
     def delete_range(self, first: bytes, place: int | None) -> None:
         where = f"key >= X'{first.hex()}' AND key < X'64'"
-        ts, first_ts = SystemClock().now_ms() if place is None else self.at(place), self.first_ts()
+        ts, first_ts = self.now() if place is None else self.at(place), self.first_ts()
         if place is not None and first_ts is not None and ts < first_ts:
             self.refuses(first_ts, lambda: self.store.deleteRange(where, ts))
             return
@@ -153,7 +163,7 @@ class HistoryMachine(RuleBasedStateMachine):
             return
         self.committed()
         for key in gone:
-            self.model.add(key, HistoryVersion(self.stored_ts(key), None))
+            self.add(key, HistoryVersion(self.stored_ts(key), None))
 
     def raise_floor(self, place: int) -> None:
         ts = self.at(place)
@@ -164,10 +174,16 @@ class HistoryMachine(RuleBasedStateMachine):
         self.store.setHistoryFloor(ts)
         self.floor = ts
 
+    def set_retention(self, place: int | None) -> None:
+        """Let reads of the newest state reach back to about that instant."""
+        self.retention = None if place is None else AGE_MS - place * STEP_MS
+        self.store.setProperties(historyRetention=None if self.retention is None else f"{self.retention}ms")
+
     def trim(self, place: int) -> None:
-        bound, ts = self.bound(), self.at(place)
+        bound, ts = self.whole_from(), self.at(place)
         if bound is not None and ts < bound:
-            self.refuses(bound, lambda: self.store.trimHistory(ts))
+            with pytest.raises(HistoryTrimmedError, match=ms_to_text(bound)):
+                self.store.trimHistory(ts)
             return
         before = self.version()
         late = any(version.ts > ts for versions in self.model.versions.values() for version in versions)
@@ -186,15 +202,19 @@ class HistoryMachine(RuleBasedStateMachine):
         self.model = copy.deepcopy(self.known[version].model)
 
     def compact(self, start: bytes | None) -> None:
-        """Of versions above the floor nothing goes, and no read may tell the difference."""
+        """Of versions above the floor nothing goes, and no read may tell the difference. The stored floor follows."""
         before = self.version()
+        if self.retention is not None:
+            floor = max(self.top, self.clock.now_ms() - SKEW_MS) - self.retention
+            if self.floor is None or floor - self.floor >= self.retention // STEPS:
+                self.floor = floor
         self.store.compact(mergeOperator="concat", **({"full": True} if start is None else {"startKey": start}))
         if self.version() != before:
             self.committed()
 
     def vacuum(self) -> None:
         """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""
-        self.store.vacuum(minAge="0s", force=True)
+        SlateStore.open(self.store.url).vacuum(minAge="0s", force=True)  # by the clock that files have their times of
 
     def make_checkpoint(self) -> None:
         name = f"point {len(self.named)}"
@@ -219,7 +239,8 @@ class HistoryMachine(RuleBasedStateMachine):
         """It has the past of the checkpoint, whatever was given up or lost since."""
         name = sorted(self.named)[number % len(self.named)]
         copied = self.store.clone(str(self.folder / f"clone {self.steps}"), checkpoint=name)
-        self.check_past(copied, self.named[name])
+        known = self.named[name]
+        self.check_past(copied, replace(known, bound=self.bound_of(known)))
 
     def use_client(self, writes: list[tuple[bytes, bool]], end: str) -> None:
         before = self.stored()
@@ -227,7 +248,7 @@ class HistoryMachine(RuleBasedStateMachine):
             for key, is_put in writes:
                 value = self.value() if is_put else None
                 written = client.delete(key) if value is None else client.put(key, value)
-                self.model.add(key, HistoryVersion(written.create_ts, value))
+                self.add(key, HistoryVersion(written.create_ts, value))
             if end == "compact":
                 compact_full(client)
             elif end == "flush":
@@ -247,6 +268,7 @@ class HistoryMachine(RuleBasedStateMachine):
         if self.has_committed:
             self.known[self.version()], self.has_committed = self.present(), False
         bound, first = self.bound(), self.first_ts()
+        assert self.store.detail().history_floors == HistoryFloors(self.floor, bound)
         times = [edge + more for edge in [*self.model.times(), bound or self.base] for more in (-1, 0)]
         chosen = times[self.steps % 7 :: max(1, len(times) // INSTANTS_PER_STEP)]
         spans = self.spans(self.store)
@@ -308,7 +330,11 @@ class HistoryMachine(RuleBasedStateMachine):
         return self.base + place * STEP_MS
 
     def now(self) -> int:
-        return SystemClock().now_ms()
+        return max(self.clock.now_ms(), self.top)
+
+    def add(self, key: bytes, version: HistoryVersion) -> None:
+        self.model.add(key, version)
+        self.top = max(self.top, version.ts)
 
     def value(self) -> bytes:
         self.written += 1
@@ -351,7 +377,7 @@ class HistoryMachine(RuleBasedStateMachine):
         return [(to_ms(row["_valid_from"]), to_ms(row["_valid_to"]), (row["key"], row["value"])) for row in found]
 
     def present(self) -> Known:
-        return Known(copy.deepcopy(self.model), self.bound())
+        return Known(copy.deepcopy(self.model), self.whole_from(), self.top)
 
     def stored_ts(self, key: bytes) -> int:
         """The time of a deletion that was just made."""
@@ -373,10 +399,18 @@ class HistoryMachine(RuleBasedStateMachine):
         manifest = self.manifest()[1]
         return manifest.last_l0_seq, {str(view.sst_id) for view in manifest.views()}
 
+    def whole_from(self) -> int | None:
+        """The earliest instant of which the newest version has everything."""
+        return latest_of(self.floor, self.lost, self.tick if self.has_losses else None)
+
     def bound(self) -> int | None:
-        """The earliest instant that can be answered."""
-        tick = self.tick if self.has_losses else None
-        return max((bound for bound in (self.floor, self.lost, tick) if bound is not None), default=None)
+        """The earliest instant that a read of the newest state can ask for."""
+        return self.bound_of(Known(self.model, self.whole_from(), self.top))
+
+    def bound_of(self, known: Known) -> int | None:
+        """The same of the newest state of a table with this version, under the present `historyRetention`."""
+        present = max(self.clock.now_ms(), known.top)
+        return latest_of(known.bound, None if self.retention is None else present - self.retention)
 
     def first_ts(self) -> int | None:
         """The earliest instant that can be asked for."""
@@ -391,6 +425,10 @@ class HistoryMachine(RuleBasedStateMachine):
             return
         with pytest.raises(HistoryTrimmedError, match=ms_to_text(bound)):
             read()
+
+
+def latest_of(*instants: int | None) -> int | None:
+    return max((instant for instant in instants if instant is not None), default=None)
 
 
 def valid_at(spans: list[Span], instant: int) -> Rows:

@@ -42,7 +42,7 @@ from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.retention.reap_run import default_destructive_now
+from slatespark.table.retention.destructive_now import default_destructive_now
 from slatespark.table.stores import TableStores
 
 SMALL_BYTES: Final = 16 << 20  # smaller runs are small

@@ -71,7 +71,8 @@ from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.retention.reap_run import resolve_destructive_now
+from slatespark.table.retention.destructive_now import resolve_destructive_now
+from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
@@ -165,6 +166,9 @@ def compact_table(
         baseline=baseline,
     )
     state = compaction.look()
+    if state.definition.history_retention_ms is not None and not dry_run:
+        follow_history_retention(stores, clock)
+        state = compaction.look()
     _check_operator(given, state.definition, stores.url)
     keys = named_ranges(where, given, state.definition.codec())
     state = compaction.take_filters(filters, state, dry_run=dry_run)

@@ -23,7 +23,7 @@ from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_sta
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.retention.reap_run import resolve_destructive_now
+from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.options.properties import parse_property
 from slatespark.options.values import parse_duration_or_none
+from slatespark.units import MIN_MS
 
 TYPED_VERSION_RETENTION: Final = "7d"
 
@@ -92,6 +93,12 @@ class TableDefinition:
         return bool(parse_property("history", self.properties.get("history", "false")))
 
     @property
+    def history_retention_ms(self) -> int | None:
+        """How far back the newest state of a history table reaches; None for as far as the stored floor."""
+        given = self.properties.get("historyRetention") if self.has_history else None
+        return parse_duration_or_none(given, "historyRetention")
+
+    @property
     def holds_history(self) -> bool:
         """Whether commits keep other clients' compaction schedulers off the table's runs."""
         return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
@@ -139,12 +146,32 @@ class TableDefinition:
                 return replace(self, full_history_ts_low_ms=floor_ms, lost_through_ms=lost_ms)
         return self
 
+    def at_present(self, present_ms: int) -> TableDefinition:
+        """Return the definition with the history floor of the newest state: `historyRetention` raises the stored one.
+
+        Parameters
+        ----------
+        present_ms : the system clock or the last clock tick, whichever is later; not the `now` of a read
+        """
+        floor_ms = floor_by_retention(self.history_retention_ms, present_ms)
+        stored_ms = self.full_history_ts_low_ms
+        if floor_ms is None or (stored_ms is not None and stored_ms >= floor_ms):
+            return self
+        return replace(self, full_history_ts_low_ms=floor_ms)
+
     def same_keys(self, other: TableDefinition) -> bool:
         """Tell whether formats and key columns are the same; they never change."""
         return self._fixed() == other._fixed()
 
     def _fixed(self) -> tuple[object, ...]:
         return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format
+
+
+def floor_by_retention(retention_ms: int | None, present_ms: int) -> int | None:
+    """Return the history floor that `historyRetention` asks for; None if there is none."""
+    if retention_ms is None or present_ms - retention_ms < MIN_MS:
+        return None
+    return present_ms - retention_ms
 
 
 NO_DEFINITION: Final = TableDefinition()  # of a raw table that a SlateDB client created

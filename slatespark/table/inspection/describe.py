@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.type_names import sql_type
@@ -24,6 +24,7 @@ from slatespark.table.inspection.files import LayerFacts, layer_facts
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import list_manifests, manifest_log
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.floor import HistoryFloors, find_floors
 from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
@@ -136,6 +137,7 @@ class TableFacts:
     versions : existing manifest ids, ascending
     rows : None unless requested
     definition : None for a raw table without properties
+    history_floors : stored and effective; None for a plain table
     """
 
     url: str
@@ -160,6 +162,7 @@ class TableFacts:
     jobs: tuple[JobFacts, ...]
     versions: tuple[int, ...]
     definition: DefinitionFacts | None = None
+    history_floors: HistoryFloors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,9 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     manifest = snapshot.manifest
     # Only reading files requires their owners; without them the facts of a clone need no parent.
     layers = fetch_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
-    return _table_facts(stores, snapshot, layers, _find_definition(stores, manifest), count_rows=count_rows)
+    found = _find_definition(stores, manifest)
+    facts = _table_facts(stores, snapshot, layers, found, count_rows=count_rows)
+    return _with_floors(facts, stores, options, clock, snapshot, found)
 
 
 def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
@@ -191,7 +196,8 @@ def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> 
     layers = plan_layers(snapshot.manifest, {})
     found = _find_definition(stores, snapshot.manifest)
     codec = RAW_CODEC if found is None else found[1].codec()
-    return TableSummary(_table_facts(stores, snapshot, layers, found), layer_facts(layers), codec)
+    facts = _with_floors(_table_facts(stores, snapshot, layers, found), stores, options, clock, snapshot, found)
+    return TableSummary(facts, layer_facts(layers), codec)
 
 
 def _table_facts(
@@ -227,6 +233,20 @@ def _table_facts(
         versions=tuple(list_manifests(stores)),
         definition=None if definition is None else _definition(*definition),
     )
+
+
+def _with_floors(
+    facts: TableFacts,
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    snapshot: Snapshot,
+    found: Version[TableDefinition] | None,
+) -> TableFacts:
+    """Return the facts with the history floors of the version that the options choose."""
+    if found is None:
+        return facts
+    return replace(facts, history_floors=find_floors(stores, options, clock, snapshot, found.value))
 
 
 def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDefinition] | None:

@@ -8,6 +8,8 @@ from slatespark.format.manifest_state import NO_TICK
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.read.floor import HistoryFloors, find_floors
 from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.time_travel import Timeline
@@ -29,6 +31,7 @@ class Resolution:
     now_ms : the instant at which expiry is judged
     rounded : whether the version is older than the requested time
     how : how it was found
+    history_floors : of this version, stored and effective; None for a plain table
     """
 
     version: int
@@ -38,13 +41,17 @@ class Resolution:
     now_ms: int
     rounded: bool
     how: str
+    history_floors: HistoryFloors | None = None
 
     def __str__(self) -> str:
         """Return a description in one line."""
         bound = "" if self.as_of_ms is None else f", row versions up to {ms_to_text(self.as_of_ms)}"
+        floor_ms = None if self.history_floors is None else self.history_floors.effective_ms
+        floor = "" if floor_ms is None else _since("; history floor at", floor_ms)
         return (
             f"version {self.version}{_since(' of', self.time_ms)}, sequence numbers up to {self.seq}{bound}, "
             f"{'rounded down' if self.rounded else 'exact'}: {self.how}{_since('; expiry judged at', self.now_ms)}"
+            f"{floor}"
         )
 
 
@@ -67,6 +74,7 @@ def resolve_read(stores: TableStores, options: ReadOptions, clock: Clock) -> Res
         now_ms=snapshot.now_ms,
         rounded=by_version and time_ms != options.timestamp_as_of_ms,
         how=_how(options, snapshot, definition),
+        history_floors=find_floors(stores, options, clock, snapshot, resolve_definition(stores, snapshot.manifest)),
     )
 
 

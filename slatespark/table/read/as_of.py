@@ -15,7 +15,7 @@ from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.as_of_seq import find_seq
-from slatespark.table.read.floor import find_later_beginning, history_floor
+from slatespark.table.read.floor import find_later_beginning, history_floor, judged_definition
 from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.read.time_travel import Timeline, time_text
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
@@ -41,7 +41,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     time_ms = options.timestamp_as_of_ms
     timeline = Timeline(stores, kept, definition.has_own_time)
     if definition.has_history:
-        found = _as_of_row_time(stores, kept, time_ms, time_ms if options.now_ms is None else options.now_ms)
+        found = _as_of_row_time(stores, kept, options, clock)
         timeline.refuse_future(time_ms, present_ms, found.tick_ms)  # rows of the WAL are seen too
         return found
     timeline.refuse_future(time_ms, present_ms)
@@ -78,8 +78,7 @@ def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, cloc
     kept = KeptVersions(stores)
     tick_ms = max(chosen.tick_ms, kept.manifest(kept.latest).last_l0_clock_tick)
     Timeline(stores, kept, definition.has_own_time).refuse_future(time_ms, present_of_read(clock), tick_ms)
-    _refuse_lost(stores, chosen, definition.at_version(chosen.manifest_id), time_ms)
-    return replace(chosen, as_of_ts_ms=time_ms, now_ms=time_ms if options.now_ms is None else options.now_ms)
+    return _bounded(stores, chosen, judged_definition(definition, options, chosen, clock), options)
 
 
 def _as_of_seq(
@@ -98,21 +97,29 @@ def _as_of_seq(
     return replace(make_snapshot(number, manifest, wal, now_ms), max_seq=seq)
 
 
-def _as_of_row_time(stores: TableStores, kept: KeptVersions, time_ms: int, now_ms: int) -> Snapshot:
-    """Return the snapshot of a history table's row versions created up to that time."""
-    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms)
+def _as_of_row_time(stores: TableStores, kept: KeptVersions, options: ReadOptions, clock: Clock) -> Snapshot:
+    """Return the snapshot of a history table's row versions created up to the time of the options."""
+    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), options.now_ms, clock)
     # After the snapshot: a floor is published before versions go.
-    _refuse_lost(stores, newest, resolve_definition(stores, newest.manifest), time_ms)
-    return replace(newest, as_of_ts_ms=time_ms)
+    definition = judged_definition(resolve_definition(stores, newest.manifest), options, newest, clock)
+    return _bounded(stores, newest, definition, options)
 
 
-def _refuse_lost(stores: TableStores, snapshot: Snapshot, definition: TableDefinition, time_ms: int) -> None:
-    """Refuse an instant of which a history table may not have all row versions any more.
+def _bounded(stores: TableStores, snapshot: Snapshot, definition: TableDefinition, options: ReadOptions) -> Snapshot:
+    """Return the row versions of a snapshot created up to the time of the options.
 
     Parameters
     ----------
-    definition : with the bounds of the past that the snapshot is judged by
+    definition : with the bounds of the past by which the read is judged
     """
+    time_ms = options.timestamp_as_of_ms
+    assert time_ms is not None  # the caller's condition
+    _refuse_lost(stores, snapshot, definition, time_ms)
+    return replace(snapshot, as_of_ts_ms=time_ms, now_ms=time_ms if options.now_ms is None else options.now_ms)
+
+
+def _refuse_lost(stores: TableStores, snapshot: Snapshot, definition: TableDefinition, time_ms: int) -> None:
+    """Refuse an instant of which a history table may not have all row versions any more; as `_bounded`."""
     floor_ms = history_floor(stores, snapshot.manifest, definition)
     if floor_ms is not None and time_ms < floor_ms:
         raise HistoryTrimmedError(

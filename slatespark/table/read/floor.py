@@ -8,12 +8,15 @@ trace, at most those that are as old as the clock tick found with the loss.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE
+from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_manifest, list_manifests, manifest_log
@@ -34,10 +37,60 @@ def history_floor(stores: TableStores, manifest: Manifest, definition: TableDefi
     Parameters
     ----------
     manifest : the version that is read
-    definition : of the table, fetched after the manifest
+    definition : of the table, fetched after the manifest; for a read as `judged_definition` returns it
     """
     bounds = (definition.full_history_ts_low_ms, lost_through(stores, manifest, definition))
     return max((bound for bound in bounds if bound is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFloors:
+    """The floor of a history table.
+
+    Attributes
+    ----------
+    stored_ms : below it compactions may drop versions; None without one
+    effective_ms : the earliest instant that reads can ask for: the stored floor, that of `historyRetention`, or a loss
+        by other clients, whichever is highest; None for the beginning
+    """
+
+    stored_ms: int | None = None
+    effective_ms: int | None = None
+
+
+def find_floors(
+    stores: TableStores, options: ReadOptions, clock: Clock, snapshot: Snapshot, definition: TableDefinition
+) -> HistoryFloors | None:
+    """Return the floors that a read is judged by; None for a plain table. Parameters as for `judged_definition`."""
+    if not definition.has_history:
+        return None
+    own = definition.at_version(snapshot.manifest_id) if options.chooses_version else definition
+    judged = judged_definition(definition, options, snapshot, clock)
+    return HistoryFloors(own.full_history_ts_low_ms, history_floor(stores, snapshot.manifest, judged))
+
+
+def judged_definition(
+    definition: TableDefinition, options: ReadOptions, snapshot: Snapshot, clock: Clock
+) -> TableDefinition:
+    """Return the definition with the bounds of the past by which a read is judged.
+
+    A chosen version has its own ones. Those of the newest state are the present ones, raised by `historyRetention`.
+
+    Parameters
+    ----------
+    definition : the newest one
+    snapshot : that the options resolve to
+    """
+    if options.chooses_version:
+        return definition.at_version(snapshot.manifest_id)
+    if definition.history_retention_ms is None:
+        return definition
+    return definition.at_present(present_ms(definition, snapshot.tick_ms, clock))
+
+
+def present_ms(definition: TableDefinition, tick_ms: int, clock: Clock) -> int:
+    """Return the present of a table: our clock or its last tick; with a clock of its own the tick."""
+    return tick_ms if definition.has_own_time else max(tick_ms, present_of_read(clock))
 
 
 def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefinition | None = None) -> int | None:

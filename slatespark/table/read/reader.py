@@ -20,7 +20,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.fetch import measure_slice, sample_index
-from slatespark.table.read.floor import history_floor
+from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.metadata_filter import file_test
@@ -107,14 +107,12 @@ def fetch_read_plan(
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
     """Return the snapshot that a read with these options sees, and the definition; raises as `fetch_read_plan`.
 
-    A chosen version is judged by its own bounds of the past, the newest state by the present ones. On a table with a
-    clock of its own, `now` is the last tick unless it is given: no other clock matches its times.
+    The definition has the bounds of the past by which the read is judged. On a table with a clock of its own, `now` is
+    the last tick unless it is given: no other clock matches its times.
     """
     snapshot = resolve_snapshot(stores, options, clock)
     # After the snapshot: a definition is published before the rows that need it.
-    definition = resolve_definition(stores, snapshot.manifest)
-    if options.chooses_version:
-        definition = definition.at_version(snapshot.manifest_id)
+    definition = judged_definition(resolve_definition(stores, snapshot.manifest), options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition

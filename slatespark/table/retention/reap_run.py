@@ -17,14 +17,13 @@ from slatespark.errors import (
     CommitConflictError,
     HistoryTrimmedError,
     InvalidRequestError,
-    OptionError,
 )
 from slatespark.format.manifest import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.clock import Clock, back_off, read_clock
+from slatespark.table.clock import Clock, back_off
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
@@ -39,7 +38,9 @@ from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.operations import Operation
+from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.past_retention import find_earliest_young
 from slatespark.table.retention.plan import (
     DueBlocks,
@@ -66,9 +67,8 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-from slatespark.units import MAX_MS, MIN_MS, ms_to_text
+from slatespark.units import MAX_MS, MIN_MS
 
-SKEW_MS: Final = 60_000  # other clocks may be this far behind: deleted rows must be past retention by them too
 MAX_BATCH_ROWS: Final = 500_000
 MAX_BATCH_BYTES: Final = 256 << 20
 MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
@@ -114,27 +114,6 @@ def reap_table(
     limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
     survey = ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
     return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()
-
-
-def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
-    """Return the instant at which deletions are judged; raises `OptionError` if it is in the future."""
-    tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
-    if now_ms is None:
-        return default_destructive_now(tick_ms, definition, clock)
-    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
-    if now_ms > present_ms:
-        says = "the last clock tick is" if has_own_time else "it is"
-        raise OptionError(
-            f"now: {ms_to_text(now_ms)} ({now_ms}) is in the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
-            why="It would delete rows that are not past retention yet.",
-            todo="Give an instant in the past, or none.",
-        )
-    return now_ms
-
-
-def default_destructive_now(tick_ms: int, definition: TableDefinition, clock: Clock) -> int:
-    """Return the instant at which deletions are judged unless one is given; `tick_ms` is the last clock tick."""
-    return tick_ms if definition.has_own_time else max(tick_ms, read_clock(clock) - SKEW_MS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,6 +198,9 @@ class _Reaping:
         """Return the state for planning the next pass; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
+        if self.now_ms is None and definition.history_retention_ms is not None:
+            follow_history_retention(self.stores, self.clock)
+            number, definition = fetch_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
             self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
         retention_ms = definition.retention_ms

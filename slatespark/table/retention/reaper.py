@@ -16,8 +16,9 @@ from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.read.cursor import window_size
+from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import SKEW_MS, Progress, reap_table
+from slatespark.table.retention.reap_run import Progress, reap_table
 from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.stores import open_stores
 from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms

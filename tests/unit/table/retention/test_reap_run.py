@@ -38,8 +38,9 @@ from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
+from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import MAX_CONFLICTS, SKEW_MS, reap_table
+from slatespark.table.retention.reap_run import MAX_CONFLICTS, reap_table
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores

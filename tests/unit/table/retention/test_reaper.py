@@ -20,8 +20,8 @@ from slatespark import (
 from slatespark.format.paths import manifest_path
 from slatespark.table.read.plan import SstFile
 from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.expiry_plan import FileOutline
-from slatespark.table.retention.reap_run import SKEW_MS
 from slatespark.table.retention.reap_survey import survey_file
 from slatespark.table.retention.reaper import MAX_SLEEP_MS, ReapOutcome
 from slatespark.table.stores import TableStores, open_stores

@@ -1,0 +1,34 @@
+"""The instant at which deletions for good are judged: no later than by the slowest clock of those who read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.errors import OptionError
+from slatespark.table.clock import Clock, read_clock
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.snapshot import Snapshot
+from slatespark.units import ms_to_text
+
+SKEW_MS: Final = 60_000  # other clocks may be this far behind: deleted rows must be past retention by them too
+
+
+def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
+    """Return the instant at which deletions are judged; raises `OptionError` if it is in the future."""
+    tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
+    if now_ms is None:
+        return default_destructive_now(tick_ms, definition, clock)
+    present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
+    if now_ms > present_ms:
+        says = "the last clock tick is" if has_own_time else "it is"
+        raise OptionError(
+            f"now: {ms_to_text(now_ms)} ({now_ms}) is in the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
+            why="It would delete rows that are not past retention yet.",
+            todo="Give an instant in the past, or none.",
+        )
+    return now_ms
+
+
+def default_destructive_now(tick_ms: int, definition: TableDefinition, clock: Clock) -> int:
+    """Return the instant at which deletions are judged unless one is given; `tick_ms` is the last clock tick."""
+    return tick_ms if definition.has_own_time else max(tick_ms, read_clock(clock) - SKEW_MS)
