@@ -143,7 +143,7 @@ def test_the_floor_is_shown() -> None:
     assert f"history floor     {ms_to_text(effective)}\n" in describe_text(table.store.detail())
     plain = SlateStore.create(f"memory://history-floor-{next(_numbers)}")
     assert plain.detail().history_floors is plain.resolve().history_floors is None
-    assert "history" not in describe_text(plain.detail())
+    assert "history floor" not in describe_text(plain.detail())
 
 
 def test_only_history_tables_have_it() -> None:
