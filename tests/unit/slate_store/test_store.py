@@ -14,16 +14,19 @@ from slatespark import (
     TableExistsError,
     TableNotFoundError,
 )
+from tests.support.client import Client, ClientOptions, Location, Ttl
 
 
 def new_store(name: str) -> SlateStore:
     return SlateStore.create(f"memory://slate-store-{name}")
 
 
-def test_an_expiry_beyond_the_calendar_is_a_number() -> None:
-    store = new_store("calendar")
-    store.write(pa.table({"key": [b"a"], "value": [b"1"], "t": [2**61]}), ttlColumn="t")
-    row = store.get(b"a", metadataColumns=True)
+def test_an_expiry_beyond_the_calendar_is_a_number(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with Client.open(location, ClientOptions()) as client:
+        client.put(b"a", b"1", Ttl(after_ms=2**61))
+        client.flush_wal()
+    row = SlateStore.open(str(location.folder)).get(b"a", metadataColumns=True)
     assert row is not None
     assert isinstance(row["_expire_ts"], int)
     assert row["_expire_ts"] > 2**53

@@ -24,14 +24,15 @@ from slatespark.table.commit.requirements import (
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
 from tests.unit.table.layers import new_stores, upload_rows
 
 
-def stage(stores: TableStores, *, last_l0_seq: int = 0) -> Stage:
-    return Stage(stores, 1, Manifest(last_l0_seq=last_l0_seq), ())
+def stage(stores: TableStores, *, last_l0_seq: int = 0, merged: Sequence[NewFile] = ()) -> Stage:
+    return Stage(stores, 1, Manifest(last_l0_seq=last_l0_seq), (), merged)
 
 
 def defined(definition: TableDefinition) -> Stage:
@@ -107,12 +108,12 @@ def test_new_operands(kinds: Sequence[RowKind], is_refused: bool) -> None:
 def test_the_outputs_of_a_compaction_exist() -> None:
     stores, clock = new_stores(), FakeClock(1000)
     files = tuple(file for key in (b"a", b"b") for file in upload_rows(stores, [Row(key, 1)], clock))
-    FilesExist(()).before_publishing(stage(stores))
-    FilesExist(files).before_publishing(stage(stores))
+    FilesExist().before_publishing(stage(stores))
+    FilesExist().before_publishing(stage(stores, merged=files))
     stores.main.delete(sst_path(files[1].handle.id))
-    FilesExist(files[:1]).before_publishing(stage(stores))
+    FilesExist().before_publishing(stage(stores, merged=files[:1]))
     with pytest.raises(CommitConflictError, match="collected"):
-        FilesExist(files).before_publishing(stage(stores))
+        FilesExist().before_publishing(stage(stores, merged=files))
 
 
 @pytest.mark.parametrize(
