@@ -1,4 +1,4 @@
-"""Reap plans as text: `tests/data/maintenance/retention.txt`; and cases that text shows badly."""
+"""KeyCover holds exactly the keys of the ranges that were added, as ranges that do not touch."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""Input rows as batches of one schema, in groups that fit a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark.errors import SchemaError
+from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, as_batches, group_batches, require_schema
+
+ROW_BYTES = 8 + ROW_OVERHEAD_BYTES  # of a row with one number
+
+
+def batch(*numbers: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(numbers, pa.int64())})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: batch(1, 2),
+        lambda: [batch(1), batch(2)],
+        lambda: iter([batch(1), batch(2)]),
+        lambda: pa.Table.from_batches([batch(1), batch(2)]),
+        lambda: pa.RecordBatchReader.from_batches(batch(1).schema, [batch(1), batch(2)]),
+    ],
+    ids=["batch", "list", "iterator", "table", "reader"],
+)
+def test_anything_with_columns(given: Callable[[], Any]) -> None:
+    schema, rows = as_batches(given())
+    assert schema == batch(1).schema
+    assert [number for part in rows for number in part.column("n").to_pylist()] == [1, 2]
+
+
+def test_an_empty_table_still_has_columns() -> None:
+    schema, rows = as_batches(batch(1).schema.empty_table())
+    assert (schema, sum(len(part) for part in rows)) == (batch(1).schema, 0)
+
+
+@pytest.mark.parametrize("given", [[], None, 5, "text", [{"n": 1}], {"n": [1]}, pa.array([1])])
+def test_an_object_without_columns(given: Any) -> None:
+    with pytest.raises(SchemaError, match="no columns"):
+        as_batches(given)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.record_batch({"m": pa.array([1], pa.int64())}),
+        pa.record_batch({"n": pa.array([1], pa.int32())}),
+        pa.record_batch({"n": pa.array([1], pa.int64()), "more": pa.array([1])}),
+        pa.table({"n": [1]}),
+    ],
+    ids=["name", "type", "count", "not a batch"],
+)
+def test_every_batch_has_the_columns_of_the_first(other: Any) -> None:
+    found = require_schema([batch(1), batch(), other], batch(1).schema)
+    assert (next(found), next(found)) == (batch(1), batch())
+    with pytest.raises(SchemaError):
+        next(found)
+
+
+def test_comments_and_nullability_may_differ() -> None:
+    field = pa.field("n", pa.int64(), nullable=False, metadata={"comment": "x"})
+    other = pa.record_batch([pa.array([1])], schema=pa.schema([field]))
+    assert list(require_schema([other], batch(1).schema)) == [other]
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def grouped(
+    batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], rows: float
+) -> list[tuple[list[list[int]], bool]]:
+    """Groups for a buffer of so many rows."""
+    return [
+        ([part.column("n").to_pylist() for part in held], is_last)
+        for held, is_last in group_batches(batches, int(rows * ROW_BYTES))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batches", "rows", "expected"),
+    [
+        pytest.param([], 3, [], id="nothing"),
+        pytest.param([batch()], 3, [], id="a batch without rows"),
+        pytest.param([batch(1, 2), batch(3)], 3, [([[1, 2], [3]], True)], id="exactly full"),
+        pytest.param([batch(1, 2), batch(3, 4)], 3, [([[1, 2]], False), ([[3, 4]], True)], id="one too many"),
+        pytest.param(
+            [batch(1), batch(2), batch(3), batch(4), batch(5)],
+            2,
+            [([[1], [2]], False), ([[3], [4]], False), ([[5]], True)],
+            id="a new group is empty",
+        ),
+        pytest.param([batch(1, 2), batch(), batch(3)], 3, [([[1, 2], [3]], True)], id="an empty one between"),
+        pytest.param([batch(1, 2, 3, 4)], 2, [([[1, 2]], False), ([[3, 4]], True)], id="cut in halves"),
+        pytest.param([batch(1, 2, 3)], 2, [([[1, 2]], False), ([[3]], True)], id="cut unevenly"),
+        pytest.param([batch(1, 2)], 0.5, [([[1]], False), ([[2]], True)], id="a row larger than the buffer"),
+    ],
+)
+def test_groups_fit_the_buffer(
+    batches: list[pa.RecordBatch], rows: float, expected: list[tuple[list[list[int]], bool]]
+) -> None:
+    assert grouped(batches, rows) == expected
