@@ -61,6 +61,6 @@ def test_the_timeline_as_a_frame(spark: SparkSession, table: SlateTable) -> None
     frame.createOrReplaceTempView("timeline")
     found = spark.sql("SELECT first.day, last.day, state, since FROM timeline WHERE first.tenant = 'a'").collect()
     told = [(first.day, last.day, state, since) for first, last, state, since in found]
-    assert told == [(1, 5, "visible", None), (5, 20, "overshadowed", replaced), (20, 28, "visible", None)]
+    assert told == [(1, 5, "visible", None), (5, 21, "overshadowed", replaced), (21, 28, "visible", None)]
     assert table.timeline(replaced - 2).count() == 1
     assert SlateTable.create(spark, table._frames.path + "-empty", "id BIGINT", "id").timeline().count() == 0
