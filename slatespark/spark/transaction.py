@@ -90,7 +90,9 @@ class SlateTransaction:
     def read(
         self, columns: Sequence[str] | str | None = None, where: Expression | None = None, **readOptions: Any
     ) -> DataFrame:
-        """Return the rows at the read point with all own writes so far, like `SlateTable.toDF`; they are not validated.
+        """Return the rows at the read point with all own writes so far, like `SlateTable.toDF`.
+
+        Keys that are written too must be unchanged since the begin; others are not validated.
 
         Parameters
         ----------
@@ -125,7 +127,7 @@ class SlateTransaction:
         columns: Sequence[str] | str | None = None,
         **readOptions: Any,
     ) -> DataFrame:
-        """Return rows like `read`; the commit fails if any of these rows or keys changes before it.
+        """Return rows like `read`; the transaction fails if any of these rows or keys changes before its commit.
 
         Parameters
         ----------

@@ -137,6 +137,7 @@ def lose_second_manifest(store: FailingStore, work: Callable[[], Any]) -> Callab
 def start_unknown(clock: FakeClock, **options: Any) -> tuple[FailingStore, Transaction, Callable[[], None]]:
     store = new_table(clock)
     txn = store_on(store, clock).begin(**PAIR, **options)
+    assert txn.get(b"d") is None
     txn.write(table_of([(b"a", b"2"), (b"d", b"4")]))
     txn.delete(keys=[b"b"])
     land = lose_second_manifest(store, partial(txn.commit, timestamp=clock.now_ms()))

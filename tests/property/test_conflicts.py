@@ -6,7 +6,7 @@ import itertools
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore, TransactionConflictError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.read.resolve import resolve_snapshot
@@ -27,6 +27,8 @@ from tests.support.effort import examples
 KEYS = [b"k%d" % number for number in range(10)]
 CLIENT = ClientOptions(compactor=True)
 _numbers = itertools.count()
+
+Pair: TypeAlias = tuple[bytes, bytes]
 
 some_keys = st.sets(st.sampled_from(KEYS), min_size=1, max_size=3)
 intervals = st.tuples(st.sampled_from(KEYS), st.sampled_from([*KEYS, b"l"])).filter(lambda pair: pair[0] < pair[1])
@@ -53,7 +55,7 @@ class Reader:
 
     @property
     def is_in_conflict(self) -> bool:
-        locked = set(self.reads.keys) | (self.written if self.reads.covers_written else set())
+        locked = set(self.reads.keys) | {key for key in self.written if self.reads.covers_write(key)}
         return (
             any(key in locked or self.reads.covers(key) for key in self.changed)
             or any(gone.contains(key) for gone in self.removed for key in locked)
@@ -71,10 +73,13 @@ class Table:
         self.readers: list[Reader] = []
         self.client: Client | None = None
 
-    def begin(self, keys: set[bytes], ranges: list[tuple[bytes, bytes]], written: set[bytes], *, covers: bool) -> None:
+    def begin(self, keys: set[bytes], ranges: list[Pair], written: set[bytes], covered: list[Pair] | None) -> None:
+        """Read: `written` keys in the ranges `covered` must be unchanged, all of them if that is None."""
         snapshot = resolve_snapshot(self.store._stores, ReadOptions.parse({"path": self.url}), SystemClock())
         spans = [KeyRange(*pair) for pair in ranges]
-        self.readers.append(Reader(ReadSet.of(snapshot, keys=keys, ranges=spans, covers_written=covers), written))
+        parts = [ALL_KEYS] if covered is None else [KeyRange(*pair) for pair in covered]
+        reads = ReadSet.of(snapshot, keys=keys, ranges=spans, written=parts)
+        self.readers.append(Reader(reads, written))
 
     def change(self, keys: set[bytes], *, gone: bool = False) -> None:
         self.visible = self.visible - keys if gone else self.visible | keys
@@ -121,8 +126,11 @@ class Table:
             self.store.delete(condition, mergeOperator="concat", ifClientActive="fence")
             self.change(found, gone=True)
         elif step == "delete range":
-            self.store.deleteRange(ifClientActive="fence", **bounds)
-            self.remove(keys)
+            before = self.store.detail().version
+            if self.store.deleteRange(ifClientActive="fence", **bounds) == before:  # nothing is stored there
+                assert not any(map(keys.contains, self.visible))
+            else:
+                self.remove(keys)
         else:
             self.write({keys.start}, mode="overwrite", **bounds)
             self.remove(keys)
@@ -171,7 +179,10 @@ class Table:
 
 
 readers = st.tuples(
-    st.sets(st.sampled_from(KEYS), max_size=2), st.lists(intervals, max_size=2), some_keys, st.booleans()
+    st.sets(st.sampled_from(KEYS), max_size=2),
+    st.lists(intervals, max_size=2),
+    some_keys,
+    st.none() | st.lists(intervals, max_size=2),
 )
 turns = st.lists(st.one_of(our_steps, our_steps, readers), min_size=2, max_size=10)
 
@@ -184,11 +195,12 @@ def live(url: str, turns: list[tuple[object, ...]]) -> None:
             if isinstance(turn[0], str):
                 table.apply(turn[0], turn[1])
             else:
-                keys, ranges, written, covers = turn
+                keys, ranges, written, covered = turn
                 assert isinstance(keys, set)
                 assert isinstance(ranges, list)
                 assert isinstance(written, set)
-                table.begin(keys, ranges, written, covers=bool(covers))
+                assert covered is None or isinstance(covered, list)
+                table.begin(keys, ranges, written, covered)
         table.check()
     finally:
         table.close()

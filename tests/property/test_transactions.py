@@ -1,11 +1,13 @@
 """Several transactions at once, among writes and compactions of others, against a model of snapshot isolation.
 
 The model is a list of states. A transaction sees the state of its begin under what it wrote; it commits unless a key
-that it wrote or locked got a version since, and then all it wrote comes on top of the newest state.
+that it locked, or read and wrote, got a version since, and then all it wrote comes on top of the newest state. A call
+that makes this certain is refused itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeAlias
@@ -45,6 +47,8 @@ steps = st.one_of(
     st.tuples(st.just("lock keys"), st.lists(st.sampled_from(KEYS), max_size=2)),
     st.tuples(st.just("lock range"), bounds),
     st.tuples(st.just("txn read"), bounds),
+    st.tuples(st.just("txn read a range"), bounds),
+    st.tuples(st.just("txn get"), st.sampled_from(KEYS)),
     st.tuples(st.just("prepare"), st.none()),
     st.tuples(st.just("commit"), st.none()),
     st.tuples(st.just("rollback"), st.none()),
@@ -84,7 +88,13 @@ class Open:
     begun: int  # number of commits before it
     base: State
     changes: list[Edit] = field(default_factory=list)
-    watched: set[bytes] = field(default_factory=set)
+    locked: set[bytes] = field(default_factory=set)
+    read: set[bytes] = field(default_factory=set)
+
+    @property
+    def watched(self) -> set[bytes]:
+        """The keys that must be unchanged: locked ones, and written ones that it has read."""
+        return self.locked | (self.read & {key for _, key, _ in self.changes})
 
     @property
     def seen(self) -> State:
@@ -105,9 +115,12 @@ class Run:
         self.state = apply(self.state, changes)
         self.commits.append({key for _, key, _ in changes})
 
+    def changed(self, one: Open) -> set[bytes]:
+        """The keys that others committed since it began."""
+        return set().union(*self.commits[one.begun :])
+
     def conflicts(self, one: Open) -> bool:
-        later = set().union(*self.commits[one.begun :])
-        return bool(later & one.watched)
+        return bool(self.changed(one) & one.watched)
 
 
 def rows(reader: pa.RecordBatchReader) -> State:
@@ -141,30 +154,52 @@ def in_transaction(run: Run, one: Open, kind: str, what: Any) -> None:
     elif kind == "txn read":
         assert rows(one.txn.read()) == one.seen
         assert rows(one.txn.read(filter=condition(*what))) == within(one.seen, *what)
-        for key in KEYS[what[0] : what[1]]:
-            found = one.txn.get(key)
-            assert (found and found["value"]) == one.seen.get(key)
+        one.read |= set(KEYS)
+    elif kind == "txn read a range":
+        assert rows(one.txn.read(filter=condition(*what))) == within(one.seen, *what)
+        one.read |= keys_within(*what)
+    elif kind == "txn get":
+        found = one.txn.get(what)
+        assert (found and found["value"]) == one.seen.get(what)
+        one.read.add(what)
     elif one.txn.state == "open":
-        one.watched |= change(one, kind, what)
+        change(run, one, kind, what)
 
 
-def change(one: Open, kind: str, what: Any) -> set[bytes]:
-    """Write or lock, and return the keys that the commit depends on from now on."""
-    txn = one.txn
+def change(run: Run, one: Open, kind: str, what: Any) -> None:
+    """Write or lock; keys that have changed are refused at once."""
+    txn, there = one.txn, {} if kind in ("txn write", "lock keys") else within(one.seen, *what)
     if kind == "txn write":
-        txn.write(table_of(what), opColumn="op")
-        one.changes += what
-        return {key for _, key, _ in what}
-    if kind == "lock keys":
-        assert rows(txn.getForUpdate(what)) == {key: one.seen[key] for key in what if key in one.seen}
-        return set(what)
-    there = within(one.seen, *what)
-    if kind == "lock range":
-        assert rows(txn.getForUpdate(where=condition(*what))) == there
+        needs = {key for _, key, _ in what} & one.read
     else:
-        assert txn.delete(condition(*what)) == len(there)
+        needs = set(what) if kind == "lock keys" else keys_within(*what)
+    calls: dict[str, Callable[[], Any]] = {
+        "txn write": lambda: txn.write(table_of(what), opColumn="op"),
+        "lock keys": lambda: rows(txn.getForUpdate(what)),
+        "lock range": lambda: rows(txn.getForUpdate(where=condition(*what))),
+        "txn delete range": lambda: txn.delete(condition(*what)),
+    }
+    if needs & run.changed(one):
+        with pytest.raises(TransactionConflictError):
+            calls[kind]()
+        assert txn.state == "failed"
+        txn.rollback()
+        return
+    result = calls[kind]()
+    if kind == "txn write":
+        one.changes += what
+        return
+    one.locked |= needs
+    one.read |= set() if kind == "lock keys" else needs
+    if kind == "txn delete range":
+        assert result == len(there)
         one.changes += [("delete", key, b"") for key in there]
-    return set(within(dict.fromkeys(KEYS, b""), *what))
+    else:
+        assert result == (there if kind == "lock range" else {key: one.seen[key] for key in what if key in one.seen})
+
+
+def keys_within(low: int, high: int) -> set[bytes]:
+    return set(within(dict.fromkeys(KEYS, b""), low, high))
 
 
 def end(run: Run, one: Open, kind: str) -> None:

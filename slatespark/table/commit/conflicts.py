@@ -113,6 +113,14 @@ class ReadCheck:
             found = (key for key in later if key in read or self.reads.covers(key))
             self._refuse(itertools.chain(found, self._among_written(later, files)))
 
+    def check_later(self, commits: Iterable[LaterCommit], rows: RowColumns | None, files: Sequence[NewFile]) -> None:
+        """Refuse if given later commits, or rows of the WAL, changed keys of the read set.
+
+        A check before the commit's own. It does not look for rows that were there at the read.
+        """
+        self._check_layers(self._open_layers(self._added_by(commits, files), files), files)
+        self.check_rows(rows, files)
+
     @property
     def _is_judged_by_seq(self) -> bool:
         return self.reads.read_ts_ms is None
@@ -120,12 +128,14 @@ class ReadCheck:
     def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
         try:
             self._check_floor(latest)
-            layers = self._later_layers(latest_id, latest, files)
-            in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
-            self._refuse(itertools.chain(*in_trees))
+            self._check_layers(self._later_layers(latest_id, latest, files), files)
         except SnapshotExpiredError as exc:
-            raise self._unknown() from exc
+            raise self.unknown() from exc
         self.checked = latest_id, latest
+
+    def _check_layers(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> None:
+        in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
+        self._refuse(itertools.chain(*in_trees))
 
     def _check_floor(self, latest: Manifest) -> None:
         """Refuse if versions later than the read time may be gone, since none is kept below the history floor.
@@ -136,7 +146,7 @@ class ReadCheck:
             return
         floor_ms = history_floor(self.stores, latest, resolve_definition(self.stores, latest))
         if floor_ms is not None and self.reads.read_ts_ms < floor_ms:
-            raise self._unknown()
+            raise self.unknown()
 
     def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
         """Return the version up to which everything was checked; at first the one that was read."""
@@ -144,7 +154,7 @@ class ReadCheck:
             return self.checked
         number = self.reads.manifest_id
         if latest_id < number:  # another table has replaced this one
-            raise self._unknown()
+            raise self.unknown()
         return number, fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
 
     # --- later rows ---------------------------------------------------------------------------------------------------
@@ -153,11 +163,20 @@ class ReadCheck:
         """Return the files that may hold later versions of keys of the read set."""
         parts: list[FileSlice] = []
         if latest_id != self.reads.manifest_id:
-            for commit in find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest):
-                self._refuse_removed(commit, files)
-                parts += commit.added
+            since = self._fetch_checked(latest_id)
+            parts += self._added_by(find_later_commits(self.stores, *since, latest_id, latest), files)
         if not self._is_judged_by_seq:  # older files may hold versions of a later time
             parts += (part for layer in fetch_layers(self.stores, latest) for part in layer.slices)
+        return self._open_layers(parts, files)
+
+    def _added_by(self, commits: Iterable[LaterCommit], files: Sequence[NewFile]) -> Iterator[FileSlice]:
+        """Yield the files that commits added; refuse one that may have removed keys of the read set."""
+        for commit in commits:
+            self._refuse_removed(commit, files)
+            yield from commit.added
+
+    def _open_layers(self, parts: Iterable[FileSlice], files: Sequence[NewFile]) -> list[Layer]:
+        """Return those parts of files that may hold later versions of keys of the read set."""
         wanted = [part for part in parts if self._is_wanted(part, files)]
         handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
         known = recorded_properties(self.stores, handles) if wanted else {}
@@ -165,7 +184,7 @@ class ReadCheck:
 
     def _is_wanted(self, part: FileSlice, files: Sequence[NewFile]) -> bool:
         """Tell whether a part of a file may have keys of the read set."""
-        written = [file.keys for file in files] if self.reads.covers_written else []
+        written = [keys for file in files for keys in self.reads.written_parts(file.keys)]
         at = bisect_left(self.reads.keys, part.keys.start)
         has_key = at < len(self.reads.keys) and part.keys.contains(self.reads.keys[at])
         return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
@@ -207,35 +226,33 @@ class ReadCheck:
 
     def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
         """Yield the keys of files of the commit that have later versions; the smaller side is read."""
-        if not self.reads.covers_written:
-            return
         for file in files:
-            met = cut_layers(layers, file.keys)
-            if sum(part.file.data_bytes for layer in met for part in layer.slices) < file.size:
+            met = cut_to_ranges(layers, self.reads.written_parts(file.keys))
+            sizes = {part.file.id: part.file.data_bytes for layer in met for part in layer.slices}
+            if sum(sizes.values()) < file.size:
                 later = self._scan_later(met)
                 while keys := tuple(itertools.islice(later, _CHUNK_KEYS)):
                     yield from self._among_written(keys, [file])
-            elif met:
+            else:
+                whole = cut_layers(layers, file.keys)
                 for keys in _key_windows(self.stores, file, self.buffer_bytes):
-                    yield from self._look_up_later(met, keys)
+                    yield from self._look_up_later(whole, tuple(filter(self.reads.covers_write, keys)))
 
     def _among_written(self, keys: Iterable[bytes], files: Sequence[NewFile]) -> Iterator[bytes]:
-        """Yield those of the keys that files of the commit have."""
-        if not self.reads.covers_written:
-            return
+        """Yield those of the keys that files of the commit have, and that must be unchanged for it."""
+        covered = list(filter(self.reads.covers_write, keys))
         for file in files:
-            inside = tuple(sorted({key for key in keys if file.keys.contains(key)}))
+            inside = tuple(sorted({key for key in covered if file.keys.contains(key)}))
             if inside:
                 layer = Layer("new", (file.whole(),))
                 for rows, low, high in key_rows(self.stores, [layer], inside, buffer_bytes=self.buffer_bytes):
                     yield from (rows.key(at) for at in range(low, high))
 
     def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:
-        """Yield the keys in a range that files of the commit have."""
-        if not self.reads.covers_written:
-            return
+        """Yield the keys in a range that files of the commit have, and that must be unchanged for it."""
+        parts = self.reads.written_parts(keys)
         for file in files:
-            for layer in cut_layers([Layer("new", (file.whole(),))], keys):
+            for layer in cut_to_ranges([Layer("new", (file.whole(),))], parts):
                 for window in layer_windows(self.stores, layer, window_size(self.buffer_bytes, 2)):
                     yield from (window.rows.key(row) for row in range(window.low, window.high))
 
@@ -271,7 +288,8 @@ class ReadCheck:
             return f"after sequence number {self.reads.read_seq}"
         return f"since the read timestamp {ms_to_text(read_ms)} ({read_ms})"
 
-    def _unknown(self) -> TransactionConflictError:
+    def unknown(self) -> TransactionConflictError:
+        """Return the conflict of a read set of which it is unknown whether it has changed."""
         since = f"after version {self.reads.manifest_id}" if self._is_judged_by_seq else self._since
         return self._conflict(f"the rows committed {since} are no longer known")
 

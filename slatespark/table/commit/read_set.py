@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
-from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges
+from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, overlapping_ranges
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.snapshot import Snapshot
 
@@ -31,7 +31,7 @@ class ReadSet:
     keys : ascending, distinct, in none of the ranges
     ranges : ascending, disjoint, none empty
     read_ts_ms : history tables: versions created at or after it also count as changes; None if only seqs count
-    covers_written : whether every key that the commit writes must be unchanged too
+    written : ranges in which every key that the commit writes must be unchanged too; ascending, disjoint, none empty
     """
 
     manifest_id: int
@@ -39,7 +39,7 @@ class ReadSet:
     keys: tuple[bytes, ...] = ()
     ranges: tuple[KeyRange, ...] = ()
     read_ts_ms: int | None = None
-    covers_written: bool = True
+    written: tuple[KeyRange, ...] = (ALL_KEYS,)
 
     @classmethod
     def of(
@@ -49,10 +49,10 @@ class ReadSet:
         keys: Iterable[bytes] = (),
         ranges: Iterable[KeyRange] = (),
         read_ts_ms: int | None = None,
-        covers_written: bool = True,
+        written: Iterable[KeyRange] = (ALL_KEYS,),
     ) -> Self:
         """Return the read set of keys and ranges, in any order, of a snapshot."""
-        bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, covers_written=covers_written)
+        bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, written=merge_ranges(written))
         return bare.adding(keys=keys, ranges=ranges)
 
     @classmethod
@@ -60,7 +60,7 @@ class ReadSet:
         """Return the read set of everything that a read scans."""
         keys = (key for split in plan.splits for key in split.points or ())
         ranges = (part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,)))
-        return cls(plan.manifest_id, plan.max_seq, covers_written=False).adding(keys=keys, ranges=ranges)
+        return cls(plan.manifest_id, plan.max_seq, written=()).adding(keys=keys, ranges=ranges)
 
     @classmethod
     def of_condition(cls, snapshot: Snapshot, condition: str | None, codec: RowCodec) -> Self:
@@ -72,13 +72,13 @@ class ReadSet:
         codec : of the table
         """
         if condition is None:
-            return cls.of(snapshot, ranges=(ALL_KEYS,), covers_written=False)
+            return cls.of(snapshot, ranges=(ALL_KEYS,), written=())
         from slatespark.encoding.predicates import bind_filter, parse_filter, plan_keys  # most writes have no condition
 
         plan = plan_keys(bind_filter(parse_filter(condition), codec.schema), codec)
         if plan.points is not None and len(plan.points) <= MAX_KEYS:
-            return cls.of(snapshot, keys=plan.points, covers_written=False)
-        return cls.of(snapshot, ranges=plan.ranges, covers_written=False)
+            return cls.of(snapshot, keys=plan.points, written=())
+        return cls.of(snapshot, ranges=plan.ranges, written=())
 
     def adding(self, *, keys: Iterable[bytes] = (), ranges: Iterable[KeyRange] = ()) -> Self:
         """Return the read set with more keys and ranges of the same read, in any order."""
@@ -87,12 +87,19 @@ class ReadSet:
 
     def of_written(self) -> Self:
         """Return the read set of only the keys that the commit writes, since the same read."""
-        return replace(self, keys=(), ranges=(), covers_written=True)
+        return replace(self, keys=(), ranges=(), written=(ALL_KEYS,))
 
     def covers(self, key: bytes) -> bool:
         """Tell whether a key lies in one of the ranges."""
-        at = bisect_right(self.ranges, key, key=lambda keys: keys.start) - 1
-        return at >= 0 and self.ranges[at].contains(key)
+        return _lies_in(key, self.ranges)
+
+    def covers_write(self, key: bytes) -> bool:
+        """Tell whether a key must be unchanged if the commit writes it."""
+        return _lies_in(key, self.written)
+
+    def written_parts(self, keys: KeyRange) -> tuple[KeyRange, ...]:
+        """Return the parts of a range of written keys that must be unchanged."""
+        return tuple(part.intersect(keys) for part in overlapping_ranges(self.written, keys))
 
     def to_text(self) -> str:
         """Return the read set as text, for an option that Spark carries."""
@@ -100,9 +107,9 @@ class ReadSet:
             "manifest_id": self.manifest_id,
             "read_seq": self.read_seq,
             "keys": [key.hex() for key in self.keys],
-            "ranges": [[keys.start.hex(), None if keys.end is None else keys.end.hex()] for keys in self.ranges],
+            "ranges": [_hex_pair(keys) for keys in self.ranges],
             "read_ts_ms": self.read_ts_ms,
-            "covers_written": self.covers_written,
+            "written": [_hex_pair(keys) for keys in self.written],
         }
         return json.dumps(content, separators=(",", ":"))
 
@@ -112,10 +119,22 @@ class ReadSet:
         try:
             content = json.loads(text)
             keys = tuple(bytes.fromhex(key) for key in content.pop("keys"))
-            ranges = tuple(
-                KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))
-                for start, end in content.pop("ranges")
-            )
-            return cls(keys=keys, ranges=ranges, **content)
+            ranges, written = (tuple(map(_range_of, content.pop(name))) for name in ("ranges", "written"))
+            return cls(keys=keys, ranges=ranges, written=written, **content)
         except (ValueError, TypeError, AttributeError, KeyError) as exc:
             raise InternalError(f"The read set of a write cannot be decoded: {exc!r}.") from exc
+
+
+def _lies_in(key: bytes, ranges: Sequence[KeyRange]) -> bool:
+    at = bisect_right(ranges, key, key=lambda keys: keys.start) - 1
+    return at >= 0 and ranges[at].contains(key)
+
+
+def _hex_pair(keys: KeyRange) -> list[str | None]:
+    return [keys.start.hex(), None if keys.end is None else keys.end.hex()]
+
+
+def _range_of(pair: list[str | None]) -> KeyRange:
+    start, end = pair
+    assert start is not None  # `_hex_pair` writes text
+    return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))

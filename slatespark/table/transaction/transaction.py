@@ -7,7 +7,7 @@ the topmost layers. See docs/explanation/how-conflicts-are-found.md.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import Enum
@@ -19,10 +19,9 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ClockRegressionError, ConflictError, InvalidRequestError, OptionError, SlateError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
-from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.conflicts import ReadSet, check_unchanged
+from slatespark.table.commit.conflicts import check_unchanged
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
@@ -45,6 +44,7 @@ from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+from slatespark.table.transaction.dependencies import Dependencies
 from slatespark.table.transaction.options import (
     encoded_keys,
     has_instants,
@@ -120,8 +120,7 @@ class Transaction:
         self._options, self._job, self._point, self._read_ms = options, job, point, read_ms
         self._state = TransactionState.OPEN
         self._files = UnpublishedFiles(stores, clock, options, write_id=job.write_id, created_ms=job.planned_ms)
-        self._locked_keys: set[bytes] = set()
-        self._locked_ranges: set[KeyRange] = set()
+        self._depends = Dependencies(stores, point, options.write_buffer_bytes)
         self._tried_from: int | None = None  # the newest version at the first attempt to commit
 
     # --- its state ----------------------------------------------------------------------------------------------------
@@ -182,7 +181,9 @@ class Transaction:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     def read(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
-        """Return the rows of the read point with all own writes so far, as `SlateStore.scan`. They are not validated.
+        """Return the rows of the read point with all own writes so far, as `SlateStore.scan`.
+
+        Keys that are written too must be unchanged since the begin; others are not validated.
 
         Parameters
         ----------
@@ -199,11 +200,14 @@ class Transaction:
     def planScan(self, **options: Any) -> ReadPlan:
         """Return the plan of a read, for a caller that runs it elsewhere; parameters as for `read`."""
         self._require(*_LIVE, call="read")
-        return fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
+        plan = fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
+        self._depends.note_read(plan)
+        return plan
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, own writes included; None if none is visible. It is not validated."""
+        """Return the row of one key as a dict, own writes included; None if none is visible. Validated as by `read`."""
         self._require(*_LIVE, call="get")
+        self._depends.note_key(self.codec.encode_key(key))
         batch = look_up(self._stores, key, self._parse_read(options), self._clock, point=self._read_point())
         return None if batch is None else row_dict(batch)
 
@@ -223,6 +227,8 @@ class Transaction:
         ------
         InvalidRequestError, OptionError
             When neither names any keys.
+        TransactionConflictError
+            When another writer has changed one of them already.
         """
         return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
@@ -240,13 +246,10 @@ class Transaction:
         return plan
 
     def lock(self, plan: ReadPlan) -> None:
-        """Make the commit depend on all keys and ranges that a plan reads."""
+        """Make the commit depend on all keys and ranges that a plan reads; refuse if one has changed already."""
         self._require(TransactionState.OPEN, call="getForUpdate")
-        for split in plan.splits:
-            if split.points is not None:
-                self._locked_keys.update(split.points)
-            else:
-                self._locked_ranges.update(split.ranges or (split.keys,))
+        with self._failing_on_conflict():
+            self._depends.lock(plan)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
@@ -266,6 +269,8 @@ class Transaction:
         ------
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit; the transaction is unchanged.
+        TransactionConflictError
+            When a key that the transaction has read was changed by another writer.
         """
         schema, rows = as_batches(batches)
         load = self.planLoad(schema, **options)
@@ -319,6 +324,8 @@ class Transaction:
         self._files.replace_writes(self._own.adding(outputs, has_instants=instants))
         if len(self._own.layers()) > MAX_LAYERS:
             self._files.drop_hidden_versions()
+        with self._failing_on_conflict():
+            self._depends.check_written([file for files in outputs for file in files])
         return sum(file.properties.num_rows for files in outputs for file in files)
 
     # --- commit and rollback ------------------------------------------------------------------------------------------
@@ -332,7 +339,7 @@ class Transaction:
         Raises
         ------
         TransactionConflictError
-            Naming keys that the transaction locked or wrote and that have changed since its read point.
+            Naming keys that the transaction locked, or read and wrote, and that have changed since its read point.
         """
         self._require(TransactionState.OPEN, call="prepare")
         self._prepare_files()
@@ -351,8 +358,8 @@ class Transaction:
         Raises
         ------
         TransactionConflictError
-            Naming keys that the transaction locked or wrote and that have changed since its read point; nothing was
-            published.
+            Naming keys that the transaction locked, or read and wrote, and that have changed since its read point;
+            nothing was published.
         OptionError, ClockRegressionError
             When the timestamp is not acceptable; the transaction is unchanged.
         CommitConflictError
@@ -389,7 +396,7 @@ class Transaction:
                 self._job,
                 self._own.outputs,
                 replace(self._options, timestamp_ms=given_ms),
-                depends_on=self._read_set(),
+                depends_on=self._depends.read_set(),
             )
         except (OptionError, ClockRegressionError):  # an open transaction reads by the previous time
             self._state, self._job = state, job
@@ -448,24 +455,24 @@ class Transaction:
         self._protect_files()
         return replace(self._point, own=self._own.layers(), own_seq=self._own.last_seq)
 
-    def _read_set(self) -> ReadSet:
-        snapshot = self._point.snapshot
-        return ReadSet.of(snapshot, keys=self._locked_keys, ranges=self._locked_ranges, read_ts_ms=snapshot.as_of_ts_ms)
-
     def _prepare_files(self) -> None:
         self._protect_files()
         self._files.drop_hidden_versions()
 
     def _protect_files(self) -> None:
-        try:
+        with self._failing_on_conflict():
             self._files.protect()
-        except ConflictError:
-            self._fail()
-            raise
 
     def _validate(self) -> None:
+        if (reads := self._depends.read_set()) is not None:
+            with self._failing_on_conflict():
+                check_unchanged(self._stores, reads, self._own.outputs, self.codec, self._options)
+
+    @contextlib.contextmanager
+    def _failing_on_conflict(self) -> Iterator[None]:
+        """Allow only a rollback after a conflict."""
         try:
-            check_unchanged(self._stores, self._read_set(), self._own.outputs, self.codec, self._options)
+            yield
         except ConflictError:
             self._fail()
             raise

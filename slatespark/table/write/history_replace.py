@@ -42,10 +42,10 @@ def upload_tombstones(
         When some rows of that instant may be gone.
     """
     if job.creates:  # there are no rows, but another creator may commit some first
-        return (), ReadSet(0, 0, ranges=bounds.ranges, covers_written=False)
+        return (), ReadSet(0, 0, ranges=bounds.ranges, written=())
     instant = choose_instant(stores, clock, options)
     if instant.empty is not None:
-        return (), ReadSet.of(instant.empty, ranges=bounds.ranges, covers_written=False)
+        return (), ReadSet.of(instant.empty, ranges=bounds.ranges, written=())
     plan = _plan_intervals(stores, clock, job, options, bounds, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)

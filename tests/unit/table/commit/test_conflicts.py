@@ -110,8 +110,12 @@ DEPENDS: dict[str, tuple[dict[str, Any], dict[bytes, bytes]]] = {
     "several keys": ({"keys": [b"z", b"b", b"a", b"b"]}, {b"z": b"2"}),
     "range": ({"ranges": [KeyRange(b"b", b"b\0")]}, {b"z": b"2"}),
     "several ranges": ({"ranges": [KeyRange(b"x"), KeyRange(b"a", b"b"), KeyRange(b"b", b"c")]}, {b"z": b"2"}),
-    "all keys": ({"ranges": [ALL_KEYS], "covers_written": False}, {b"z": b"2"}),
+    "all keys": ({"ranges": [ALL_KEYS], "written": []}, {b"z": b"2"}),
     "what it writes": ({}, {b"a": b"2", b"b": b"2", b"c": b"2"}),
+    "what it writes of what it read": (
+        {"written": [KeyRange(b"b", b"b\0"), KeyRange(b"y")]},
+        {b"a": b"2", b"b": b"2", b"c": b"2"},
+    ),
     "much that it writes": ({}, {b"b": b"2"} | {b"a%d" % number: b"2" for number in range(5000)}),
 }
 
@@ -151,7 +155,8 @@ APART: dict[str, Callable[[SlateStore], object]] = {
         ({"keys": [b"b"]}, {b"z": b"2"}),
         ({"ranges": [KeyRange(b"b", b"b\0")]}, {b"b": b"2"}),
         ({"ranges": [KeyRange(b"0", b"1")]}, {b"b": b"2", b"z": b"2"}),
-        ({"keys": [b"b"], "covers_written": False}, {b"a": b"2", b"c": b"2"}),
+        ({"keys": [b"b"], "written": []}, {b"a": b"2", b"c": b"2"}),
+        ({"keys": [b"b"], "written": [KeyRange(b"b"), KeyRange(b"9", b"a")]}, {b"a": b"2", b"z": b"2"}),
         ({"keys": [b"b"]}, {b"Z": b"2", b"z": b"2"}),  # one file around everything
     ],
 )
@@ -280,7 +285,7 @@ def test_a_collected_file_may_have_held_any_key_in_its_range(tmp_path: Path, key
     """A compaction may have dropped its rows; keys outside its range do not conflict."""
     store = SlateStore.create(str(tmp_path))
     store.write(rows_of(START))
-    reads = read(store, keys=[key], covers_written=False)
+    reads = read(store, keys=[key], written=())
     known = set((tmp_path / "compacted").iterdir())
     delete_and_compact(store)
     shown = {tmp_path / f"compacted/{sst_id}.sst" for sst_id in fetch_latest_manifest(store._stores)[1].ssts}

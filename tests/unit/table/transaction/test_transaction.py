@@ -97,8 +97,8 @@ def test_reads_do_not_see_later_commits() -> None:
     store.write(amounts(("a", 1, 11), ("a", 2, 20)))
     store.deleteRange("tenant = 'a'")
     assert shown(txn) == [("a", 1, 10)]
-    txn.write(amounts(("a", 3, 30)))
-    assert shown(txn) == [("a", 1, 10), ("a", 3, 30)]
+    txn.write(amounts(("b", 3, 30)))
+    assert shown(txn) == [("a", 1, 10), ("b", 3, 30)]
     assert txn.get("a", 2) is None
     txn.rollback()
 
@@ -194,7 +194,7 @@ def test_a_lost_update_is_refused() -> None:
     txn.rollback()
 
 
-def test_written_keys_conflict_and_read_ones_do_not() -> None:
+def test_read_keys_conflict_only_where_they_are_written() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 10), ("a", 2, 20)))
     reader, writer = store.begin(), store.begin()
@@ -202,10 +202,56 @@ def test_written_keys_conflict_and_read_ones_do_not() -> None:
     store.write(amounts(("a", 1, 11)))
     reader.write(amounts(("a", 2, 21)))
     reader.commit()
-    writer.write(amounts(("a", 1, 12)))
     with pytest.raises(TransactionConflictError, match="id=1"):
-        writer.commit()
+        writer.write(amounts(("a", 1, 12)))
     assert shown(store) == [("a", 1, 11), ("a", 2, 21)]
+
+
+def test_blind_writes_conflict_with_none() -> None:
+    store = typed_store()
+    store.write(amounts(("a", 1, 10), ("a", 2, 20), ("b", 1, 5)))
+    first, second, gone = store.begin(), store.begin(), store.begin()
+    first.write(amounts(("a", 1, 1), ("a", 3, 3)))
+    second.write(amounts(("a", 1, 2), ("a", 4, 4)))
+    second.delete(keys=[("a", 2)])
+    gone.write(amounts(("b", 1, 6)))
+    store.deleteRange("tenant = 'b'")
+    for txn in (first, second, gone):
+        txn.commit()
+    assert shown(store) == [("a", 1, 2), ("a", 3, 3), ("a", 4, 4), ("b", 1, 6)], "the later commit wins"
+    assert not store.verify().has_damage
+
+
+@pytest.mark.parametrize("how", ["get", "read", "filter", "for update", "after the write"])
+def test_written_keys_that_were_read_conflict(how: str) -> None:
+    store = typed_store()
+    store.write(amounts(("a", 1, 10)))
+    txn = store.begin()
+    reads: dict[str, Callable[[], object]] = {
+        "get": lambda: txn.get("a", 1),
+        "read": lambda: txn.read(),
+        "filter": lambda: txn.read(filter="tenant = 'a'", columns="amount"),
+        "for update": lambda: txn.getForUpdate([("a", 1)]),
+    }
+    if how in reads:
+        reads[how]()
+    txn.write(amounts(("a", 1, 11), ("z", 1, 1)))
+    if how not in reads:
+        assert txn.get("a", 1) == {"tenant": "a", "id": 1, "amount": 11}
+    store.write(amounts(("a", 1, 12)))
+    with pytest.raises(TransactionConflictError, match="id=1"):
+        txn.commit()
+
+
+def test_a_key_beside_those_that_were_read_is_a_blind_write() -> None:
+    store = typed_store()
+    store.write(amounts(("a", 1, 10), ("b", 1, 10)))
+    with store.begin() as txn:
+        assert txn.get("a", 1) is not None
+        assert txn.read(filter="tenant = 'c'").read_all().num_rows == 0
+        store.write(amounts(("b", 1, 11)))
+        txn.write(amounts(("b", 1, 12), ("a", 1, 12)))
+    assert shown(store) == [("a", 1, 12), ("b", 1, 12)]
 
 
 def test_write_skew_is_refused_where_the_range_was_read_for_update() -> None:
@@ -451,9 +497,9 @@ def test_a_read_timestamp_of_a_plain_table_is_a_version() -> None:
     txn.write(pairs((b"b", b"1")))
     assert shown(txn) == [(b"a", b"1"), (b"b", b"1")]
     late = store.begin(readTimestamp=NOW_MS + 500)
-    late.write(pairs((b"a", b"3")))
+    assert late.get(b"a") is not None
     with pytest.raises(TransactionConflictError):
-        late.commit()
+        late.write(pairs((b"a", b"3")))
     txn.commit()
     assert shown(store) == [(b"a", b"2"), (b"b", b"1")]
 
@@ -540,6 +586,7 @@ def test_prepare_validates_and_the_commit_refuses_later_changes() -> None:
     store = typed_store()
     early, late = store.begin(), store.begin()
     for txn in (early, late):
+        assert txn.get("a", 1) is None
         txn.write(amounts(("a", 1, 1)))
     late.prepare()
     store.write(amounts(("a", 1, 2)))
@@ -697,6 +744,7 @@ def test_a_block_that_failed_inside_leaves_nothing() -> None:
     store = new_store()
     txn = store.begin()
     txn.write(pairs((b"a", b"1")))
+    assert txn.get(b"a") is not None
     own = files_of(store)
     store.write(pairs((b"a", b"2")))
     with pytest.raises(TransactionConflictError), txn:
@@ -787,9 +835,10 @@ def test_a_collected_read_point_is_named() -> None:
     store = typed_store()
     store.write(amounts(("a", 1, 1)))
     txn = store.begin()
+    assert txn.get("a", 1) is not None
+    txn.write(amounts(("a", 1, 2)))
     store.write(amounts(("b", 1, 1)))
     open_store(store.url, {}).delete(manifest_path(txn.readVersion))
-    txn.write(amounts(("a", 1, 2)))
     with pytest.raises(TransactionConflictError):
         txn.commit()
     old = typed_store()
