@@ -7,12 +7,10 @@ import pytest
 
 from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnavailableError
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest, publish_claim
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
 from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord, merge_counts
 from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, lease_path, publish_lease
-from slatespark.units import MAX_MS
+from slatespark.table.records.leases import delete_lease
 from tests.support.failing_store import FailingStore
 
 _names = itertools.count()
@@ -132,31 +130,6 @@ def test_a_damaged_record_is_named(store: FailingStore, content: bytes) -> None:
     store.put("slatespark/commits/00000000000000000001.json", [content])
     with pytest.raises(CorruptDataError, match=r"slatespark/commits/0{19}1\.json"):
         fetch_commit_records(store)
-
-
-def test_claims_of_one_version(store: FailingStore) -> None:
-    for number, write_id, attempt, data in (
-        (5, "a", 0, b"1"),
-        (5, "b", 1, b"2"),
-        (6, "a", 1, b"3"),
-        (50, "a", 2, b"4"),
-    ):
-        publish_claim(store, number, write_id, attempt, data)
-    assert fetch_claimed_digests(store, 5) == {manifest_digest(b"1"), manifest_digest(b"2")}
-    assert fetch_claimed_digests(store, 6) == {manifest_digest(b"3")}
-    assert fetch_claimed_digests(store, 4) == frozenset()
-
-
-def test_leases_expire(store: FailingStore) -> None:
-    publish_lease(store, "w", 1000)
-    lease = json.loads(bytes(store.get(lease_path("w"))))
-    assert lease["expires_ms"] == 1000 + LEASE_LIFETIME_MS
-    publish_lease(store, "late", MAX_MS)
-    assert json.loads(bytes(store.get(lease_path("late"))))["expires_ms"] == MAX_MS
-    for _ in range(2):
-        delete_lease(store, "w")
-    with pytest.raises(FileNotFoundError):
-        store.get(lease_path("w"))
 
 
 def test_counts() -> None:

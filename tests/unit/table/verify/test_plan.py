@@ -5,7 +5,6 @@ import uuid
 import pytest
 
 from slatespark.format.manifest import Checkpoint, Manifest
-from slatespark.table.verify.findings import MAX_FINDINGS, Findings
 from slatespark.table.verify.plan import VerifiedVersion, find_stray_wal, find_wal_gaps, pinned_numbers
 
 
@@ -37,10 +36,3 @@ def test_expired_checkpoints_pin_nothing() -> None:
         Checkpoint(uuid.UUID(int=number), number, expiry, 0) for number, expiry in ((1, 0), (2, 10), (3, 11))
     )
     assert set(pinned_numbers(Manifest(checkpoints=points), 10_500)) == {1, 3}
-
-
-def test_findings_beyond_the_limit_are_counted() -> None:
-    findings = Findings()
-    for number in range(MAX_FINDINGS + 5):
-        findings.damage("object", "block", str(number))
-    assert (len(findings.items), findings.omitted) == (MAX_FINDINGS, 5)

@@ -1,0 +1,76 @@
+"""Claims: the digests by which our versions are known, and the keys that a commit takes away."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.records.claims import (
+    CLAIMS_DIR,
+    fetch_claimed_digests,
+    fetch_claimed_removals,
+    manifest_digest,
+    publish_claim,
+)
+
+_names = itertools.count()
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # the example of FIPS 180-4
+
+
+@pytest.fixture(name="store")
+def _store() -> ObjectStore:
+    return MemoryStore(f"claims/{next(_names)}")
+
+
+def test_claims_of_one_version(store: ObjectStore) -> None:
+    for number, write_id, attempt, data in (
+        (5, "a", 0, b"1"),
+        (5, "b", 1, b"2"),
+        (6, "a", 1, b"3"),
+        (50, "a", 2, b"4"),
+    ):
+        publish_claim(store, number, write_id, attempt, data)
+    assert fetch_claimed_digests(store, 5) == {manifest_digest(b"1"), manifest_digest(b"2")}
+    assert fetch_claimed_digests(store, 6) == {manifest_digest(b"3")}
+    assert fetch_claimed_digests(store, 4) == frozenset()
+
+
+def test_the_digest_is_on_disk() -> None:
+    assert manifest_digest(b"abc") == ABC
+
+
+def test_removed_keys_of_some_versions(store: ObjectStore) -> None:
+    removes = [KeyRange(b"", b"\x00"), KeyRange(b"b")]
+    for number in range(3, 8):
+        publish_claim(store, number, "a", 0, b"%d" % number, removes=removes if number == 5 else ())
+    publish_claim(store, 5, "b", 0, b"other", removes=[ALL_KEYS])
+    assert fetch_claimed_removals(store, 4, 6) == {
+        manifest_digest(b"4"): (),
+        manifest_digest(b"5"): tuple(removes),
+        manifest_digest(b"other"): (ALL_KEYS,),
+        manifest_digest(b"6"): (),
+    }
+    assert fetch_claimed_removals(store, 8, 99) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"sha256": "x"}',
+        b'{"sha256": "x", "removes": [["zz", null]]}',
+        b'{"sha256": "x", "removes": [["00"]]}',
+        b'{"sha256": "x", "removes": 5}',
+    ],
+)
+def test_a_damaged_claim_is_as_good_as_none(store: ObjectStore, content: bytes) -> None:
+    """Then the commit counts as one that may have removed any key."""
+    store.put(f"{CLAIMS_DIR}{5:020d}-a-0.json", [content])
+    publish_claim(store, 6, "a", 0, b"abc")
+    assert fetch_claimed_removals(store, 5, 6) == {ABC: ()}
