@@ -50,15 +50,35 @@ def test_covers(key: bytes, is_covered: bool) -> None:
     assert not ReadSet(1, 1).covers(key)
 
 
+@pytest.mark.parametrize(
+    ("written", "inside", "outside"),
+    [
+        ([(b"", None)], [b"a", b"b"], []),
+        ([], [], [b"a", b"b"]),
+        ([(b"e", None), (b"b", b"c"), (b"c", b"d")], [b"b", b"c", b"e", b"f"], [b"a", b"d"]),
+    ],
+)
+def test_written_keys_that_count(written: list[Bounds], inside: list[bytes], outside: list[bytes]) -> None:
+    reads = ReadSet.of(SNAPSHOT, written=ranges_of(*written))
+    assert [key for key in inside + outside if reads.covers_write(key)] == inside
+
+
+def test_parts_of_written_files_that_count() -> None:
+    reads = ReadSet.of(SNAPSHOT, written=ranges_of((b"b", b"d"), (b"f", None)))
+    assert reads.written_parts(KeyRange(b"c", b"g")) == ranges_of((b"c", b"d"), (b"f", b"g"))
+    assert reads.written_parts(KeyRange(b"d", b"f")) == ()
+    assert ReadSet.of(SNAPSHOT).written_parts(KeyRange(b"d", b"f")) == ranges_of((b"d", b"f"))
+
+
 def test_conditions() -> None:
-    everything = ReadSet(3, 17, ranges=(ALL_KEYS,), covers_written=False)
+    everything = ReadSet(3, 17, ranges=(ALL_KEYS,), written=())
     assert ReadSet.of_condition(SNAPSHOT, None, RAW_CODEC) == everything
     assert ReadSet.of_condition(SNAPSHOT, "value = X'00'", RAW_CODEC) == everything
     assert ReadSet.of_condition(SNAPSHOT, "key IN (X'62', X'61')", RAW_CODEC) == ReadSet(
-        3, 17, (b"a", b"b"), covers_written=False
+        3, 17, (b"a", b"b"), written=()
     )
     assert ReadSet.of_condition(SNAPSHOT, "key >= X'61' AND key < X'63'", RAW_CODEC) == ReadSet(
-        3, 17, ranges=ranges_of((b"a", b"c")), covers_written=False
+        3, 17, ranges=ranges_of((b"a", b"c")), written=()
     )
 
 
@@ -74,15 +94,16 @@ def test_a_condition_on_many_keys_is_tracked_by_its_ranges() -> None:
 
 
 def test_only_the_written_keys() -> None:
-    reads = ReadSet(3, 17, (b"a",), ranges_of((b"b", b"c")), read_ts_ms=5, covers_written=False)
-    assert reads.of_written() == ReadSet(3, 17, read_ts_ms=5, covers_written=True)
+    reads = ReadSet(3, 17, (b"a",), ranges_of((b"b", b"c")), read_ts_ms=5, written=())
+    assert reads.of_written() == ReadSet(3, 17, read_ts_ms=5, written=(ALL_KEYS,))
 
 
 @pytest.mark.parametrize(
     "reads",
     [
         ReadSet(0, 0),
-        ReadSet(3, 2**64 - 1, (b"", b"\xff\x00"), ranges_of((b"b", b"c"), (b"x", None)), -5, covers_written=False),
+        ReadSet(3, 2**64 - 1, (b"", b"\xff\x00"), ranges_of((b"b", b"c"), (b"x", None)), -5, written=()),
+        ReadSet(3, 9, written=ranges_of((b"", b"a"), (b"q", None))),
     ],
 )
 def test_text_carries_everything(reads: ReadSet) -> None:
@@ -95,10 +116,11 @@ def test_text_carries_everything(reads: ReadSet) -> None:
         "",
         "[]",
         "{}",
-        '{"keys": [], "ranges": []}',
-        '{"manifest_id": 1, "read_seq": 1, "keys": ["x"], "ranges": []}',
-        '{"manifest_id": 1, "read_seq": 1, "keys": [], "ranges": [["00"]]}',
-        '{"manifest_id": 1, "read_seq": 1, "keys": [], "ranges": [], "more": 1}',
+        '{"keys": [], "ranges": [], "written": []}',
+        '{"manifest_id": 1, "read_seq": 1, "keys": [], "ranges": []}',
+        '{"manifest_id": 1, "read_seq": 1, "keys": ["x"], "ranges": [], "written": []}',
+        '{"manifest_id": 1, "read_seq": 1, "keys": [], "ranges": [["00"]], "written": []}',
+        '{"manifest_id": 1, "read_seq": 1, "keys": [], "ranges": [], "written": [], "more": 1}',
     ],
 )
 def test_any_other_text(text: str) -> None:
