@@ -165,12 +165,10 @@ class CutViews:
         if gaps is None:
             yield from _cut(view, base, outside, self.seed)
             return
-        info = base.ssts[view.sst_id].info
-        shown = view.key_range(info)
+        shown = view.key_range(base.ssts[view.sst_id])
         held = [keys for keys in overlapping_ranges(self.keys, shown) if not is_gap(keys.intersect(shown), gaps)]
-        for part in _cut(view, base, complement_ranges(held), self.seed):
-            if not is_gap(part.key_range(info), gaps):
-                yield part
+        parts = _cut(view, base, complement_ranges(held), self.seed)
+        yield from (part for part in parts if not _is_empty(part, base, self.gaps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +188,7 @@ class MergeRuns:
     known_above : the only files above the sources that may hold some of the keys; the WAL may then hold no operand for
         them either. None for no such condition
     drops_visible_rows : the files may lack rows that reads showed, since filters dropped them
+    gaps : where source files are known to hold no row: a part of a view that shows no other keys is dropped
     """
 
     sources: tuple[tuple[SstView, ...], ...]
@@ -199,6 +198,7 @@ class MergeRuns:
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
     drops_visible_rows: bool = False
+    gaps: Gaps = field(default_factory=dict)
     keeps_wal: bool = True
 
     @property
@@ -222,7 +222,8 @@ class MergeRuns:
         outside = complement_ranges(self.keys)
         runs = list(base.compacted)
         for at in range(newest, oldest + 1):
-            left = [piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed)]
+            parts = (piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed))
+            left = [piece for piece in parts if not _is_empty(piece, base, self.gaps)]
             if at == oldest:
                 left += identity_views(self.outputs)
             runs[at] = SortedRun(runs[at].id, tuple(left))
@@ -262,6 +263,11 @@ class MergeRuns:
 
 def _sources_changed(what: str) -> CommitConflictError:
     return CommitConflictError(what, why="Another compaction or commit came first.", todo="Run it again.")
+
+
+def _is_empty(view: SstView, base: Manifest, gaps: Gaps) -> bool:
+    """Tell whether a view is known to show no row."""
+    return is_gap(view.key_range(base.ssts[view.sst_id]), gaps.get(view.sst_id, ()))
 
 
 def _cut(view: SstView, base: Manifest, outside: tuple[KeyRange, ...], seed: int) -> Iterator[SstView]:

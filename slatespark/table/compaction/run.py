@@ -65,6 +65,7 @@ from slatespark.table.compaction.state import CompactionState, count_operands, f
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows, sample_index
+from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import plan_splits
 from slatespark.table.read.properties import file_properties
@@ -360,10 +361,12 @@ class _Compaction:
                     compaction=replace(listed.entry, spec=plan.spec),
                 )
                 self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
+                codec = definition.codec()
+                gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
                 files = tuple(file for part in merged for file in part.files)
                 requirements = tuple(self._requirements(state, plan, stage))
-                record = self._commit(plan, stage, job, listed, files, requirements)
+                record = self._commit(plan, stage, job, listed, files, gaps, requirements)
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
@@ -422,6 +425,7 @@ class _Compaction:
         job: WriteJob,
         listed: ListedJob,
         outputs: tuple[NewFile, ...],
+        gaps: Gaps,
         requirements: tuple[Requirement, ...],
     ) -> CommitRecord:
         edit = MergeRuns(
@@ -432,6 +436,7 @@ class _Compaction:
             is_lowest=plan.is_lowest,
             known_above=plan.above if stage.rules.retired_ms is not None else None,
             drops_visible_rows=self.drops_visible_rows,
+            gaps=gaps,
         )
         for _ in range(MAX_CONFLICTS):
             try:

@@ -12,7 +12,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import KeyRange, merge_ranges
+from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, overlapping_ranges
 from slatespark.table.read.cursor import MIN_WINDOW_BYTES, layer_windows
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -23,6 +23,7 @@ Gaps: TypeAlias = Mapping[Ulid, tuple[KeyRange, ...]]  # by file; ascending and 
 
 _BUFFER_BYTES: Final = 8 << 20  # stored bytes in flight, of one file
 _FILES_TOGETHER: Final = 8
+_MAX_PARTS: Final = 64  # of a view; what would be left between more intervals is not looked at, but by a vacuum
 _SURE_BLOCKS: Final = 3  # a range that meets so many blocks contains one of them, and so its rows
 
 
@@ -44,6 +45,39 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
         with ThreadPoolExecutor(min(len(asked), _FILES_TOGETHER)) as pool:  # each look waits for requests of its own
             found = list(pool.map(look, asked, asked.values()))
     return {file.id: gaps for file, gaps in zip(asked, found, strict=True) if gaps}
+
+
+def find_gaps_around(
+    stores: TableStores, manifest: Manifest, keys: Sequence[KeyRange], codec: RowCodec, *, inside: bool
+) -> Gaps:
+    """Return the gaps that matter if views are cut to the keys outside some intervals.
+
+    These are what views would show beside the intervals, and what they show inside.
+
+    Parameters
+    ----------
+    keys : the intervals, ascending, not overlapping
+    codec : of the table
+    inside : whether the parts inside matter; a view without a row there needs no cut
+    """
+    roots, outside = external_roots(stores, manifest), complement_ranges(keys)
+    asked: dict[SstFile, list[KeyRange]] = {}
+    for view in manifest.views():
+        handle = manifest.ssts[view.sst_id]
+        shown = view.key_range(handle)
+        within = parts_within(keys, shown)
+        if within:
+            beside = parts_within(outside, shown)
+            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+            asked.setdefault(file, []).extend(
+                [*(within if inside else ()), *(beside if len(beside) <= _MAX_PARTS else ())]
+            )
+    return find_gaps(stores, asked, codec)
+
+
+def parts_within(ranges: Sequence[KeyRange], keys: KeyRange) -> list[KeyRange]:
+    """Return the parts of some ranges that lie in `keys`. Requires: ranges ascending, not overlapping."""
+    return [part.intersect(keys) for part in overlapping_ranges(ranges, keys)]
 
 
 def is_gap(keys: KeyRange, gaps: Sequence[KeyRange]) -> bool:

@@ -12,18 +12,16 @@ from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.manifest import Manifest
-from slatespark.ranges import KeyRange, complement_ranges, overlapping_ranges
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.gaps import Gaps, find_gaps, is_gap
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap, parts_within
 from slatespark.table.snapshot import WalTail, fetch_newest_state
-from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
+from slatespark.table.stores import TableStores
 
 _SEED_BITS: Final = 64
-_MAX_PARTS: Final = 64  # of a file; the parts between more intervals are not looked at, and left to a vacuum
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +47,9 @@ def plan_cut(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec:
     codec : of the table
     """
     _, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
-    gaps = find_gaps(stores, _questions(stores, manifest, keys), codec)
+    gaps = find_gaps_around(stores, manifest, keys, codec, inside=True)
     edit = CutViews(tuple(keys), clock.random_bits(_SEED_BITS), gaps=gaps)
     return RangeCut(edit, _shows_rows(manifest, keys, gaps) or _has_rows(stores, manifest, wal, keys))
-
-
-def _questions(stores: TableStores, manifest: Manifest, keys: Sequence[KeyRange]) -> dict[SstFile, list[KeyRange]]:
-    """Return of which parts of files it matters whether they are gaps: inside the intervals, and beside them."""
-    roots, outside = external_roots(stores, manifest), complement_ranges(keys)
-    asked: dict[SstFile, list[KeyRange]] = {}
-    for view in manifest.views():
-        handle = manifest.ssts[view.sst_id]
-        shown = view.key_range(handle)
-        inside = _parts(keys, shown)
-        if inside:
-            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
-            beside = _parts(outside, shown)
-            asked.setdefault(file, []).extend([*inside, *(beside if len(beside) <= _MAX_PARTS else ())])
-    return asked
-
-
-def _parts(ranges: Sequence[KeyRange], shown: KeyRange) -> list[KeyRange]:
-    return [keys.intersect(shown) for keys in overlapping_ranges(ranges, shown)]
 
 
 def _shows_rows(manifest: Manifest, keys: Sequence[KeyRange], gaps: Gaps) -> bool:
@@ -78,7 +57,7 @@ def _shows_rows(manifest: Manifest, keys: Sequence[KeyRange], gaps: Gaps) -> boo
     return any(
         not is_gap(part, gaps.get(view.sst_id, ()))
         for view in manifest.views()
-        for part in _parts(keys, view.key_range(manifest.ssts[view.sst_id]))
+        for part in parts_within(keys, view.key_range(manifest.ssts[view.sst_id]))
     )
 
 

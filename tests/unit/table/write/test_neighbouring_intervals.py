@@ -31,7 +31,7 @@ KEYS: dict[str, tuple[pa.DataType, Sequence[Any], Callable[[Any], str]]] = {
         "'{}'".format,
     ),
     "DECIMAL": (pa.decimal128(6, 2), [Decimal(cents) / 100 for cents in (-999999, -1, 0, 1, 2, 999999)], str),
-    "DECIMAL(38)": (pa.decimal128(38, 0), [Decimal(2) ** power for power in (1, 63, 64, 65, 66, 100)], str),
+    "DECIMAL(38)": (pa.decimal128(38, 0), [Decimal(2**power) for power in (1, 63, 64, 65, 66, 100)], str),
     "BOOLEAN": (pa.bool_(), [False, True], str),
     "DOUBLE": (pa.float64(), [-1.5, -0.25, 0.0, 0.25, 1.5, 2.5], str),
     "STRING": (pa.string(), ["", "a", "ab", "aé", "b", "c"], "'{}'".format),
