@@ -13,6 +13,7 @@ _MEASURES: Final = {
     "cpu_seconds": "the processor time",
     "peak_bytes": "the peak memory",
     "written_bytes": "the bytes written",
+    "stored_bytes": "the bytes on disk",
 }
 
 
