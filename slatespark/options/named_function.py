@@ -22,6 +22,8 @@ def import_function(name: str, option: str) -> Callable[..., Any]:
         When it cannot be imported, or is no function.
     """
     module_name, _, function_name = name.partition(":")
+    if not module_name or module_name.startswith("."):
+        raise OptionError(f"{option}: {name!r} names no module.", todo="Give it as module:function.")
     try:
         function = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError) as exc:

@@ -17,7 +17,8 @@ def test_a_function_of_a_module() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["math:nothing", "no_such_module_at_all:f", "math:pi", "math:sqrt.more", "math", "math.sqrt"]
+    "name",
+    ["math:nothing", "no_such_module_at_all:f", "math:pi", "math:sqrt.more", "math", "math.sqrt", ":f", ".x:f", ""],
 )
 def test_what_is_no_function(name: str) -> None:
     with pytest.raises(OptionError, match="clock"):
