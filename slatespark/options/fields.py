@@ -24,6 +24,7 @@ class Call(Enum):
     """A call that takes options. Each option is tagged with the calls that take it."""
 
     READ = auto()  # any read of a table
+    AS_OF_JOIN = auto()
     WRITE = auto()  # any write of rows to a table
     SST_WRITER = auto()  # SstWriter.write
     INGEST = auto()

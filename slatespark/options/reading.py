@@ -39,6 +39,8 @@ from slatespark.ranges import KeyRange
 
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
 _OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
+_VERSION: Final = (Call.READ, Call.AS_OF_JOIN)
+_ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class ReadOptions:
 
     path: str = path_option(calls=_OUTSIDE)
     version_as_of: int | None = option(
-        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_OUTSIDE, default=None
+        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_VERSION, default=None
     )
     timestamp_as_of_ms: int | None = option(
         "timestampAsOf",
@@ -62,11 +64,11 @@ class ReadOptions:
         "seqAsOf",
         doc="Sequence number to read the table as of: the state in which it was the last one.",
         parse=parse_count(0, 2**63 - 1),
-        calls=_OUTSIDE,
+        calls=_VERSION,
         default=None,
     )
     checkpoint: str | None = option(
-        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, calls=_OUTSIDE, default=None
+        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, calls=_VERSION, default=None
     )
     now_ms: int | None = option(
         "now",
@@ -90,7 +92,7 @@ class ReadOptions:
         "columns",
         doc="Comma-separated, case-insensitive: only these columns are decoded and returned.",
         parse=parse_names,
-        calls=_ANY_READ,
+        calls=_ROWS,
         default=None,
     )
     filter: str | None = option(
@@ -135,7 +137,7 @@ class ReadOptions:
         doc="`true`, or a comma-separated list of `key`, `seq`, `op`, `create_ts` and `expire_ts`: adds the columns "
         "`_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`. If `columns` is given, list them there as well.",
         parse=parse_metadata_columns,
-        calls=_ANY_READ,
+        calls=_ROWS,
         default=(),
         shown="`false`",
     )
@@ -152,7 +154,7 @@ class ReadOptions:
         "includeExpired",
         doc="Return expired rows, as the SlateDB client does.",
         parse=parse_flag,
-        calls=_ANY_READ,
+        calls=_ROWS,
         default=False,
     )
     include_deleted: bool = option(
@@ -170,13 +172,13 @@ class ReadOptions:
         default=False,
     )
     merge_operator: MergeOperator | None = option(
-        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ANY_READ, default=None
+        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ROWS, default=None
     )
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
         parse=parse_size,
-        calls=_ANY_READ,
+        calls=_ROWS,
         default=64 * MIB,
         shown="`64m`",
     )
@@ -184,7 +186,7 @@ class ReadOptions:
         "readBuffer",
         doc="Memory per task for stored bytes in flight, shared by all files that it merges.",
         parse=parse_size,
-        calls=_ANY_READ,
+        calls=_ROWS,
         default=64 * MIB,
         shown="`64m`",
     )
@@ -192,7 +194,7 @@ class ReadOptions:
         "pin",
         doc="Duration for which a checkpoint protects the objects of the read from garbage collection.",
         parse=parse_duration_or_none,
-        calls=(Call.READ, Call.BEGIN),
+        calls=(Call.READ, Call.BEGIN, Call.AS_OF_JOIN),
         default=None,
     )
     wal_path: str | None = wal_path_option(calls=_OUTSIDE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ import pyarrow as pa
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.read.as_of_join import join_as_of, parse_join
+from slatespark.table.read.reader import fetch_as_of_join, fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.rows.batches import as_batches, require_schema
 
 
 class Reads(OpenTable):
@@ -50,6 +53,42 @@ class Reads(OpenTable):
             At the call, or while batches are taken.
         """
         return self.scan(**{**options, "readVersions": "intervals"})
+
+    def asOf(
+        self,
+        rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        ts: str,
+        how: str = "left",
+        **options: Any,
+    ) -> pa.RecordBatchReader:
+        """Join each row with the version of its key that was valid at the row's own time, on a history table.
+
+        A row gets the columns that `get(key, timestampAsOf=time)` shows. Without a version then, since none had come
+        yet, it was deleted, or it had expired, they are null. The rows come in their order, a chunk at a time: only
+        their keys are looked up.
+
+        Parameters
+        ----------
+        rows : with the key columns of the table, and a column of times
+        ts : the column of times: TIMESTAMP, UTC if without a zone, or BIGINT of ms since 1970; null matches nothing
+        how : `left`, or `inner` for only the rows that have a version
+        options : `columns` to add, by default all but the key; `metadataColumns`; options that choose a version of the
+            table, which then says what it knew; `includeExpired`, `mergeOperator`, `pin`, `readBuffer`
+
+        Raises
+        ------
+        OptionError
+            When the table has no history, or an option does not apply.
+        SchemaError
+            When the rows lack a column, or have one that the table adds.
+        HistoryTrimmedError
+            When a time is below the history floor; while batches are taken.
+        """
+        parsed = parse_join(self._common, self._without_clock(options), how)
+        schema, batches = as_batches(rows)
+        plan = fetch_as_of_join(self._stores, parsed, self._clock, schema, schema.names, ts, how)
+        joined = join_as_of(self._stores, plan, require_schema(batches, schema))
+        return pa.RecordBatchReader.from_batches(pa.schema([*schema, *plan.added]), joined)
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if none is visible.

@@ -25,10 +25,17 @@ def bounded_ms(ms: int) -> int:
     return min(max(ms, EARLIEST_MS), LATEST_MS)
 
 
-def with_bounded_times(batches: Iterable[pa.RecordBatch], projection: Projection) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a projection with the times of its metadata columns bounded as by `bounded_ms`."""
+def with_bounded_times(
+    batches: Iterable[pa.RecordBatch], projection: Projection, *, first: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of a projection with the times of its metadata columns bounded as by `bounded_ms`.
+
+    Parameters
+    ----------
+    first : position of the first column of the projection in the batches
+    """
     own = projection.codec.schema.names
-    added = [at for at, name in enumerate(projection.names) if name in _ADDED and name not in own]
+    added = [at for at, name in enumerate(projection.names, first) if name in _ADDED and name not in own]
     for batch in batches:
         for at in added:
             batch = batch.set_column(at, batch.schema.field(at), _bounded(batch.column(at)))

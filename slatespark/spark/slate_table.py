@@ -163,6 +163,34 @@ class SlateTable:
         check_history(self._store.url, self._store.definition)
         return self._frames.read({**readOptions, "readVersions": "intervals"})
 
+    def asOf(
+        self, df: DataFrame, ts: str, how: str = "left", columns: Names | None = None, **readOptions: Any
+    ) -> DataFrame:
+        """Join each row of a DataFrame with the version of its key that was valid at the row's own time.
+
+        A row gets the columns that `get(key, timestampAsOf=time)` shows; they are null if there was no version then.
+        Spark partitions the rows by key and time, and each task looks up the keys of its rows. The table is read as it
+        is at this call.
+
+        Parameters
+        ----------
+        df : with the key columns of the table, and a column of times
+        ts : the column of times, TIMESTAMP or BIGINT of ms since 1970; null matches nothing
+        how : `left`, or `inner` for only the rows that have a version
+        columns : to add; by default all but the key
+        readOptions : options of `SlateStore.asOf`
+
+        Raises
+        ------
+        OptionError
+            When the table has no history, or an option does not apply.
+        SchemaError
+            When the rows lack a column, or have one that the table adds.
+        HistoryTrimmedError
+            In the tasks, when a time is below the history floor.
+        """
+        return self._frames.as_of(df, ts, how, {**readOptions, "columns": columns})
+
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if no row is visible.
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_rows import Expression, expression
+from slatespark.spark.plan_frame import Place
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
 
@@ -96,6 +99,13 @@ class TableFrames:
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         self.write(sort_for_load(rows, self.key_columns()), mode, options)
+
+    def as_of(self, rows: DataFrame, ts: str, how: str, options: Mapping[str, Any]) -> DataFrame:
+        """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
+        parsed = parse_join({"path": self.path, **self.options}, self._texts(options), how)
+        place = Place(self._stores().url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        with own_errors():
+            return as_of_frame(rows, place, parsed, self.clock, self.key_columns(), ts, how)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

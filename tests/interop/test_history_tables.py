@@ -106,6 +106,17 @@ def test_a_checkpoint_and_its_clone_keep_the_past_that_a_client_drops(
     assert value_as_of(copied, base + 1500) == b"%d" % (base + 1000)
 
 
+def test_an_as_of_join_sees_what_the_client_wrote(database: Location, store: SlateStore, base: int) -> None:
+    with Client.open(database) as client:
+        last = client.put(b"a", b"in the WAL").create_ts
+        client.flush_wal()
+        client.close(flush=False)
+    times = [base - 1, base, base + 1999, last - 1, last]
+    rows = pa.table({"key": [b"a"] * 5, "at": times})
+    found = store.asOf(rows, "at").read_all()["value"].to_pylist()
+    assert found == [None, *(b"%d" % (base + 1000 * number) for number in (0, 1, 4)), b"in the WAL"]
+
+
 def test_a_client_that_only_looked_in_costs_nothing(database: Location, store: SlateStore, base: int) -> None:
     with Client.open(database, WITH_COMPACTOR) as client:
         assert client.get(b"a") == b"%d" % (base + 4000)

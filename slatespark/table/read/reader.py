@@ -19,6 +19,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.arrow import Projection, project, readable_schema
+from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.fetch import measure_slice, sample_index
 from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
@@ -257,11 +258,11 @@ def _settings(
     )
 
 
-def check_history(url: str, definition: TableDefinition) -> None:
-    """Raise `OptionError` where rows have no intervals."""
+def check_history(url: str, definition: TableDefinition, asked: str = "readVersions=intervals") -> None:
+    """Raise `OptionError` where rows have no intervals; `asked` is the option or call that needs them."""
     if not definition.has_history:
         raise OptionError(
-            f"readVersions=intervals: {url} is not a history table.",
+            f"{asked}: {url} is not a history table.",
             why="Other tables keep older versions only by chance.",
             todo="Create the table with history=true.",
         )
@@ -277,6 +278,41 @@ def _validity(
         retention_ms=definition.retention_ms,
         floor_ms=history_floor(stores, snapshot.manifest, definition),
     )
+
+
+def fetch_as_of_join(
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    rows: pa.Schema,
+    names: Sequence[str],
+    time_column: str,
+    how: str,
+) -> AsOfJoin:
+    """Fix the snapshot of an as-of join, and check the rows that are to be joined.
+
+    Parameters
+    ----------
+    options : as `parse_join` returns them
+    rows, names : the columns of the rows, with the types of key and time at least, and the names of all
+    time_column, how : of the join
+
+    Raises
+    ------
+    OptionError
+        When the table has no history.
+    SchemaError, InvalidRequestError, HistoryTrimmedError
+    """
+    snapshot, definition = resolve_held(stores, options, clock)
+    check_history(stores.url, definition, "asOf")
+    codec = definition.codec()
+    added = added_columns(options, codec)
+    check_join_columns(rows, names, codec, time_column, added)
+    projection = project(replace(options, columns=tuple(added)), codec=codec)
+    settings = _settings(stores, snapshot, definition, options, projection, None)
+    assert settings.validity is not None  # the options ask for intervals
+    layers = _layers(stores, snapshot, None)
+    return AsOfJoin(settings, settings.validity, layers, time_column, how, options.split_bytes)
 
 
 def run_read(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:

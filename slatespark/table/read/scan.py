@@ -33,7 +33,7 @@ from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
-from slatespark.table.read.validity import ValiditySettings, interval_columns, valid_intervals
+from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -91,30 +91,40 @@ def scan_split(
         settings.projection, settings.residual, settings.table, counted if settings.ignore_undecodable else None
     )
     try:
-        windows = (
-            (sources, selection.rows)
-            for cursors in _open_chunks(stores, split, settings)
-            for sources, selection in visible_windows(
-                cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
-            )
-        )
         if settings.validity is not None:
-            yield from join_small(_interval_batches(windows, settings, settings.validity, made))
+            yield from join_small(_interval_batches(stores, split, settings, settings.validity, made))
         else:
-            yield from join_small(batch for found in windows for batch in made.batches(*found))
+            yield from join_small(
+                batch for found in _windows(stores, split, settings) for batch in made.batches(*found)
+            )
     finally:
         if tally is None:
             counted.warn(settings.table)
 
 
+def split_intervals(
+    stores: TableStores, split: Split, settings: ScanSettings, validity: ValiditySettings
+) -> Iterator[Intervals]:
+    """Yield the versions of a split that were ever valid, with their intervals; raises as `scan_split`."""
+    return valid_intervals(_windows(stores, split, settings), validity, settings.fold)
+
+
+def _windows(
+    stores: TableStores, split: Split, settings: ScanSettings
+) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
+    """Yield the packed rows of a split that are visible, keys ascending."""
+    for cursors in _open_chunks(stores, split, settings):
+        for sources, selection in visible_windows(
+            cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
+        ):
+            yield sources, selection.rows
+
+
 def _interval_batches(
-    windows: Iterator[tuple[list[RowColumns], NDArray[np.int64]]],
-    settings: ScanSettings,
-    validity: ValiditySettings,
-    made: Materialiser,
+    stores: TableStores, split: Split, settings: ScanSettings, validity: ValiditySettings, made: Materialiser
 ) -> Iterator[pa.RecordBatch]:
     own = settings.projection.codec.schema.names
-    for found in valid_intervals(windows, validity, settings.fold):
+    for found in split_intervals(stores, split, settings, validity):
         columns = interval_columns(found, validity.now_ms)
         sources, rows, *_ = found
         yield from made.batches(sources, rows, {name: columns[name] for name in columns if name not in own})

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from slatespark.encoding.instants import PER_MS
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError
@@ -27,8 +28,6 @@ from slatespark.units import ms_to_text
 
 UNKNOWN: Final = -1  # of a row that was uploaded
 
-_PER_MS: Final = {"us": 1000, "ns": 1_000_000}
-
 
 def remainders_of(column: pa.Array | pa.ChunkedArray, times: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return what the times of a column lost when they became ms; None if none lost anything.
@@ -38,9 +37,9 @@ def remainders_of(column: pa.Array | pa.ChunkedArray, times: NDArray[np.int64]) 
     column : (n,) without nulls
     times : (n,) in ms, rounded down
     """
-    if not kinds.is_timestamp(column.type) or column.type.unit not in _PER_MS:
+    if not kinds.is_timestamp(column.type) or column.type.unit not in PER_MS:
         return None
-    remainders: NDArray[np.int64] = column.cast(pa.int64()).to_numpy() - times * _PER_MS[column.type.unit]
+    remainders: NDArray[np.int64] = column.cast(pa.int64()).to_numpy() - times * PER_MS[column.type.unit]
     return remainders if remainders.any() else None
 
 
@@ -101,6 +100,6 @@ class DistinctTimes:
         if name is None or name in self.codec.key_columns or not len(held):
             return found
         column: pa.Array = self.codec.decode(sources, rows[held], [name])[name]
-        if kinds.is_timestamp(column.type) and column.type.unit in _PER_MS and not column.null_count:
-            found[held] = column.cast(pa.int64()).to_numpy() % _PER_MS[column.type.unit]
+        if kinds.is_timestamp(column.type) and column.type.unit in PER_MS and not column.null_count:
+            found[held] = column.cast(pa.int64()).to_numpy() % PER_MS[column.type.unit]
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from slatespark.encoding.instants import to_ms
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.options.values import MAX_TTL_MS
 from slatespark.units import MAX_CALENDAR_MS, MAX_MS
-
-_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
-_MAX_S: Final = MAX_MS // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +176,6 @@ def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.boo
         column = pc.min_element_wise(column, pa.scalar(MAX_MS, pa.uint64()), skip_nulls=False)
     numbers: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
     return numbers, there
-
-
-def to_ms(numbers: NDArray[np.int64], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return numbers of a type as ms, rounded down, and which of them are no more than 64 bits hold."""
-    unit = kind.unit if kinds.is_duration(kind) or kinds.is_timestamp(kind) else "ms"
-    if unit == "s":
-        return np.clip(numbers, -_MAX_S, _MAX_S) * 1000, numbers <= _MAX_S
-    return numbers // _PER_MS.get(unit, 1), np.ones(len(numbers), np.bool_)
 
 
 def _shown(column: pa.ChunkedArray, row: int) -> Any:

@@ -8,19 +8,14 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark.encoding.type_names import sql_type
+from slatespark.encoding.instants import check_instant_type, to_ms
 from slatespark.errors import SchemaError
-from slatespark.table.rows.row_expiry import to_ms
 from slatespark.units import MAX_MS
 
 
 def check_timestamp_type(field: pa.Field) -> None:
     """Refuse a column type that holds no times for `timestampColumn`; raises `SchemaError`."""
-    if not (kinds.is_timestamp(field.type) or kinds.is_integer(field.type)):
-        raise SchemaError(
-            f"timestampColumn: {field.name} is {sql_type(field)}, expected TIMESTAMP, or BIGINT of ms since 1970.",
-            todo="Convert it, or choose another column.",
-        )
+    check_instant_type("timestampColumn", field)
 
 
 def times_of(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:

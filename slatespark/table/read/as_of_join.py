@@ -1,0 +1,340 @@
+"""The as-of join: each row of some input with the version of its key that was valid at its time.
+
+The keys of a chunk of rows are looked up with all their versions. The intervals of the versions of a key do not
+overlap, so a row has one match at most, and only versions that match have their columns decoded. Work grows with the
+input and the versions of its keys, not with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from slatespark.encoding.exact_cast import can_cast, cast_column, incompatible
+from slatespark.encoding.instants import check_instant_type, to_ms
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
+from slatespark.errors import HistoryTrimmedError, OptionError, SchemaError
+from slatespark.kernels import gather_keys, lower_bounds
+from slatespark.options import Call, ReadOptions, option_keys
+from slatespark.options.values import normalize_name, unknown_option
+from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
+from slatespark.table.read.plan import Layer, plan_points
+from slatespark.table.read.scan import ScanSettings, split_intervals
+from slatespark.table.read.time_travel import time_text
+from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns
+from slatespark.table.stores import TableStores
+
+MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: look-ups of many keys cost less for each
+MAX_CHUNK_BYTES: Final = 16 << 20
+
+LEFT: Final = "left"
+HOWS: Final = (LEFT, "inner")
+
+
+@dataclass(frozen=True, slots=True)
+class AsOfJoin:
+    """The plan of an as-of join; the same for all rows, in any process.
+
+    Attributes
+    ----------
+    settings : of the look-ups; the projection has the columns that are added
+    validity : of the versions
+    layers : of the snapshot, newest first
+    time_column : of the rows
+    how : `left`, with nulls where there is no version, or `inner`
+    split_bytes : keys are looked up in parts that cost about that much
+    """
+
+    settings: ScanSettings
+    validity: ValiditySettings
+    layers: tuple[Layer, ...]
+    time_column: str
+    how: str
+    split_bytes: int
+
+    @property
+    def codec(self) -> RowCodec:
+        """How rows of the table are stored."""
+        return self.settings.projection.codec
+
+    @property
+    def added(self) -> pa.Schema:
+        """The columns that the join adds."""
+        return self.settings.projection.schema
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def added_columns(options: ReadOptions, codec: RowCodec) -> list[str]:
+    """Return the names of the columns that a join adds: those of the options, or all but the key.
+
+    Raises
+    ------
+    OptionError
+        When there are none.
+    """
+    if options.columns is not None:
+        return list(options.columns)
+    values = [field.name for field in codec.value_fields]
+    found = [*values, *(name for name in METADATA_TYPES if name[1:] in options.metadata_columns and name not in values)]
+    if not found:
+        raise OptionError("All columns of the table are part of the key.", todo="Name the columns to add with columns.")
+    return found
+
+
+def parse_join(common: Mapping[str, Any], given: Mapping[str, Any], how: str) -> ReadOptions:
+    """Return the options of the read of an as-of join.
+
+    Parameters
+    ----------
+    common : path and storage
+    given : the options of the call
+    how : the kind of the join
+
+    Raises
+    ------
+    OptionError
+        When one is unknown or malformed, or does not apply to an as-of join.
+    """
+    if how not in HOWS:
+        raise OptionError(f"how: {how!r} is not acceptable.", todo=f"Choose {' or '.join(HOWS)}.")
+    taken = option_keys(ReadOptions, Call.AS_OF_JOIN)
+    names, known = ({normalize_name(name) for name in keys} for keys in (taken, option_keys(ReadOptions)))
+    for name in given:
+        if normalize_name(name) in names:
+            continue
+        if normalize_name(name) not in known:
+            raise unknown_option(name, ["how", *taken])
+        raise OptionError(
+            f"asOf: {name} does not apply to an as-of join.",
+            why="The rows say which keys and instants are read.",
+            todo=f"Use one of {', '.join(taken)}.",
+        )
+    return ReadOptions.parse({**common, **given, "readVersions": "intervals"})
+
+
+def check_join_columns(
+    rows: pa.Schema, names: Sequence[str], codec: RowCodec, time_column: str, added: Sequence[str]
+) -> None:
+    """Refuse rows that cannot be joined; raises `SchemaError`.
+
+    Parameters
+    ----------
+    rows : key columns and the column of times, with their types
+    names : of all columns of the rows
+    added : names of the columns that the join adds
+    """
+    for field in codec.key_fields:
+        found = find_name(rows, field.name)
+        if found is None:
+            raise SchemaError(
+                f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
+            )
+        if not kinds.is_null(rows.field(found).type) and not can_cast(rows.field(found).type, field.type):
+            raise incompatible(field.name, field.type, rows.field(found).type)
+    found = find_name(rows, time_column)
+    if found is None:
+        raise SchemaError(f"Column {time_column} is missing among {', '.join(names)}.", todo="Name a column of times.")
+    check_instant_type("asOf", rows.field(found))
+    lowered = {name.lower() for name in names}
+    if twice := [name for name in added if name.lower() in lowered]:
+        raise SchemaError(
+            f"Column {twice[0]} is one of the rows, and one that the table adds.",
+            todo="Rename it, or name the columns to add with columns.",
+        )
+
+
+# --- the join ---------------------------------------------------------------------------------------------------------
+
+
+def join_as_of(stores: TableStores, plan: AsOfJoin, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with the columns of the version of their key that was valid at their time, in the same order.
+
+    A row without such a version, without a time, or with a key that the table cannot have, has nulls, or is left out.
+
+    Parameters
+    ----------
+    batches : of one schema, that `check_join_columns` accepts
+
+    Raises
+    ------
+    HistoryTrimmedError
+        When the time of a row is below the history floor.
+    SchemaError
+        When a value of a key column does not fit the table's.
+    """
+    for chunk in _chunks(batches):
+        yield from _join_chunk(stores, plan, chunk)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows in chunks of many rows; larger batches are cut."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for start in range(0, len(batch), MAX_CHUNK_ROWS):
+            part = batch.slice(start, MAX_CHUNK_ROWS)
+            if held and (rows + len(part) > MAX_CHUNK_ROWS or size + part.nbytes > MAX_CHUNK_BYTES):
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows, size = rows + len(part), size + part.nbytes
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _join_chunk(stores: TableStores, plan: AsOfJoin, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
+    probes = _Probes.of(chunk, plan)
+    _refuse_trimmed(stores, plan, probes)
+    found = np.full(len(chunk), -1, np.int64)  # the place of each row's version among those decoded
+    decoded: list[pa.RecordBatch] = []
+    count = 0
+    for split in plan_points(plan.layers, probes.keys, target_bytes=plan.split_bytes):
+        for intervals in split_intervals(stores, split, plan.settings, plan.validity):
+            matched, versions, rows = probes.match(intervals)
+            if len(versions):
+                found[rows] = matched + count
+                decoded.append(_decode(intervals, versions, plan))
+                count += len(versions)
+    yield from _with_columns(chunk, plan, found, decoded)
+
+
+def _refuse_trimmed(stores: TableStores, plan: AsOfJoin, probes: _Probes) -> None:
+    """Refuse a time of which the table may not have all versions any more."""
+    floor_ms = plan.validity.floor_ms
+    if floor_ms is not None and len(probes.times) and int(probes.times[0]) < floor_ms:
+        raise HistoryTrimmedError(
+            f"{stores.url}: column {plan.time_column} has {time_text(int(probes.times[0]))}, and the row versions of "
+            "then are not all there any more.",
+            why="They lie below the history floor, or another client's compaction may have dropped some.",
+            todo=f"Filter rows before {time_text(floor_ms)} out.",
+        )
+
+
+def _decode(intervals: Intervals, versions: NDArray[np.int64], plan: AsOfJoin) -> pa.RecordBatch:
+    """Return the columns of some of the versions."""
+    sources, rows, starts, ends, are_open = intervals
+    chosen = sources, rows[versions], starts[versions], ends[versions], are_open[versions]
+    projection, own = plan.settings.projection, plan.codec.schema.names
+    times = {name: column for name, column in interval_columns(chosen, plan.validity.now_ms).items() if name not in own}
+    stored = [name for name in projection.names if name not in times]
+    return make_batch(
+        {**times, **decode_columns(sources, chosen[1], stored, projection, plan.settings.table)}, projection
+    )
+
+
+def _with_columns(
+    chunk: pa.Table, plan: AsOfJoin, found: NDArray[np.int64], decoded: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a chunk with the decoded rows that were found for them."""
+    if plan.how != LEFT:
+        there = np.flatnonzero(found >= 0)
+        chunk, found = chunk.take(pa.array(there)), found[there]
+    versions = pa.Table.from_batches(decoded, plan.added).combine_chunks().take(pa.array(found, mask=found < 0))
+    for field, column in zip(plan.added, versions.columns, strict=True):
+        chunk = chunk.append_column(field, column)
+    yield from chunk.combine_chunks().to_batches()
+
+
+# --- rows as keys and times -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Probes:
+    """The rows of a chunk that have a key and a time, by key and time.
+
+    Attributes
+    ----------
+    keys, key_bytes, key_offsets : distinct keys, ascending
+    times : (t,) distinct times in ms, ascending
+    codes : (n,) key number * (t + 1) + time number of each row, ascending
+    rows : (n,) their positions in the chunk
+    """
+
+    keys: list[bytes]
+    key_bytes: NDArray[np.uint8]
+    key_offsets: NDArray[np.int64]
+    times: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, chunk: pa.Table, plan: AsOfJoin) -> _Probes:
+        """Return the rows of a chunk as keys and times."""
+        times, there = _times_of(chunk, plan.time_column)
+        keys, has_key = _keys_of(chunk, plan.codec)
+        rows = np.flatnonzero(there & has_key)
+        keys = keys.take(pa.array(rows))
+        distinct = pc.unique(keys)
+        distinct = distinct.take(pc.array_sort_indices(distinct))
+        numbers = pc.index_in(keys, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)
+        steps, ranks = np.unique(times[rows], return_inverse=True)
+        codes = numbers * (len(steps) + 1) + ranks
+        order = np.argsort(codes, kind="stable")
+        offsets, data = _binary_parts(distinct)
+        return cls(distinct.to_pylist(), data, offsets, steps, codes[order], rows[order])
+
+    def match(self, found: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return, for each row that a version was valid for, its place among those versions; the versions; the rows.
+
+        Requires: each version has one of the keys.
+        """
+        sources, packed, starts, ends, are_open = found
+        offsets, data = gather_keys(sources, packed)
+        numbers = lower_bounds(self.key_bytes, self.key_offsets, data, offsets.astype(np.int64))
+        first = numbers * (len(self.times) + 1)
+        until = np.where(are_open, len(self.times), np.searchsorted(self.times, ends))
+        low = np.searchsorted(self.codes, first + np.searchsorted(self.times, starts))
+        high = np.searchsorted(self.codes, first + until)
+        counts = np.maximum(high - low, 0)
+        versions = np.flatnonzero(counts)
+        counts, low = counts[versions], low[versions]
+        matched = np.repeat(np.arange(len(versions), dtype=np.int64), counts)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return matched, versions, self.rows[np.repeat(low, counts) + np.arange(len(matched)) - before]
+
+
+def _times_of(chunk: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the times of rows in ms, rounded down, and which rows have one."""
+    column = chunk.column(find_name(chunk.schema, name))
+    there: NDArray[np.bool_] = pc.is_valid(column).to_numpy()
+    times, fits = to_ms(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), column.type)
+    return times, there & fits
+
+
+def _keys_of(chunk: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Return the keys of rows as they are stored, and which rows have one: neither a null nor nothing may be a key."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    there = np.ones(len(chunk), np.bool_)
+    takes_nulls = codec.key_format == "tuple"
+    for field in codec.key_fields:
+        column = cast_column(chunk.column(find_name(chunk.schema, field.name)), field)
+        if column.null_count and not (takes_nulls and field.nullable):
+            there &= pc.is_valid(column).to_numpy()
+        columns[field.name] = column
+    whole = pa.table(columns).filter(pa.array(there))
+    data, offsets = codec.encode_keys(whole)
+    buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+    keys = pa.Array.from_buffers(pa.large_binary(), len(whole), buffers)
+    if len(whole) < len(chunk):
+        places = np.full(len(chunk), -1, np.int64)
+        places[there] = np.arange(len(whole))
+        keys = keys.take(pa.array(places, mask=~there))
+    return keys, there & pc.fill_null(pc.greater(pc.binary_length(keys), 0), False).to_numpy(zero_copy_only=False)
+
+
+def _binary_parts(keys: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return offsets and bytes of an array of large binaries without nulls."""
+    whole = pa.concat_arrays([keys])
+    _, offsets, data = whole.buffers()
+    starts = np.frombuffer(offsets, np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    return starts, np.frombuffer(data, np.uint8) if data is not None and len(data) else np.zeros(0, np.uint8)
