@@ -179,7 +179,7 @@ def test_a_sibling_that_only_claims_and_dies(
     folder, rows = busy
 
     def claim_and_die() -> None:
-        dying = FailingStore(LocalStore(folder)).fail("list", "compactions/", error=RuntimeError("dies"))
+        dying = FailingStore(LocalStore(folder)).fail("create", "wal/*", moment="after", error=RuntimeError("dies"))
         with pytest.raises(RuntimeError, match="dies"):
             Job(dying, ifClientActive="fence").upload(table_of([(b"k001", b"lost")])).commit()
 

@@ -10,7 +10,7 @@ from slatespark.errors import InvalidRequestError, OptionError, SnapshotExpiredE
 from slatespark.format.manifest import Checkpoint
 from slatespark.table.checkpoints.store import PIN_NAME, add_checkpoint, expire_time_s, present_s, refuse_unfinished
 from slatespark.table.clock import Clock, new_uuid, read_clock
-from slatespark.table.log.manifests import NONCE_BITS, publish_manifest
+from slatespark.table.log.manifests import draw_nonce, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
@@ -72,5 +72,5 @@ def _pin(stores: TableStores, clock: Clock, snapshot: Snapshot, lifetime_ms: int
     now_ms, new_id = read_clock(clock), snapshot.manifest_id + 1
     expires_s = expire_time_s(now_ms, lifetime_ms)
     point = Checkpoint(new_uuid(clock), new_id, expires_s, present_s(now_ms), PIN_NAME)
-    whole = replace(manifest, wal_id_last_seen=snapshot.wal.end - 1, nonce=clock.random_bits(NONCE_BITS))
+    whole = replace(manifest, wal_id_last_seen=snapshot.wal.end - 1, nonce=draw_nonce(clock))
     publish_manifest(stores, new_id, replace(whole, checkpoints=(*whole.checkpoints, point)), manifest, clock)

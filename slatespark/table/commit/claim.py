@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format.invariants import check_manifest
@@ -16,11 +16,14 @@ from slatespark.format.paths import wal_path
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.log.manifests import MAX_AHEAD_MS, NONCE_BITS, fetch_latest_manifest, manifest_log
-from slatespark.table.log.versioned_object import RaceLostError
+from slatespark.table.log.manifests import MAX_AHEAD_MS, draw_nonce, fetch_newest_since, manifest_log
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.claims import publish_claim
 from slatespark.table.snapshot import wal_sizes
 from slatespark.table.stores import TableStores
+
+MIN_PATIENCE_MS: Final = 200
+DRAINED_BYTES_PER_MS: Final = 20_000  # at least: rows of the WAL are sorted and uploaded between claim and commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,22 @@ class Claim:
 
     Attributes
     ----------
-    manifest_id : the version that claims them
-    writer_epoch, compactor_epoch : their values
+    version : the one that claims them
     fence : id of our WAL fence; no row of another writer can follow it
     """
 
-    manifest_id: int
-    writer_epoch: int
-    compactor_epoch: int
+    version: Version[Manifest]
     fence: int
+
+    @property
+    def compactor_epoch(self) -> int:
+        """The claimed compactor epoch."""
+        return self.version.value.compactor_epoch
 
     def holds(self, manifest: Manifest) -> bool:
         """Tell whether a manifest still carries our epochs."""
-        return (manifest.writer_epoch, manifest.compactor_epoch) == (self.writer_epoch, self.compactor_epoch)
+        ours = self.version.value
+        return (manifest.writer_epoch, manifest.compactor_epoch) == (ours.writer_epoch, ours.compactor_epoch)
 
 
 def refuse_unwritable(url: str, manifest: Manifest) -> None:
@@ -71,6 +77,7 @@ def claim_epochs(
     attempt: int,
     prepare: Prepare | None = None,
     removes: Sequence[KeyRange] = (),
+    patience_ms: int = MIN_PATIENCE_MS,
 ) -> Claim:
     """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both are still ours.
 
@@ -78,6 +85,7 @@ def claim_epochs(
     ----------
     prepare : completes the claim; called with (claim, sizes of the WAL files by id, first free WAL id)
     removes : key ranges in which the commit removes rows without writing a newer version
+    patience_ms : how long the steps until the commit may take; more is added for rows in the WAL
 
     Raises
     ------
@@ -92,23 +100,24 @@ def claim_epochs(
         checked,
         writer_epoch=checked.writer_epoch + 1,
         compactor_epoch=checked.compactor_epoch + 1,
-        nonce=clock.random_bits(NONCE_BITS),
+        nonce=draw_nonce(clock, is_claim=True),
     )
     manifest_id = checked_id + 1
     if prepare is not None:
         claiming = prepare(claiming, taken, first_free)
     check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
-    publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes)
+    patience_ms += sum(taken.values()) // DRAINED_BYTES_PER_MS
+    publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes, patience_ms=patience_ms)
     try:
         manifest_log(stores).create(manifest_id, data)
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
-    claim = Claim(manifest_id, claiming.writer_epoch, claiming.compactor_epoch, first_free)
+    claim = Claim(Version(manifest_id, claiming), first_free)
     while not _fence_wal(stores, claim):
-        _check_held(stores, claim)
+        fetch_held(stores, claim)
         claim = replace(claim, fence=claim.fence + 1)
-    _check_held(stores, claim)
+    fetch_held(stores, claim)
     return claim
 
 
@@ -128,6 +137,10 @@ def _fence_wal(stores: TableStores, claim: Claim) -> bool:
     return True
 
 
-def _check_held(stores: TableStores, claim: Claim) -> None:
-    if not claim.holds(fetch_latest_manifest(stores)[1]):
-        raise RaceLostError(f"epochs {claim.writer_epoch}/{claim.compactor_epoch} were claimed by another writer")
+def fetch_held(stores: TableStores, claim: Claim) -> Version[Manifest]:
+    """Return the newest version, which must carry the claimed epochs; raises `RaceLostError` if it does not."""
+    newest = fetch_newest_since(stores, claim.version)
+    if not claim.holds(newest.value):
+        ours = claim.version.value
+        raise RaceLostError(f"epochs {ours.writer_epoch}/{ours.compactor_epoch} were claimed by another writer")
+    return newest

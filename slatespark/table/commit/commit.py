@@ -22,7 +22,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
-from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, refuse_unwritable
+from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
@@ -31,8 +31,8 @@ from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
+from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
-from slatespark.table.commit.rebase import rebase_outputs
 from slatespark.table.commit.requirements import (
     KnownJobs,
     LastSeq,
@@ -44,7 +44,6 @@ from slatespark.table.commit.requirements import (
     Stage,
     UnchangedReads,
 )
-from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.tree_edit import (
     KEEP_TREES,
     TreeEdit,
@@ -52,6 +51,7 @@ from slatespark.table.commit.tree_edit import (
     removed_ranges,
     replaced_ranges,
 )
+from slatespark.table.commit.turn import Turn, claim_patience_ms, step_back
 from slatespark.table.commit.version_retention import (
     READERS_LIFETIME_MS,
     UNDO_LIFETIME_MS,
@@ -59,12 +59,11 @@ from slatespark.table.commit.version_retention import (
     find_replaced,
     retained,
 )
-from slatespark.table.commit.write_time import check_not_ahead, check_tick, check_timestamp
+from slatespark.table.commit.write_time import check_tick
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import (
-    NONCE_BITS,
     ManifestCollectedError,
-    fetch_latest_manifest,
+    draw_nonce,
     find_latest_manifest,
     publish_manifest,
 )
@@ -78,7 +77,6 @@ from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.units import MIN_MS, ms_to_text
 
 # Any table keeps the version before for this long: to undo the commit, or for reads of the merged files.
 _LEAST_KEPT_MS = {
@@ -87,7 +85,7 @@ _LEAST_KEPT_MS = {
     Operation.COMPACT: READERS_LIFETIME_MS,
 }
 
-Outputs = tuple[tuple[NewFile, ...], ...]
+CLAIMS_FIRST_AFTER = 2  # lost races
 
 
 def commit_write(
@@ -139,16 +137,13 @@ def commit_write(
         clock=clock,
         job=job,
         options=options,
-        outputs=tuple(outputs),
+        rows=OwnRows.of(stores, clock, job, options, outputs),
         edit=edit,
-        base_seq=job.base_seq,
-        create_ts_ms=job.create_ts_ms,
-        times=job.times.joined(RowTimes.of_options(options)),
         guard=FileGuard(stores, clock, job, options.gc_min_age_ms, count_lapses),
     )
     commit.requirements = (*commit.own_requirements(depends_on), *requirements)
-    commit.check_newest_time()
-    record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table")
+    commit.rows.check_newest_time()
+    record = retry_lost_races(clock, commit.attempt, f"{stores.url}: the table", pause=step_back)
     if record.write_id == job.write_id:
         publish_commit_record(stores.main, record)
         record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
@@ -170,10 +165,8 @@ class _Commit:
 
     Attributes
     ----------
-    outputs : files per task; rewritten when they have to move above another commit
+    rows : of the commit
     edit : the change of the existing trees
-    base_seq, create_ts_ms : base of the sequence numbers, and time, of the rows
-    times : of the rows of the outputs
     guard : of the files
     requirements : in the order in which they are checked
     """
@@ -182,11 +175,8 @@ class _Commit:
     clock: Clock
     job: WriteJob
     options: WriteOptions
-    outputs: Outputs
+    rows: OwnRows
     edit: TreeEdit
-    base_seq: int
-    create_ts_ms: int
-    times: RowTimes
     guard: FileGuard
     requirements: tuple[Requirement, ...] = ()
 
@@ -203,17 +193,10 @@ class _Commit:
             yield NoForeignClient(stores, self.clock, job.baseline)
         else:
             yield KnownJobs()
-        if self._has_history and self.times.fixed:
+        if self._has_history and self.rows.times.fixed:
             yield OrderOfHistory(stores, self.codec, buffer_bytes)
         if forbids_new_operands(self.edit):
             yield NoNewOperands(stores.url)
-
-    def check_newest_time(self) -> None:
-        """Refuse rows with their own times that are in the future."""
-        if self.times.per_row and any(self.outputs):
-            newest_ms = self._newest_ms()
-            given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
-            check_not_ahead(given, newest_ms, self._present_ms)
 
     def attempt(self, number: int) -> CommitRecord:
         """Make one attempt; raises `RaceLostError` when another writer was faster."""
@@ -233,15 +216,18 @@ class _Commit:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
             return self._create_table()
-        latest_id, latest = found
+        latest_id, latest = Turn(self.stores, self.clock, self.job.write_id).wait(found, number)
+        began_ms = self.clock.now_ms()
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
         stage = self._stage(latest_id, latest)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, latest)
-        check_tick(self.stores, latest.last_l0_clock_tick, self._present_ms)
-        self._move_above(latest.last_l0_seq, latest.last_l0_clock_tick)
+        check_tick(self.stores, latest.last_l0_clock_tick, self.rows.present_ms)
+        # A long rewriting loses to quicker commits every time, so after some losses it is done under the claim.
+        claims_first = number >= CLAIMS_FIRST_AFTER
+        self.rows.move_above(latest.last_l0_seq, latest.last_l0_clock_tick, is_rehearsal=claims_first)
         stage = self._stage(latest_id, latest)
         for requirement in self.requirements:
             requirement.before_claim(stage)
@@ -260,11 +246,12 @@ class _Commit:
             attempt=number,
             prepare=prepare,
             removes=removed_ranges(self.edit),
+            patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
         return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
     def _stage(self, manifest_id: int, manifest: Manifest) -> Stage:
-        return Stage(self.stores, manifest_id, manifest, self._files, self.edit.files)
+        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -316,26 +303,8 @@ class _Commit:
         A creator's lease is not renewed while there may be no table: another process may have begun to create it.
         """
         refreshed = self.guard.check(renews_lease=has_table)
-        self.outputs, self.edit = tuple(map(refreshed, self.outputs)), self.edit.with_files(refreshed(self.edit.files))
-
-    def _move_above(self, reached_seq: int, tick_ms: int) -> None:
-        """Move the rows of the job above the rows that were committed or drained since it was planned."""
-        if self.options.timestamp_ms is not None and any(self.outputs):
-            floor_ms = MIN_MS if self._has_history else tick_ms
-            check_timestamp(self.stores, self.create_ts_ms, floor_ms, self._present_ms)
-        by_seq = max(0, reached_seq - self.base_seq)
-        by_ms = 0 if self.times.fixed else max(0, tick_ms - self.create_ts_ms)
-        if (by_seq or by_ms) and any(self.outputs):
-            self.outputs = rebase_outputs(
-                self.stores,
-                self.outputs,
-                self.options,
-                self.clock,
-                by_seq=by_seq,
-                by_ms=by_ms,
-                planned_ms=self.clock.now_ms(),
-            )
-        self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
+        self.rows.outputs = tuple(map(refreshed, self.rows.outputs))
+        self.edit = self.edit.with_files(refreshed(self.edit.files))
 
     @property
     def _has_own_time(self) -> bool:
@@ -346,54 +315,38 @@ class _Commit:
         return self.job.definition.has_history
 
     @property
-    def _present_ms(self) -> int | None:
-        """The present by our clock; None if the table has its own time."""
-        return None if self._has_own_time else self.clock.now_ms()
-
-    @property
-    def _files(self) -> list[NewFile]:
-        return [file for files in self.outputs for file in files]
-
-    @property
     def codec(self) -> RowCodec:
         """How keys and values of the table are encoded."""
         return self.job.definition.codec()
 
-    def _newest_ms(self) -> int:
-        """Return the latest create_ts of the outputs."""
-        if not self.times.per_row:
-            return self.create_ts_ms
-        times = [file.properties.max_create_ts for file in self._files]
-        return max((time for time in times if time is not None), default=self.create_ts_ms)
-
     def _create_table(self) -> CommitRecord:
         publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         change = self._change(Manifest(), Drained(None, 0, None), (), wal_id=0)
-        manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=self._nonce())
-        if not any(self.outputs):
-            manifest = replace(Manifest(), nonce=self._nonce())
+        manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
+        if not any(self.rows.outputs):
+            manifest = replace(Manifest(), nonce=draw_nonce(self.clock))
         manifest = self._with_outcome(manifest, 1)
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         if self.job.definition.holds_history:
-            self._hold_exactly(Claim(1, manifest.writer_epoch, manifest.compactor_epoch, fence=0), manifest)
+            self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
         return self._record(1, manifest, change, Manifest())
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept."""
-        base_id, base = self._fetch_owned(claim)
+        base_id, base = fetch_held(self.stores, claim)
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
             drained = drain_wal(self.stores, base, claim.fence)
         except SnapshotExpiredError:
-            self._fetch_owned(claim)  # another writer has drained the WAL, and a collector deleted it
+            fetch_held(self.stores, claim)  # another writer has drained the WAL, and a collector deleted it
             raise
         for requirement in self.requirements:
-            requirement.after_drain(drained, self._files)
-        check_tick(self.stores, drained.tick_ms or 0, self._present_ms)
+            requirement.after_drain(drained, self.rows.files)
+        check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)
         files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
-        self._move_above(drained.last_seq, tick_ms)
+        self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
         change = self._change(base, drained, files, wal_id=claim.fence)
         self._clear_jobs(claim, base, change, holds=holds)
@@ -401,14 +354,14 @@ class _Commit:
             stage = self._stage(base_id, base)
             for requirement in self.requirements:
                 requirement.before_publishing(stage)
-            manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=self._nonce())
+            manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
             manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
             except ManifestCollectedError:
                 raise
             except RaceLostError:
-                base_id, base = self._fetch_owned(claim)
+                base_id, base = fetch_held(self.stores, claim)
                 continue
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
@@ -451,23 +404,16 @@ class _Commit:
         now_ms, new_id = self.clock.now_ms(), partial(new_uuid, self.clock)
         return replace(manifest, checkpoints=retained(manifest.checkpoints, (number,), retention_ms, now_ms, new_id))
 
-    def _fetch_owned(self, claim: Claim) -> tuple[int, Manifest]:
-        """Return the newest manifest, which must still carry our epochs."""
-        base_id, base = fetch_latest_manifest(self.stores)
-        if not claim.holds(base):
-            raise RaceLostError("another writer claimed higher epochs")
-        return base_id, base
-
     def _change(
         self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int
     ) -> CommitChange:
         """Return the change of the commit on top of `base`; without a WAL, `wal_id` is 0."""
-        used_seqs = [file.properties.max_seq for file in self._files]
-        ticks = [self._newest_ms()] if used_seqs else []
+        used_seqs = [file.properties.max_seq for file in self.rows.files]
+        ticks = [self.rows.newest_ms] if used_seqs else []
         if drained.tick_ms is not None:
             ticks.append(drained.tick_ms)
         return CommitChange(
-            outputs=self.outputs,
+            outputs=self.rows.outputs,
             drained=drained_files,
             last_seq=max([drained.last_seq + 1 if wal_id else 0, *used_seqs]),
             tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
@@ -477,9 +423,6 @@ class _Commit:
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )
 
-    def _nonce(self) -> int:
-        return self.clock.random_bits(NONCE_BITS)
-
     def _record(self, manifest_id: int, manifest: Manifest, change: CommitChange, base: Manifest) -> CommitRecord:
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
@@ -488,7 +431,7 @@ class _Commit:
             write_id=self.job.write_id,
             engine=ENGINE,
             committed_ms=self.clock.now_ms(),
-            write_time_ms=self._newest_ms(),
+            write_time_ms=self.rows.newest_ms,
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),

@@ -48,6 +48,16 @@ def rebase_outputs(
     CommitConflictError
         When this would rewrite more than `commitRewriteLimit`.
     """
+    check_rewritable(stores, outputs, options)
+    shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
+    return tuple(
+        tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
+        for files in outputs
+    )
+
+
+def check_rewritable(stores: TableStores, outputs: Sequence[tuple[NewFile, ...]], options: WriteOptions) -> None:
+    """Raise `CommitConflictError` if the files of a job have more bytes than `commitRewriteLimit`."""
     total_bytes = sum(file.size for files in outputs for file in files)
     if total_bytes > options.rewrite_limit_bytes:
         raise CommitConflictError(
@@ -55,11 +65,6 @@ def rebase_outputs(
             f"rewritten above it, exceed commitRewriteLimit ({options.rewrite_limit_bytes}).",
             todo="Write again, or raise commitRewriteLimit.",
         )
-    shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
-    return tuple(
-        tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
-        for files in outputs
-    )
 
 
 @dataclass(frozen=True, slots=True)

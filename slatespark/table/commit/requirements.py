@@ -129,9 +129,14 @@ class UnchangedReads(Requirement):
         self.check.check_rows(drained.rows, files)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NoForeignClient(Requirement):
-    """No SlateDB client has written since the write was planned: `ifClientActive=fail`."""
+    """No SlateDB client has written since the write was planned: `ifClientActive=fail`.
+
+    Attributes
+    ----------
+    baseline : the state up to which that is known; it advances, lest a check after many lost races begin anew
+    """
 
     stores: TableStores
     clock: Clock
@@ -141,6 +146,7 @@ class NoForeignClient(Requirement):
         """Check epochs, WAL and running compactions."""
         now_ms = self.clock.now_ms()
         refuse_foreign_client(self.stores, stage.manifest_id, stage.manifest, self.baseline, now_ms=now_ms)
+        self.baseline = self.baseline.advanced(stage.manifest_id, stage.manifest)
 
 
 @dataclass(frozen=True, slots=True)

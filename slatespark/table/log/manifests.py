@@ -23,6 +23,7 @@ from slatespark.table.log.versioned_object import RaceLostError, Version, Versio
 from slatespark.table.stores import TableStores, object_context
 
 NONCE_BITS = 64
+_CLAIM_BIT = 1  # on disk; see docs/adr/0001
 MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
 
 
@@ -46,6 +47,16 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
             why="It has no manifest/ folder with a manifest in it.",
             todo="Check the path, or write to it to create a table.",
         )
+    number, data = found
+    return Version(number, _decode_manifest(log, number, bytes(data)))
+
+
+def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:
+    """Return the newest version, which is `known` or a later one; without a later one it costs no listing."""
+    log = manifest_log(stores)
+    found = log.latest_since(known.number)
+    if found is None:
+        return known
     number, data = found
     return Version(number, _decode_manifest(log, number, bytes(data)))
 
@@ -79,6 +90,16 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
 def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
     with object_context(log.store, log.path(number)):
         return _decode(data)
+
+
+def draw_nonce(clock: Clock, *, is_claim: bool = False) -> int:
+    """Return the nonce of a new manifest; a claim is marked in it, so that siblings notice it without a request."""
+    return clock.random_bits(NONCE_BITS) & ~_CLAIM_BIT | (_CLAIM_BIT if is_claim else 0)
+
+
+def may_be_claim(manifest: Manifest) -> bool:
+    """Tell whether a manifest is marked as a claim; its record in `slatespark/claims/` tells for certain."""
+    return manifest.nonce & _CLAIM_BIT != 0
 
 
 class ManifestCollectedError(RaceLostError):
@@ -133,7 +154,7 @@ def manifest_object(
     """
 
     def create(version: Version[Manifest], before: Manifest) -> None:
-        manifest = replace(version.value, nonce=clock.random_bits(NONCE_BITS))
+        manifest = replace(version.value, nonce=draw_nonce(clock))
         publish_manifest(stores, version.number, manifest, before, clock)
 
     return VersionedObject(f"{stores.url}: the manifest", fetch or (lambda: fetch_latest_manifest(stores)), create)

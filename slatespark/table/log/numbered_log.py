@@ -18,6 +18,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 
 _NO_BOUNDARY = b"?"  # never the content of a boundary object
+_FOLLOWED = 8  # later versions asked for by name; a listing finds more of them at once
 _LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading, once a later one exists
 
 
@@ -72,6 +73,25 @@ class NumberedLog:
             except FileNotFoundError:
                 continue
         raise UnavailableError(f"{self.store.url}/{self.folder}: the newest version keeps disappearing.", todo="Retry.")
+
+    def latest_since(self, number: int) -> tuple[int, Buffer] | None:
+        """Return id and content of the newest version if it is later than `number`, else None.
+
+        A short chain of later versions is followed by name: without any it costs a request, and no listing.
+
+        Requires: version `number` has existed.
+        """
+        found: tuple[int, Buffer] | None = None
+        for later in range(number + 1, number + 1 + _FOLLOWED):
+            try:
+                found = later, self.store.get(self.path(later))
+            except FileNotFoundError:
+                break
+        else:
+            return self.latest()
+        reached = number if found is None else found[0]
+        # The boundary never reaches the newest version: if it reached this one, the next ones were collected.
+        return self.latest() if self.dead_up_to() >= reached else found
 
     def get(self, number: int) -> Buffer:
         """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""

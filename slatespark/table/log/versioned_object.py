@@ -78,13 +78,16 @@ class VersionedObject(Generic[T]):
         return retry_lost_races(clock, attempt, self.name)
 
 
-def retry_lost_races(clock: Clock, attempt: Callable[[int], T], name: str) -> T:
-    """Call `attempt` with 0, 1, ... until it loses no race, and return its result; wait longer after each loss.
+def retry_lost_races(
+    clock: Clock, attempt: Callable[[int], T], name: str, *, pause: Callable[[Clock, int], None] = back_off
+) -> T:
+    """Call `attempt` with 0, 1, ... until it loses no race, and return its result.
 
     Parameters
     ----------
     attempt : called with the number of the attempt; raises `RaceLostError` when another process was faster
     name : of the contested object, for the message
+    pause : called with the clock and the number of an attempt that lost; by default waits longer after each loss
 
     Raises
     ------
@@ -95,5 +98,5 @@ def retry_lost_races(clock: Clock, attempt: Callable[[int], T], name: str) -> T:
         try:
             return attempt(number)
         except RaceLostError:
-            back_off(clock, number)
+            pause(clock, number)
     raise CommitConflictError(f"{name}: other processes changed it {MAX_ATTEMPTS} times in a row.", todo="Try again.")

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -25,6 +26,7 @@ from slatespark.table.records.json_objects import (
 )
 
 CLAIMS_DIR: Final = f"{ROOT}claims/"
+PATIENCE_MS: Final = 3_000  # with a claim whose record does not say; about ten requests follow until its commit
 
 
 def manifest_digest(data: bytes) -> str:
@@ -39,6 +41,7 @@ def publish_claim(
     attempt: int,
     data: bytes,
     *,
+    patience_ms: int = PATIENCE_MS,
     removes: Sequence[KeyRange] = (),
 ) -> None:
     """Record a claim before its manifest is created.
@@ -46,11 +49,37 @@ def publish_claim(
     Parameters
     ----------
     data : of the manifest
+    patience_ms : how long siblings leave the claim alone, since its commit is under way
     removes : key ranges in which the commit removes rows without a newer version
     """
     path = f"{CLAIMS_DIR}{manifest_id:020d}-{write_id}-{attempt}.json"
-    bounds = [hex_bounds(keys) for keys in removes]
-    store.put(path, [encode_json({"manifest_id": manifest_id, "sha256": manifest_digest(data), "removes": bounds})])
+    content = {
+        "manifest_id": manifest_id,
+        "sha256": manifest_digest(data),
+        "removes": [hex_bounds(keys) for keys in removes],
+        "patience_ms": patience_ms,
+    }
+    store.put(path, [encode_json(content)])
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """The record of a claim: the job whose commit is to follow, and for how long siblings leave it alone."""
+
+    write_id: str
+    patience_ms: int
+
+
+def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
+    """Return the record of the claim with this digest; None if the manifest is no claim of ours."""
+    for path in _list_claims(store, manifest_id, manifest_id):
+        with contextlib.suppress(FileNotFoundError, CorruptDataError):
+            content = decode_json(path, bytes(store.get(path)))
+            if content.get("sha256") == digest:
+                given = content.get("patience_ms")
+                write_id = path.removeprefix(CLAIMS_DIR).split("-")[1]
+                return ClaimRecord(write_id, given if isinstance(given, int) else PATIENCE_MS)
+    return None
 
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:

@@ -32,7 +32,7 @@ from slatespark.table.definition.versions import (
     publish_definition,
     resolve_definition,
 )
-from slatespark.table.log.manifests import NONCE_BITS, fetch_latest_manifest, fetch_manifest, publish_manifest
+from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.read.floor import lost_through
 from slatespark.table.records.commit_record import CommitRecord
@@ -94,7 +94,7 @@ def clone_table(
     number, source_id = _hold(stores, clock, version, checkpoint)
     source = fetch_manifest(stores, number)
     owners = _plan_owners(stores, clock, source, source_id, root)
-    unfinished = plan_clone(source, [owner.entry for owner in owners], clock.random_bits(NONCE_BITS))
+    unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
     _publish(made, clock, 1, unfinished, source)
     for owner in owners:
         final_id = owner.entry.final_checkpoint_id
@@ -103,7 +103,7 @@ def clone_table(
         repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
     _copy_definition(stores, made, Version(number, source))
     _copy_wal(stores, made, source)
-    _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=clock.random_bits(NONCE_BITS)), unfinished)
+    _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
     record = _record(source, clock)
     publish_commit_record(made.main, record)
     return record

@@ -25,7 +25,7 @@ from slatespark.table.commit.claim import Claim, claim_epochs, refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
-from slatespark.table.log.versioned_object import RaceLostError
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -72,8 +72,9 @@ def test_a_claim_raises_both_epochs_and_fences_at_the_first_free_id(
     put_manifest(store, 7, BASE)
     for number in (4, 5, 6, 9):
         store.put(wal_path(number), [b""])
-    assert claim(stores, clock) == Claim(8, 4, 3, fence=7)
+    ours = claim(stores, clock)
     number, claimed = fetch_latest_manifest(stores)
+    assert ours == Claim(Version(number, claimed), fence=7)
     assert number == 8
     assert replace(claimed, nonce=0) == replace(BASE, writer_epoch=4, compactor_epoch=3)
     assert store.get(wal_path(7)) == b""
@@ -183,7 +184,7 @@ def test_a_foreign_claim_between_two_of_ours_is_refused(
     put_manifest(store, 7, BASE)
     ours = claim(stores, clock)
     latest = fetch_latest_manifest(stores)[1]
-    put_manifest(store, 9, replace(latest, writer_epoch=ours.writer_epoch + 1))
+    put_manifest(store, 9, replace(latest, writer_epoch=ours.version.value.writer_epoch + 1))
     claim(stores, clock)
     with pytest.raises(CommitConflictError, match="epoch 5"):
         check(stores)
@@ -239,7 +240,7 @@ def test_rows_published_under_a_claim_of_ours(store: FailingStore, stores: Table
     claimed = fetch_latest_manifest(stores)[1]
     put_manifest(store, 9, replace(claimed, nonce=5))  # a reader's checkpoint
     put_manifest(store, 10, replace(claimed, last_l0_seq=12))
-    planned = Baseline(8, ours.writer_epoch, ours.compactor_epoch, 9, 6)
+    planned = Baseline(8, ours.version.value.writer_epoch, ours.compactor_epoch, 9, 6)
     check(stores, planned)
     store.delete(manifest_path(8))
     with pytest.raises(CommitConflictError, match="ifClientActive"):  # nobody can tell any more
@@ -278,7 +279,7 @@ def test_a_running_compaction(
 
 # --- compactions ----------------------------------------------------------------------------------------------------
 
-CLAIM = Claim(8, 4, 3, fence=5)
+CLAIM = Claim(Version(8, replace(BASE, writer_epoch=4, compactor_epoch=3)), fence=5)
 
 
 def test_no_compactions_file_is_created(store: FailingStore, stores: TableStores) -> None:

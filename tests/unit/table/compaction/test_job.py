@@ -29,6 +29,7 @@ from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.compaction import job as compaction_job
 from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import publish_claim
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, has_lease, lease_path, publish_lease
 from slatespark.table.records.workers import find_worker
@@ -39,7 +40,7 @@ from tests.support.fake_clock import FakeClock
 NOW_MS = 1_700_000_000_000
 SPEC = TieredSpec((), (2, 1), 1)
 OTHER = TieredSpec((), (5, 4), 4)
-CLAIM = Claim(8, 4, 3, fence=5)
+CLAIM = Claim(Version(8, Manifest(writer_epoch=4, compactor_epoch=3)), fence=5)
 RUNS = (7, 5, 4, 2, 1)
 RUNNING, COMPLETED, FAILED = CompactionStatus.RUNNING, CompactionStatus.COMPLETED, CompactionStatus.FAILED
 _names = itertools.count(1)

@@ -1,0 +1,101 @@
+"""Turns: a commit waits for the one that a sibling has begun, instead of claiming the table over it.
+
+A claim over a claim undoes the work of the first job, and whoever needs more time between its look at the table and its
+claim would lose to quicker jobs every time. So a claim is left alone until its commit has landed, its job has given up,
+or its patience is over, as that of a job that was killed. Of those that wait, the one that has waited longest is the
+likeliest to claim next.
+
+A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from slatespark.format.manifest import Manifest
+from slatespark.table.clock import Clock
+from slatespark.table.commit.claim import MIN_PATIENCE_MS
+from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.claims import ClaimRecord, find_claim, manifest_digest
+from slatespark.table.records.leases import has_lease
+from slatespark.table.stores import TableStores
+
+MAX_PATIENCE_MS: Final = 60_000  # whatever a claim says
+MIN_POLL_MS: Final = 2
+STEPS_AFTER_CLAIM: Final = 10  # how many times as long they may take as those before it
+MAX_DOUBLINGS: Final = 4
+MAX_POLL_MS: Final = 100
+SPREAD_MS: Final = 8  # of those that wait for the first time
+
+
+def step_back(clock: Clock, losses: int) -> None:
+    """Wait for a moment after a lost race: the shorter, the more were lost, so that nobody loses for ever."""
+    spread_ms = clock.random_bits(16) % max(1, SPREAD_MS >> losses)
+    if spread_ms:
+        clock.sleep_ms(spread_ms)
+
+
+def claim_patience_ms(before_ms: int, losses: int) -> int:
+    """Return how long siblings should leave a claim alone: longer on a slow store, and after lost races.
+
+    Parameters
+    ----------
+    before_ms : how long the steps before the claim took
+    """
+    return (MIN_PATIENCE_MS + STEPS_AFTER_CLAIM * before_ms) << min(losses, MAX_DOUBLINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Waits of one commit for those of siblings.
+
+    Attributes
+    ----------
+    write_id : of the commit, whose own earlier claim it does not wait for
+    """
+
+    stores: TableStores
+    clock: Clock
+    write_id: str
+
+    def wait(self, newest: Version[Manifest], losses: int) -> Version[Manifest]:
+        """Return the newest version once no sibling is about to commit on top of it.
+
+        Parameters
+        ----------
+        newest : the newest version found so far
+        losses : how often others have claimed before this commit
+        """
+        while (claim := self._open_claim(newest)) is not None:
+            later = self._await_later(newest, min(claim.patience_ms, MAX_PATIENCE_MS))
+            if later is None:
+                break
+            losses += 1
+            step_back(self.clock, losses)
+            newest = fetch_newest_since(self.stores, later)
+        return newest
+
+    def _open_claim(self, newest: Version[Manifest]) -> ClaimRecord | None:
+        """Return the claim that a version is, if its job is alive and another one."""
+        if not may_be_claim(newest.value):
+            return None
+        data = bytes(manifest_log(self.stores).get(newest.number))
+        claim = find_claim(self.stores.main, newest.number, manifest_digest(data))
+        if claim is None or claim.write_id == self.write_id or not self._is_alive(claim):
+            return None
+        return claim
+
+    def _is_alive(self, claim: ClaimRecord) -> bool:
+        return has_lease(self.stores.main, claim.write_id, self.clock.now_ms())
+
+    def _await_later(self, newest: Version[Manifest], patience_ms: int) -> Version[Manifest] | None:
+        """Return the version after a claim; None if none appears in time."""
+        log, began_ms, waited_ms = manifest_log(self.stores), self.clock.now_ms(), 0
+        while waited_ms < patience_ms:
+            if log.has(newest.number + 1):
+                return fetch_newest_since(self.stores, newest)
+            self.clock.sleep_ms(min(MAX_POLL_MS, MIN_POLL_MS + waited_ms // 16))
+            waited_ms = self.clock.now_ms() - began_ms
+        return None

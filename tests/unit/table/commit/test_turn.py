@@ -1,0 +1,155 @@
+"""A commit waits for the one that a sibling has begun, for as long as it may still come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from slatespark.format.manifest import Manifest
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.commit.claim import MIN_PATIENCE_MS, Claim, claim_epochs
+from slatespark.table.commit.turn import MAX_PATIENCE_MS, SPREAD_MS, Turn, claim_patience_ms
+from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, may_be_claim, publish_manifest
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.leases import delete_lease, publish_lease
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+_names = itertools.count()
+NOW_MS = 1_000_000
+
+
+class WaitingClock(FakeClock):
+    """A clock that calls `then` once it has waited for `after_ms`."""
+
+    def __init__(self, after_ms: int = 0, then: Callable[[], object] = lambda: None) -> None:
+        super().__init__(NOW_MS)
+        self.after_ms, self.then, self.is_done = after_ms, then, False
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        super().sleep_ms(duration_ms)
+        if not self.is_done and self.now_ms() - NOW_MS >= self.after_ms:
+            self.is_done = True
+            self.then()
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore(MemoryStore(f"turns/{next(_names)}"))
+
+
+@pytest.fixture
+def stores(store: FailingStore) -> TableStores:
+    stores = TableStores(main=store, wal=store)
+    publish_manifest(stores, 1, Manifest(), None, FakeClock(NOW_MS))
+    return stores
+
+
+def claim(stores: TableStores, write_id: str = "0123456789abcdef", patience_ms: int = MIN_PATIENCE_MS) -> Claim:
+    """What a sibling does up to its claim."""
+    clock = FakeClock(NOW_MS, seed=7)
+    publish_lease(stores.main, write_id, NOW_MS)
+    return claim_epochs(
+        stores, *fetch_latest_manifest(stores), clock, write_id=write_id, attempt=0, patience_ms=patience_ms
+    )
+
+
+def commit(stores: TableStores) -> None:
+    """What it does after that."""
+    number, latest = fetch_latest_manifest(stores)
+    clock = FakeClock(NOW_MS, seed=8)
+    publish_manifest(stores, number + 1, replace(latest, nonce=draw_nonce(clock)), latest, clock)
+
+
+def wait(stores: TableStores, clock: FakeClock, write_id: str = "fedcba9876543210") -> Version[Manifest]:
+    return Turn(stores, clock, write_id).wait(fetch_latest_manifest(stores), 0)
+
+
+def test_nothing_is_asked_without_a_claim(store: FailingStore, stores: TableStores) -> None:
+    newest = fetch_latest_manifest(stores)
+    store.clear()
+    assert Turn(stores, FakeClock(NOW_MS), "fedcba9876543210").wait(newest, 0) == newest
+    assert store.calls == []
+
+
+def test_a_claim_is_marked(stores: TableStores) -> None:
+    assert may_be_claim(claim(stores).version.value)
+    assert not any(may_be_claim(Manifest(nonce=draw_nonce(FakeClock(NOW_MS, seed=seed)))) for seed in range(50))
+
+
+def test_it_waits_until_the_sibling_has_committed(stores: TableStores) -> None:
+    claim(stores)
+    clock = WaitingClock(150, lambda: commit(stores))
+    assert wait(stores, clock).number == 3
+    assert 150 <= clock.now_ms() - NOW_MS < 200 + SPREAD_MS
+
+
+def test_it_waits_for_one_sibling_after_the_other(stores: TableStores) -> None:
+    claim(stores)
+
+    def commit_and_claim() -> None:
+        commit(stores)
+        claim(stores, "00000000000000aa")
+
+    clock = WaitingClock(100, commit_and_claim)
+    assert wait(stores, clock).number == 4
+    assert clock.now_ms() - NOW_MS >= 100 + MIN_PATIENCE_MS
+
+
+@pytest.mark.parametrize("patience_ms", [10, 1_000, 3_600_000])
+def test_it_does_not_wait_for_ever(stores: TableStores, patience_ms: int) -> None:
+    claim(stores, patience_ms=patience_ms)
+    clock = FakeClock(NOW_MS)
+    assert wait(stores, clock).number == 2
+    expected_ms = min(patience_ms, MAX_PATIENCE_MS)
+    assert expected_ms <= clock.now_ms() - NOW_MS < 1.2 * expected_ms + SPREAD_MS
+
+
+def test_rows_in_the_wal_take_the_sibling_longer(store: FailingStore, stores: TableStores) -> None:
+    store.put("wal/00000000000000000001.sst", [bytes(40_000_000)])
+    store.put("wal/00000000000000000002.sst", [b""])
+    claim(stores)
+    clock = FakeClock(NOW_MS)
+    wait(stores, clock)
+    assert clock.now_ms() - NOW_MS >= MIN_PATIENCE_MS + 2_000
+
+
+def test_a_job_that_gave_up_is_not_waited_for(store: FailingStore, stores: TableStores) -> None:
+    claim(stores)
+    delete_lease(store, "0123456789abcdef")
+    clock = FakeClock(NOW_MS)
+    assert wait(stores, clock).number == 2
+    assert clock.slept_ms == []
+
+
+def test_neither_is_a_claim_of_its_own(stores: TableStores) -> None:
+    claim(stores)
+    clock = FakeClock(NOW_MS)
+    assert wait(stores, clock, "0123456789abcdef").number == 2
+    assert clock.slept_ms == []
+
+
+@pytest.mark.parametrize("content", [None, b"{}", b"damaged", b'{"sha256": "other"}'])
+def test_a_claim_without_a_sound_record_is_not_ours(
+    store: FailingStore, stores: TableStores, content: bytes | None
+) -> None:
+    claim(stores)
+    (record,) = store.list(CLAIMS_DIR)
+    store.delete(record.path)
+    if content is not None:
+        store.put(record.path, [content])
+    clock = FakeClock(NOW_MS)
+    assert wait(stores, clock).number == 2
+    assert clock.slept_ms == []
+
+
+def test_the_patience_of_a_claim() -> None:
+    assert claim_patience_ms(0, 0) == MIN_PATIENCE_MS
+    assert claim_patience_ms(300, 0) == MIN_PATIENCE_MS + 3_000
+    assert claim_patience_ms(300, 2) == 4 * claim_patience_ms(300, 0)
+    assert claim_patience_ms(300, 99) == claim_patience_ms(300, 4)
