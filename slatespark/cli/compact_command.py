@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,7 +12,8 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
-from slatespark.cli.table_arguments import command_arguments
+from slatespark.cli.parameter_groups import taking
+from slatespark.cli.table_arguments import TableArguments, command_arguments
 from slatespark.display.compaction_text import compaction_text
 from slatespark.errors import OptionError
 from slatespark.options.values import normalize_name
@@ -28,9 +30,15 @@ _FLAGS: Final = {
 }
 
 
-@app.command()
-@failing_with(EXIT_FAILED)
-def compact(
+@dataclass(frozen=True, slots=True)
+class CompactionArguments:
+    """A table, and the arguments of `SlateStore.compact`."""
+
+    table: TableArguments
+    given: Mapping[str, Any]
+
+
+def compaction(
     table: TablePath,
     full: Annotated[bool, typer.Option("--full", help="Merge everything into one run.")] = False,
     where: Annotated[
@@ -53,7 +61,6 @@ def compact(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With --full, rewrite a compacted run too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be merged.")] = False,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,29 +71,30 @@ def compact(
         ),
     ] = None,
     storage: Storage = None,
+) -> CompactionArguments:
+    """Return a table and how to compact it: the parameters of `compact` and `explain compact`."""
+    arguments = command_arguments(table, option=option, storage=storage)
+    tiers, options = _split_tiers(arguments.options)
+    parse_compaction(arguments.common, options)
+    flags = {"full": full, "where": where, "now": now, "l0Only": l0_only, "due": due, "force": force}
+    return CompactionArguments(arguments, {**flags, **tiers, **options})
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+@taking(compaction)
+def compact(
+    chosen: CompactionArguments,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be merged.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Merge layers into sorted runs, as the size-tiered scheduler of a SlateDB client would.
 
     Exit code 0: done, or nothing to do; 1: failed, and the table is as it was after the last completed job.
     """
-    arguments = command_arguments(table, option=option, storage=storage)
-    tiers, options = _split_tiers(arguments.options)
-    parse_compaction(arguments.common, options)
-    store = arguments.open_store()
+    store = chosen.table.open_store()
     with progress_bar() as progress:
-        report = store.compact(
-            full,
-            where,
-            now=now,
-            l0Only=l0_only,
-            due=due,
-            force=force,
-            dryRun=dry_run,
-            progress=progress,
-            **tiers,
-            **options,
-        )
+        report = store.compact(dryRun=dry_run, progress=progress, **chosen.given)
     typer.echo(json_document(report) if as_json else compaction_text(report))
 
 

@@ -76,6 +76,11 @@ class ReadArguments:
         named = {**self.named, **own}
         return read_options(self.path, named, option=self.option, storage=self.storage, defaults=defaults)
 
+    def located(self, own: Mapping[str, Any]) -> TableArguments:
+        """Return the table, and all options of the read as they were given; raises as `options`."""
+        self.options(own)
+        return _split(self.path, _joined(ReadOptions, self.path, {**self.named, **own}, self.option, self.storage))
+
 
 def read_options(
     table: str,

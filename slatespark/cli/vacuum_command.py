@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -16,32 +16,36 @@ from slatespark.options.values import parse_min_age
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc.run import vacuum_table
 
+MinAge: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="DURATION",
+        help="Keep younger objects, and every version that was the newest at some point within this time.",
+    ),
+]
+Fences: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--fences", help="Delete WAL fences too; they stop fenced writers that have not noticed the fence yet."
+    ),
+]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Allow a --min-age below an hour; running jobs may lose files they need.")
+]
+
 
 @app.command()
 @failing_with(EXIT_FAILED)
 @taking(located_table)
 def vacuum(
     table: TableArguments,
-    min_age: Annotated[
-        str,
-        typer.Option(
-            metavar="DURATION",
-            help="Keep younger objects, and every version that was the newest at some point within this time.",
-        ),
-    ] = "24h",
+    min_age: MinAge = "24h",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show which objects would be deleted, and why.")
     ] = False,
     show_all: Annotated[bool, typer.Option("--all", help="List the kept objects too, and why they are kept.")] = False,
-    fences: Annotated[
-        bool,
-        typer.Option(
-            "--fences", help="Delete WAL fences too; they stop fenced writers that have not noticed the fence yet."
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Allow a --min-age below an hour; running jobs may lose files they need.")
-    ] = False,
+    fences: Fences = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete unreferenced objects, including leftovers of failed table creation.

@@ -39,6 +39,18 @@ def summary_html(summary: TableSummary) -> str:
     if summary.facts.definition is not None and summary.facts.definition.columns:
         parts.append(_columns_html(summary.facts.definition))
     parts.append(layers_svg(picture_layers(summary)))
+    return block_html(parts)
+
+
+def table_html(header: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return texts as a table; names in the first column and in the header are bold."""
+    head = "".join(f"<th style={_CELL!r}>{_text(name)}</th>" for name in header)
+    cells = ((f"<b>{_text(name)}</b>", *map(_text, values)) for name, *values in rows)
+    return f"<table style='border:none'>{f'<tr>{head}</tr>' if head else ''}{_rows_html(cells)}</table>"
+
+
+def block_html(parts: Iterable[str]) -> str:
+    """Return parts, which are HTML, below each other."""
     return f"<div class='slatespark' style='max-width:{_WIDTH}px'>{''.join(parts)}</div>"
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
 from slatespark.options.values import is_clock
+from slatespark.slate_store.explaining import Explanations
 from slatespark.slate_store.inspection import Inspection
 from slatespark.slate_store.reading import Reads
 from slatespark.slate_store.upkeep import Upkeep
@@ -22,7 +23,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.write.load import create_table
 
 
-class SlateStore(Reads, Writes, Versions, Inspection, Upkeep):
+class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Upkeep):
     """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
 
     Get one with `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,

@@ -19,6 +19,7 @@ PathArgument: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str] | str  # a list, or a comma list
 Instant: TypeAlias = int | str | datetime  # ms since the epoch, ISO text or a datetime
 Duration: TypeAlias = str | int | timedelta  # text such as `7d`, ms or a timedelta
+Prices: TypeAlias = Mapping[str, float | str] | str  # by name, or text such as `get=0.0004,put=0.005`
 
 
 def path_text(path: PathArgument) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from slatespark.errors import TableExistsError
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
-from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
+from slatespark.spark.arguments import Duration, Instant, Names, PathArgument, Prices
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_rows import Expression
 from slatespark.spark.plan_frame import Place
@@ -36,6 +36,7 @@ from slatespark.table.verify.findings import VerifyReport
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from slatespark.slate_store.explanation import Explanation
     from slatespark.table.gc.absence import AbsenceReport
 
 
@@ -491,6 +492,15 @@ class SlateTable:
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""
         return self._store.verify(allVersions=allVersions)
+
+    def explain(
+        self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
+    ) -> Explanation:
+        """Return what an operation touches and costs in this process, without a Spark job; see `SlateStore.explain`.
+
+        In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
+        """
+        return self._store.explain(operation, analyze=analyze, prices=prices, **options)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class S3Driver:
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
         joined = JoinedParts(parts)
-        chunk_bytes = max(PART_BYTES, -(-len(joined) // MOST_PARTS))
+        chunk_bytes = _part_size(len(joined))
         # s3fs sends less than two chunks in one request, which needs bytes; otherwise it slices its argument.
         data = joined if len(joined) >= 2 * chunk_bytes else joined[:]
         self._upload(path, data, chunksize=chunk_bytes, max_concurrency=PARTS_IN_FLIGHT)
@@ -169,6 +169,16 @@ class S3Driver:
             why="The server ignores If-None-Match, so concurrent writers could overwrite each other.",
             todo="Use a server version that supports conditional writes.",
         )
+
+
+def upload_requests(size: int) -> int:
+    """Return the requests for an upload of so many bytes."""
+    part_bytes = _part_size(size)
+    return 1 if size < 2 * part_bytes else 2 + -(-size // part_bytes)  # begin, parts, complete
+
+
+def _part_size(size: int) -> int:
+    return max(PART_BYTES, -(-size // MOST_PARTS))
 
 
 class JoinedParts:

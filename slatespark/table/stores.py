@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, TableNotFoundError, UnsupportedFormatError
 from slatespark.format.manifest_state import Manifest
@@ -13,6 +14,9 @@ from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.ulid import Ulid
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from slatespark.storage.counted_store import RequestTally
 
 OWN_ROOT = ""  # names the table's own root where files of several databases are listed together
 
@@ -27,12 +31,14 @@ class TableStores:
     wal : the folder `wal/`; the same as `main` unless the WAL is separate
     storage : backend options, for opening further roots
     wal_is_apart : whether the caller gave the location of the WAL
+    tally : counts all requests; None if nobody asks
     """
 
     main: ObjectStore
     wal: ObjectStore
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     wal_is_apart: bool = False
+    tally: RequestTally | None = None
 
     @property
     def url(self) -> str:
@@ -41,7 +47,16 @@ class TableStores:
 
     def at(self, root: str) -> ObjectStore:
         """Return the store of a root: `OWN_ROOT`, or the URL of another database."""
-        return self.main if root == OWN_ROOT else _other_root(root, tuple(sorted(self.storage.items())))
+        if root == OWN_ROOT:
+            return self.main
+        store = _other_root(root, tuple(sorted(self.storage.items())))
+        return store if self.tally is None else _counted(store, self.tally)
+
+    def counted(self, tally: RequestTally) -> TableStores:
+        """Return the same stores, with all requests counted."""
+        main = _counted(self.main, tally)
+        wal = main if self.wal is self.main else _counted(self.wal, tally)
+        return replace(self, main=main, wal=wal, tally=tally)
 
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:
@@ -49,6 +64,12 @@ def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None =
     main = open_store(path, storage)
     wal = main if wal_path is None else open_store(wal_path, storage)
     return TableStores(main=main, wal=wal, storage=dict(storage), wal_is_apart=wal_path is not None)
+
+
+def _counted(store: ObjectStore, tally: RequestTally) -> ObjectStore:
+    from slatespark.storage.counted_store import CountedStore  # only explanations count
+
+    return CountedStore(store, tally)
 
 
 @lru_cache(maxsize=64)

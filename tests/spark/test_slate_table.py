@@ -384,6 +384,11 @@ def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None
     assert table.runs().count() == len({row.layer for row in files})
     assert "tenant" in str(table)
     assert "tenant" in table._repr_html_()
+    explained = table.explain(analyze=True, prices={"get": 0.0004})
+    assert explained.rows == table.toDF().count()
+    assert explained.measured is not None
+    assert explained.measured in explained.estimated
+    assert "price" in str(explained)
 
 
 # --- raw tables -----------------------------------------------------------------------------------------------------

@@ -131,7 +131,8 @@ def compact_table(
     options : file options, `mergeOperator`, and `ifClientActive`
     tiers : parameters of the size-tiered choice
     runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
-        `together`, if any, says how many it merges at a time
+        `together`, if any, says how many it merges at a time; `preview` is called by a dry run with the ranges that it
+        would merge
     range_bytes : approximate maximum that one task reads
     progress : called with the progress
     dry_run : only plan; of several commits the first one
@@ -160,7 +161,7 @@ def compact_table(
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
-        together=_threads() if runner is None else getattr(runner, "together", 1),
+        together=local_threads() if runner is None else getattr(runner, "together", 1),
         filters=(),
         asked_ms=now_ms,
         progress=progress,
@@ -202,11 +203,12 @@ def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> I
     if len(tasks) < 2:
         yield from (run_task(stores, clock, task) for task in tasks)
         return
-    with ThreadPoolExecutor(min(len(tasks), _threads())) as pool:
+    with ThreadPoolExecutor(min(len(tasks), local_threads())) as pool:
         yield from pool.map(partial(run_task, stores, clock), tasks)
 
 
-def _threads() -> int:
+def local_threads() -> int:
+    """Return how many ranges are merged at a time in this process."""
     return min(MAX_TOGETHER, os.cpu_count() or 1)
 
 
@@ -276,6 +278,8 @@ class _Compaction:
             self._check_operands(state, plan, stage.rules)
             if dry_run:
                 self.jobs.append(job_facts(plan, waits=stage.waits))
+                if (preview := getattr(self.runner, "preview", None)) is not None:
+                    preview(self._tasks(plan, stage, planned_ms=0))
                 break
             self.jobs.append(self._run_job(state, plan, stage))
             if plan.kind not in _REPEATED:

@@ -170,7 +170,7 @@ def _planned_reads(
     for file, parts in groupby(layer.slices, key=lambda part: part.file):
         index, slices = fetch_index(stores, file), list(parts)
         edges = index.block_edges(file.info)
-        groups = [_group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
+        groups = [group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
         spans = [ByteRange(int(edges[a]), int(edges[b])) for each in groups for a, b in each]
         largest = max(map(len, spans), default=1)
         depth = max(2, min(MAX_READS_AHEAD, 2 * window_bytes // largest))
@@ -213,7 +213,7 @@ def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowCo
                 yield block, rows
 
 
-def _group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[tuple[int, int]]:
+def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[tuple[int, int]]:
     """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
     groups: list[tuple[int, int]] = []
     block = first

@@ -61,6 +61,11 @@ class SectionCache(Generic[T]):
                 self._held_bytes -= self._size(dropped)
         return fetched
 
+    def peek(self, store: ObjectStore, path: str) -> T | None:
+        """Return the cached section of an object; None if there is none. Changes nothing."""
+        with self._lock:
+            return self._entries.get((store.url, path))
+
     def clear(self) -> None:
         """Drop all entries."""
         with self._lock:

@@ -23,7 +23,7 @@ from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
 from slatespark.table.read.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
-from slatespark.table.read.fetch import fetch_filter, fetch_index
+from slatespark.table.read.fetch import fetch_filter, fetch_index, filter_sets, indexes
 from slatespark.table.read.plan import FileSlice, Layer, SstFile, cut_layers
 from slatespark.table.stores import TableStores, object_context
 
@@ -53,7 +53,7 @@ def key_cursors(
     ------
     CorruptDataError, SnapshotExpiredError, UnavailableError
     """
-    sought = _SoughtKeys.of(keys)
+    sought = SoughtKeys.of(keys)
     window_bytes = window_size(buffer_bytes, len(layers)) if window_bytes is None else window_bytes
     start = 0
     while start < len(sought):
@@ -80,8 +80,31 @@ def key_rows(
             yield from cursor.spans()
 
 
+def cached_blocks(
+    stores: TableStores, part: FileSlice, sought: SoughtKeys, start: int, end: int
+) -> list[ByteRange] | None:
+    """Return where the blocks are that keys number start to end - 1 need of a file.
+
+    Requests nothing: None if the filter or the index of the file would have to be fetched.
+    """
+    file, store = part.file, stores.at(part.file.root)
+    if file.info.filter_range is not None:
+        filters = filter_sets.peek(store, file.path)
+        if filters is None:
+            return None
+        if not filters.probe(sought.hashes[start:end]).any():
+            return []
+    if indexes.peek(store, file.path) is None:
+        return None
+    found = _find_file_blocks(stores, part, sought, start, end)
+    if not len(found.numbers):
+        return []
+    blocks = found.blocks()
+    return block_spans(found.edges[blocks], found.edges[blocks + 1])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _SoughtKeys:
+class SoughtKeys:
     """The keys asked for, ascending: as they are, packed, and hashed."""
 
     keys: Sequence[bytes]
@@ -89,7 +112,8 @@ class _SoughtKeys:
     hashes: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, keys: Sequence[bytes]) -> _SoughtKeys:
+    def of(cls, keys: Sequence[bytes]) -> SoughtKeys:
+        """Return some keys, which ascend, for a look-up."""
         count = len(keys)
         nothing = np.zeros(count, np.int64)
         packed = RowColumns(
@@ -154,7 +178,7 @@ class _FileBlocks:
 
 
 def _find_blocks(
-    stores: TableStores, layers: Sequence[Layer], sought: _SoughtKeys, start: int, end: int
+    stores: TableStores, layers: Sequence[Layer], sought: SoughtKeys, start: int, end: int
 ) -> list[list[_FileBlocks]]:
     """Return for each layer, file by file, where keys number start to end - 1 may be."""
     tasks = [
@@ -176,7 +200,7 @@ def _keys_within(part: FileSlice, keys: Sequence[bytes], start: int, end: int) -
     return low, end if part.keys.end is None else bisect_left(keys, part.keys.end, low, end)
 
 
-def _find_file_blocks(stores: TableStores, part: FileSlice, sought: _SoughtKeys, start: int, end: int) -> _FileBlocks:
+def _find_file_blocks(stores: TableStores, part: FileSlice, sought: SoughtKeys, start: int, end: int) -> _FileBlocks:
     numbers = np.arange(start, end, dtype=np.int64)
     filters = fetch_filter(stores, part.file)
     if filters is not None:
@@ -204,7 +228,7 @@ def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buff
 
 
 def _fetch_layers(
-    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], sought: _SoughtKeys, end: int, window_bytes: int
+    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], sought: SoughtKeys, end: int, window_bytes: int
 ) -> list[RowColumns]:
     """Return the sought rows of each layer that has any."""
     tasks = [
@@ -220,7 +244,7 @@ def _fetch_layers(
     return [_joined(pieces[number]) for number in sorted(pieces) if pieces[number]]
 
 
-def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: _SoughtKeys, window_bytes: int) -> list[RowColumns]:
+def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: SoughtKeys, window_bytes: int) -> list[RowColumns]:
     """Return the sought rows of a file."""
     file, store = blocks.file, stores.at(blocks.file.root)
     numbers = blocks.blocks()
@@ -229,7 +253,7 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: _SoughtKeys, w
     encoded, keys = blocks.encoded_bytes[numbers], sought.some(blocks.numbers)
     found: list[RowColumns] = []
     with object_context(store, file.path):
-        data = _concatenated(store.get_ranges(file.path, _spans(starts, ends)))
+        data = _concatenated(store.get_ranges(file.path, block_spans(starts, ends)))
         at = 0
         while at < len(numbers):
             try:
@@ -244,7 +268,7 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: _SoughtKeys, w
     return found
 
 
-def _spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[ByteRange]:
+def block_spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[ByteRange]:
     """Return where blocks are stored; neighbours are one range."""
     first = np.append(np.ones(1, np.bool_), starts[1:] != ends[:-1])
     last = np.append(first[1:], np.ones(1, np.bool_))

@@ -54,6 +54,7 @@ class ReadPlan:
     now_ms : the instant at which it judges expiry
     settings : the same for all splits
     splits : in key order; each can be scanned on its own, by any process
+    layers : of the snapshot, with the files that no split needs
     """
 
     manifest_id: int
@@ -61,6 +62,7 @@ class ReadPlan:
     now_ms: int
     settings: ScanSettings
     splits: tuple[Split, ...]
+    layers: tuple[Layer, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,7 +104,7 @@ def fetch_read_plan(
     ranges = (_key_range(options, codec),) if keys is None else keys
     splits, residual = _plan_keys(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
-    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
+    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers)
 
 
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
@@ -170,13 +172,17 @@ def _skip_files(
     stores: TableStores, snapshot: Snapshot, settings: ScanSettings, layers: Sequence[Layer]
 ) -> tuple[Layer, ...]:
     """Return the layers without the files that a scan does not need; `settings` hold the whole condition."""
-    rule = SkipRule(
+    return skip_files(layers, file_properties(stores, snapshot.manifest), skip_rule(settings))
+
+
+def skip_rule(settings: ScanSettings) -> SkipRule:
+    """Return the rule by which a scan skips files."""
+    return SkipRule(
         settings.visibility,
         settings.retired_ms,
         file_test(settings.residual, settings.projection.codec.schema.names),
-        newest_may_fold=snapshot.wal.last_seq > snapshot.manifest.last_l0_seq,
+        newest_may_fold=settings.wal.last_seq > settings.wal_above_seq,
     )
-    return skip_files(layers, file_properties(stores, snapshot.manifest), rule)
 
 
 def _plan_keys(

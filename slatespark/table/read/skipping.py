@@ -130,6 +130,23 @@ def judge_file(properties: SstProperties, rule: SkipRule) -> Effect:
     return Effect.MASKING_ALONE if fails and not properties.merges else Effect.VISIBLE
 
 
+def skip_reason(properties: SstProperties, rule: SkipRule) -> str:
+    """Return why a read can skip a file, as it was judged."""
+    shown = rule.visibility
+    flags = properties.all_flags
+    if _is_later(properties, shown):
+        return "newer than the read"
+    if shown.all_versions:
+        return "no row passes the filter"
+    if not shown.include_expired and reached(flags, HAS_EXPIRE, properties.max_expire_ts, shown.now_ms):
+        return "all rows have expired"
+    if not shown.include_deleted and properties.deletes == properties.num_rows:
+        return "only deletions, of rows that are gone"
+    if rule.retired_ms is not None and reached(flags, HAS_CREATE, properties.max_create_ts, rule.retired_ms):
+        return "all rows are past retention"
+    return "no row passes the filter"
+
+
 def _is_later(properties: SstProperties, shown: Visibility) -> bool:
     """Tell whether all rows came after the point of a read."""
     if properties.min_seq > shown.max_seq:

@@ -75,3 +75,12 @@ def test_paths_may_be_path_objects(tmp_path: Path) -> None:
     store.ingest([tmp_path / "file.sst"])
     clone = store.clone(tmp_path / "clone")
     assert clone.get(b"a") == SlateStore.open(tmp_path / "t").get(b"a") == {"key": b"a", "value": b"1"}
+
+
+def test_an_explanation_shows_itself() -> None:
+    store = new_store("explained")
+    found = store.explain(prices="get=0.4")
+    assert str(found).startswith(f"table      {store.url}\n")
+    assert "price" in str(found)
+    assert found._repr_html_().startswith("<div class='slatespark'")
+    assert store.explain("vacuum").operation == "vacuum"

@@ -4,14 +4,17 @@ import itertools
 import socket
 import threading
 import traceback
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store, read_ahead, s3_driver
+from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.fsspec_store import FsspecStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.retry import RetryPolicy
@@ -142,6 +145,55 @@ def test_number_of_requests(shaky: ObjectStore, proxy: FaultyProxy) -> None:
         proxy.requests.clear()
         call()
         assert [method for method, _ in proxy.requests] == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.get("first"),
+        lambda store: store.head("first"),
+        lambda store: store.get_range("first", ByteRange(0, 1)),
+        lambda store: store.get_range("first", ByteRange(1, 1)),
+        lambda store: store.get_ranges("large", [ByteRange(at, at + 10) for at in (0, 5, 2 << 20, 20 << 20, 3 << 20)]),
+        lambda store: store.get_ranges("large", [ByteRange(0, 9 << 20), ByteRange(9 << 20, 10 << 20), ByteRange(7, 7)]),
+        lambda store: store.list("folder/"),
+        lambda store: store.list("nothing/"),
+        lambda store: store.list_unfinished("folder/"),
+        lambda store: store.create("new", b"2"),
+        lambda store: store.create("first", b"2"),
+        lambda store: store.replace("first", b"22", b"1"),
+        lambda store: store.put("new", [b"1", b"2"]),
+        lambda store: store.put("new", [bytes(33 << 20)]),
+        lambda store: store.put("new", [bytes(20 << 20), bytes(28 << 20)]),
+        lambda store: store.copy("first", "new"),
+        lambda store: store.delete("first"),
+        lambda store: store.delete("nothing"),
+    ],
+    ids=lambda call: "",
+)
+def test_a_counted_store_counts_what_the_server_sees(
+    call: Callable[[ObjectStore], object], shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore
+) -> None:
+    store.put("large", [bytes(24 << 20)])
+    store.put("folder/x", [b"1"])
+    shaky.replace("first", b"1", b"1")  # the process checks once what the server can do
+    tally = RequestTally()
+    proxy.requests.clear()
+    with suppress(FileExistsError):
+        call(CountedStore(shaky, tally))
+    kinds = Counter(kind_of(*request) for request in proxy.requests)
+    found = tally.total
+    assert (found.get, found.put, found.list, found.delete) == tuple(kinds[name] for name in KINDS)
+
+
+KINDS = ("get", "put", "list", "delete")
+
+
+def kind_of(method: str, path: str) -> str:
+    """How S3 bills a request."""
+    if method == "GET" and "list-type=2" in path:
+        return "list"
+    return {"HEAD": "get", "POST": "put"}.get(method, method.lower())
 
 
 def test_create_with_a_lost_response(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:

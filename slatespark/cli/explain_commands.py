@@ -1,0 +1,111 @@
+"""Commands that show what an operation touches and costs: `explain read`, `compact`, `vacuum`, `reap`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, Where
+from slatespark.cli.compact_command import CompactionArguments, compaction
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.cli.parameter_groups import committed_table, located_table, table_rows, taking
+from slatespark.cli.table_arguments import ReadArguments, TableArguments, parse_pairs
+from slatespark.cli.vacuum_command import Fences, Force, MinAge
+from slatespark.display.explanation_text import explanation_text
+
+explain_app = typer.Typer(
+    help="Show what a read, compaction, vacuum or reap touches and costs, before it runs or while it does.",
+    no_args_is_help=True,
+)
+app.add_typer(explain_app, name="explain")
+
+Analyze: TypeAlias = Annotated[
+    bool, typer.Option("--analyze", help="Run it, and show the measured requests beside the estimated ones.")
+]
+Price: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--price",
+        metavar="NAME=PRICE",
+        help="get, put, list or delete: the price of 1,000 requests; read or write: of 10^9 bytes. May be repeated.",
+    ),
+]
+
+
+@explain_app.command("read")
+@failing_with(EXIT_FAILED)
+@taking(table_rows)
+def explain_read(
+    table: ReadArguments, where: Where = None, analyze: Analyze = False, price: Price = None, as_json: AsJson = False
+) -> None:
+    """Show which files a read needs, which it skips and why, and what it requests; no rows are printed."""
+    arguments = table.located({"filter": where})
+    _explain(arguments, "read", arguments.options, analyze=analyze, price=price, as_json=as_json)
+
+
+@explain_app.command("compact")
+@failing_with(EXIT_FAILED)
+@taking(compaction)
+def explain_compact(
+    chosen: CompactionArguments, analyze: Analyze = False, price: Price = None, as_json: AsJson = False
+) -> None:
+    """Show what a compaction merges, and what it requests; of several merges the first one."""
+    _explain(chosen.table, "compact", chosen.given, analyze=analyze, price=price, as_json=as_json)
+
+
+@explain_app.command("vacuum")
+@failing_with(EXIT_FAILED)
+@taking(located_table)
+def explain_vacuum(
+    table: TableArguments,
+    min_age: MinAge = "24h",
+    fences: Fences = False,
+    force: Force = False,
+    analyze: Analyze = False,
+    price: Price = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a vacuum deletes and keeps, and what it requests."""
+    given = {"minAge": min_age, "fences": fences, "force": force}
+    _explain(table, "vacuum", given, analyze=analyze, price=price, as_json=as_json)
+
+
+@explain_app.command("reap")
+@failing_with(EXIT_FAILED)
+@taking(committed_table)
+def explain_reap(
+    table: TableArguments,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Instant at which retention is judged, ISO-8601 or epoch ms.", show_default=False
+        ),
+    ] = None,
+    analyze: Analyze = False,
+    price: Price = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which files a reap drops or looks through, and what it requests at most."""
+    _explain(table, "reap", {"now": now, **table.options}, analyze=analyze, price=price, as_json=as_json)
+
+
+def _explain(
+    table: TableArguments,
+    operation: str,
+    options: Mapping[str, Any],
+    *,
+    analyze: bool,
+    price: list[str] | None,
+    as_json: bool,
+) -> None:
+    prices = dict(parse_pairs(price, "--price", "get=0.0004")) or None
+    found = table.open_store().explain(operation, analyze=analyze, prices=prices, **options)
+    if as_json:
+        prices_of = {"estimated_cost": found.estimated_cost, "measured_cost": found.measured_cost}
+        typer.echo(json_document({**asdict(found), **prices_of}))
+    else:
+        typer.echo(explanation_text(found))

@@ -1,0 +1,136 @@
+"""Explanations: what a read, compaction, vacuum or reap touches and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from slatespark.errors import OptionError
+from slatespark.options import WriteOptions
+from slatespark.options.values import refuse_misspelt
+from slatespark.slate_store.reading import Reads
+from slatespark.slate_store.upkeep import Upkeep
+from slatespark.table.retention.reaper import ReapLimits
+from slatespark.units import parse_time_ms
+
+if TYPE_CHECKING:
+    from slatespark.slate_store.explanation import Explanation
+    from slatespark.table.explain.cost import PriceList, Requests
+    from slatespark.table.explain.explanation import ExplanationFacts
+    from slatespark.table.explain.meter import Meter
+
+OPERATIONS: Final = ("read", "compact", "vacuum", "reap")
+
+
+class Explanations(Reads, Upkeep):
+    """Explanations: what a read, compaction, vacuum or reap touches and costs."""
+
+    def explain(
+        self,
+        operation: str = "read",
+        *,
+        analyze: bool = False,
+        prices: Mapping[str, float | str] | str | None = None,
+        **options: Any,
+    ) -> Explanation:
+        """Return what an operation touches, and what it costs: layers, files, splits, requests, bytes, money.
+
+        Without `analyze` nothing is done but to plan. Requests are counted as S3 bills them, on every kind of store.
+        What depends on bytes that only the operation reads is given as a range.
+
+        Parameters
+        ----------
+        operation : `read`, `compact`, `vacuum` or `reap`
+        analyze : run it, for good, and put the measured requests beside the estimated ones; rows are read and dropped
+        prices : `get`, `put`, `list` and `delete` for 1,000 requests, `read` and `write` for 10^9 bytes, in any
+            currency; or as text: `get=0.0004,put=0.005,list=0.005`
+        options : as of a read, or the arguments of `compact`, `vacuum` or `reap`
+
+        Raises
+        ------
+        OptionError
+            When the operation, a price or an option is wrong.
+        SlateError
+            As the operation.
+
+        Examples
+        --------
+        >>> store = SlateStore.open(path)
+        >>> print(store.explain(filter="tenant = 'a'", prices="get=0.0004,list=0.005"))
+        >>> store.explain("compact", full=True, analyze=True).measured
+        """
+        # Imported here, as in the methods below: few users of a table explain anything.
+        from slatespark.slate_store.explanation import Explanation
+        from slatespark.table.explain.cost import PriceList
+
+        if operation not in OPERATIONS:
+            raise OptionError(f"operation: {operation!r} is not acceptable.", todo=f"Choose {', '.join(OPERATIONS)}.")
+        if "dryRun" in options:
+            raise OptionError("explain takes no dryRun.", todo="Give analyze=True to run the operation.")
+        given = PriceList.parse(prices)
+        if operation == "read":
+            return Explanation.of(self._explain_read(options, given, analyze=analyze))
+        explain = {"compact": self._explain_compaction, "vacuum": self._explain_vacuum, "reap": self._explain_reap}
+        facts = explain[operation](options, given)
+        if analyze:
+            again = facts.planning if operation == "vacuum" else explain[operation](options, None).planning
+            facts = self._run(facts, options, again)
+        return Explanation.of(facts)
+
+    def _explain_read(self, options: dict[str, Any], prices: PriceList | None, *, analyze: bool) -> ExplanationFacts:
+        from slatespark.table.explain.read import explain_read
+
+        parsed = self._read_options(options)
+        return explain_read(self._stores, parsed, self._clock, analyze=analyze, prices=prices)
+
+    def _explain_compaction(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+        from slatespark.table.explain.meter import Meter
+        from slatespark.table.explain.upkeep import PreviewRunner, explain_compaction
+
+        meter, runner = Meter.on(self._stores), PreviewRunner()
+        plan = self._on(meter).compact(**{**options, "dryRun": True, "runner": runner})
+        return explain_compaction(self._stores, plan, runner.tasks, meter.requests, prices=prices)
+
+    def _explain_vacuum(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+        from slatespark.table.explain.meter import Meter
+        from slatespark.table.explain.upkeep import explain_vacuum
+
+        meter = Meter.on(self._stores)
+        plan = self._on(meter).vacuum(**{**options, "dryRun": True})
+        return explain_vacuum(self._stores, plan, meter.requests, prices=prices)
+
+    def _explain_reap(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+        from slatespark.table.explain.reap import explain_reap
+
+        own = ("maxBatchRows", "maxBatchBytes", "now")
+        others = {name: value for name, value in options.items() if name not in own}
+        refuse_misspelt(others, own)
+        WriteOptions.parse({**self._common, **others})
+        now = options.get("now")
+        return explain_reap(
+            self._stores,
+            self._clock,
+            max_batch_bytes=ReapLimits.parse(options.get("maxBatchRows"), options.get("maxBatchBytes")).batch_bytes,
+            now_ms=None if now is None else parse_time_ms(now, name="now"),
+            prices=prices,
+        )
+
+    def _run(self, facts: ExplanationFacts, options: dict[str, Any], again: Requests) -> ExplanationFacts:
+        """Run an operation, and add what it requested, and its report.
+
+        Parameters
+        ----------
+        again : requests of the plan when it is made once more, as the operation does; what the first plan has put into
+            caches is not requested again, but would have been without it
+        """
+        from slatespark.table.explain.meter import Meter
+
+        meter, began_ms = Meter.on(self._stores), self._clock.now_ms()
+        report = getattr(self._on(meter), facts.operation)(**options)
+        measured, elapsed_ms = facts.planning + meter.requests - again, self._clock.now_ms() - began_ms
+        return replace(facts, measured=measured, elapsed_ms=elapsed_ms, report=report)
+
+    def _on(self, meter: Meter) -> Self:
+        """Return the same table, with all requests counted."""
+        return type(self)(meter.stores, self._clock, self._common)

@@ -1,0 +1,34 @@
+"""Explanation: what an operation touches and costs, as values, text and HTML."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Self
+
+from slatespark.table.explain.explanation import ExplanationFacts
+
+
+class Explanation(ExplanationFacts):
+    """What an operation touches and costs; see `ExplanationFacts` for the values.
+
+    `print` shows it as text, a notebook as a table.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, facts: ExplanationFacts) -> Self:
+        """Return facts that show themselves."""
+        return cls(**{item.name: getattr(facts, item.name) for item in fields(facts)})
+
+    def __str__(self) -> str:
+        """Show the explanation as text."""
+        from slatespark.display.explanation_text import explanation_text
+
+        return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        """Show the explanation in a notebook."""
+        from slatespark.display.explanation_html import explanation_html
+
+        return explanation_html(self)

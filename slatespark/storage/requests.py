@@ -1,0 +1,53 @@
+"""Requests to an object store by kind, as stores bill them, and the bytes that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+PAGE_OBJECTS: Final = 1000  # of one listing request
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Numbers of requests, and bytes.
+
+    Attributes
+    ----------
+    get : of objects, parts of objects, or their metadata
+    put : of objects or parts of an upload; copies on the server
+    list : pages of listings
+    delete : of objects
+    read_bytes, written_bytes : content received and sent
+    """
+
+    get: int = 0
+    put: int = 0
+    list: int = 0
+    delete: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(*(one + two for one, two in zip(self._values(), other._values(), strict=True)))
+
+    def __sub__(self, other: Requests) -> Requests:
+        return Requests(*(one - two for one, two in zip(self._values(), other._values(), strict=True)))
+
+    def __le__(self, other: Requests) -> bool:
+        """Tell whether none of the numbers is larger than the other's."""
+        return all(one <= two for one, two in zip(self._values(), other._values(), strict=True))
+
+    @property
+    def count(self) -> int:
+        """The number of all requests."""
+        return self.get + self.put + self.list + self.delete
+
+    def _values(self) -> Iterator[int]:
+        return (getattr(self, item.name) for item in fields(self))
+
+
+def list_requests(objects: int) -> int:
+    """Return the pages of a listing of so many objects."""
+    return max(1, -(-objects // PAGE_OBJECTS))

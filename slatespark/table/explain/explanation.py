@@ -1,0 +1,105 @@
+"""ExplanationFacts: what an operation touches and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slatespark.storage.requests import Requests
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.explain.cost import PriceList, RequestRange
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.retention.reap_report import ReapReport
+
+
+@dataclass(frozen=True, slots=True)
+class LayerUse:
+    """What an operation uses of a layer.
+
+    Attributes
+    ----------
+    name : `L0`, or `run 7`
+    files : of the layer
+    used : files of them that are read, at least in part
+    """
+
+    name: str
+    files: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReapOutlook:
+    """What a reap would find.
+
+    Attributes
+    ----------
+    version : of the table
+    now_ms : the instant at which retention is judged
+    retention_ms : the table's; None if it keeps rows for ever
+    retired_ms : rows created at or before it are due; None if no row is
+    dropped_files, dropped_bytes : files that go without being read, and the stored bytes of their rows
+    examined_files, examined_bytes : files that may hold due rows beside others: rewritten, or searched for them
+    """
+
+    version: int
+    now_ms: int
+    retention_ms: int | None
+    retired_ms: int | None
+    dropped_files: int = 0
+    dropped_bytes: int = 0
+    examined_files: int = 0
+    examined_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationFacts:
+    """What an operation touches, and what it costs.
+
+    Attributes
+    ----------
+    operation : `read`, `compact`, `vacuum` or `reap`
+    version : that it works on; None where there is no table
+    layers : newest first
+    files : considered
+    skipped : how many of them need not be read, by reason
+    splits : parts that are worked on independently, at most
+    wal_files : files of the WAL that each split reads
+    estimated : all requests, those for the plan included
+    planning : of which these were made to get the plan
+    measured : the requests that it made, as if nothing had been explained before; None if it was not run
+    rows : that a read returned; None if it was not run
+    elapsed_ms : that it took; None if it was not run
+    prices : of requests; None if not given
+    plan : the dry run of a compaction or vacuum, or the outlook of a reap
+    report : of a compaction, vacuum or reap that was run
+    """
+
+    url: str
+    operation: str
+    version: int | None
+    estimated: RequestRange
+    planning: Requests
+    layers: tuple[LayerUse, ...] = ()
+    files: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    splits: int = 0
+    wal_files: int = 0
+    measured: Requests | None = None
+    rows: int | None = None
+    elapsed_ms: int | None = None
+    prices: PriceList | None = None
+    plan: CompactionReport | VacuumReport | ReapOutlook | None = None
+    report: CompactionReport | VacuumReport | ReapReport | None = None
+
+    @property
+    def estimated_cost(self) -> tuple[float, float] | None:
+        """The least and the highest price; None without prices."""
+        if self.prices is None:
+            return None
+        return self.prices.cost(self.estimated.low), self.prices.cost(self.estimated.high)
+
+    @property
+    def measured_cost(self) -> float | None:
+        """The price of what was measured; None without prices, or if it was not run."""
+        return None if self.prices is None or self.measured is None else self.prices.cost(self.measured)

@@ -1,0 +1,48 @@
+"""What operations request besides their work: to claim, publish and record. Measured; tests hold the bounds.
+
+They depend on what else is in the table (checkpoints, jobs of others, a WAL), so they are ranges. Bytes are those of
+manifests and records, in proportion to what the plan has read of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.storage.requests import Requests
+from slatespark.table.explain.cost import RequestRange
+
+_COMMIT: Final = RequestRange(Requests(get=10, put=5, list=8, delete=1), Requests(get=90, put=20, list=60, delete=10))
+_DEFINITION: Final = RequestRange(Requests(), Requests(get=6, put=2, list=4))
+_COLLECTION: Final = RequestRange(Requests(), Requests(get=12, put=4, list=8))
+_RELEASE: Final = RequestRange(Requests(), Requests(get=60, put=20, list=40, delete=10))
+_READS_OF_A_PLAN: Final = 30  # a commit reads manifest and definition this many times as often as a plan, at most
+_OBJECT_BYTES: Final = 64 << 10  # of small objects, such as records, all together
+
+
+def commits(count: int, planning: Requests) -> RequestRange:
+    """Return the requests of some commits; `planning` are those of the plan before them."""
+    high = _bytes(planning)
+    return sum((_COMMIT + high for _ in range(count)), RequestRange())
+
+
+def definition_change(planning: Requests) -> RequestRange:
+    """Return the requests to record something in the definition, if it is not there yet."""
+    return _DEFINITION + _bytes(planning)
+
+
+def collection(planning: Requests, *, leases: int, releases: int) -> RequestRange:
+    """Return the requests to declare versions dead, and to look again.
+
+    Parameters
+    ----------
+    leases : that go, each looked at once more
+    releases : checkpoints and jobs that are released first
+    """
+    look = Requests(get=planning.get + 3 * leases, list=planning.list)
+    found = _COLLECTION + _bytes(planning) + RequestRange(Requests(), look)
+    return found + (_RELEASE if releases else RequestRange())
+
+
+def _bytes(planning: Requests) -> RequestRange:
+    most = _READS_OF_A_PLAN * planning.read_bytes + _OBJECT_BYTES
+    return RequestRange(Requests(), Requests(read_bytes=most, written_bytes=most))

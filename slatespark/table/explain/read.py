@@ -1,0 +1,126 @@
+"""The explanation of a read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import SST_EXTENSION, WAL_DIR, numbered, wal_path
+from slatespark.options import ReadOptions
+from slatespark.ranges import KeyRange, point_range
+from slatespark.table.clock import Clock
+from slatespark.table.explain.cost import PriceList, RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.meter import Meter
+from slatespark.table.explain.read_cost import SplitCosts
+from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
+from slatespark.table.read.properties import recorded_properties
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
+from slatespark.table.read.skipping import skip_reason
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import OWN_ROOT, TableStores
+
+OUTSIDE: Final = "outside the keys"
+
+
+def explain_read(
+    stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False, prices: PriceList | None = None
+) -> ExplanationFacts:
+    """Return what a read with these options touches, and what it costs in this process.
+
+    The plan is made, as for the read itself; no block of rows is requested.
+
+    Parameters
+    ----------
+    analyze : read all rows too, and count requests and rows; the rows are dropped
+    prices : of requests
+
+    Raises
+    ------
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+        As the read.
+    """
+    meter = Meter.on(stores)
+    plan = fetch_read_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
+    planning, used = meter.requests, frozenset(part.file for split in plan.splits for part in _parts_read(split))
+    costs = SplitCosts(stores, plan.settings.buffer_bytes, _wal_bytes(stores, plan.settings.wal), used)
+    explanation = ExplanationFacts(
+        url=stores.url,
+        operation="read",
+        version=plan.manifest_id,
+        estimated=RequestRange.of(planning) + costs.of(plan.splits),
+        planning=planning,
+        layers=tuple(_layer_use(layer, used) for layer in plan.layers),
+        files=len(_files(plan.layers)),
+        skipped=_skipped(stores, plan, used),
+        splits=len(plan.splits),
+        wal_files=len(costs.wal_bytes),
+        prices=prices,
+    )
+    return _measured(explanation, meter, plan, clock) if analyze else explanation
+
+
+def _measured(explanation: ExplanationFacts, meter: Meter, plan: ReadPlan, clock: Clock) -> ExplanationFacts:
+    began_ms = clock.now_ms()
+    rows = sum(len(batch) for batch in run_read(meter.stores, plan))
+    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
+
+
+def _wal_bytes(stores: TableStores, wal: WalTail) -> list[int]:
+    """Return the size of each WAL file that a split reads."""
+    if not wal.last_seq:
+        return []
+    listed = stores.wal.list(WAL_DIR, wal_path(wal.start - 1))
+    sizes = {numbered(meta.path, SST_EXTENSION): meta.size for meta in listed}
+    return [sizes.get(number, 0) for number in range(wal.start, wal.end)]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _files(layers: Iterable[Layer]) -> frozenset[SstFile]:
+    return frozenset(part.file for layer in layers for part in layer.slices)
+
+
+def _parts_read(split: Split) -> Iterator[FileSlice]:
+    """Yield the slices of a split that are read, or whose filter is asked."""
+    ranges = _keys_of(split)
+    for part in (part for layer in split.layers for part in layer.slices):
+        if _meets(part, ranges):
+            yield part
+
+
+def _layer_use(layer: Layer, used: frozenset[SstFile]) -> LayerUse:
+    files = _files([layer])
+    return LayerUse(layer.name, len(files), len(files & used))
+
+
+def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> Mapping[str, int]:
+    """Return how many files of a plan are not read, by reason; the most frequent first."""
+    skipped = _files(plan.layers) - used
+    if not skipped:
+        return {}
+    slices = [part for layer in plan.layers for part in layer.slices if part.file in skipped]
+    ranges = [keys for split in plan.splits for keys in _keys_of(split)]
+    inside = {part.file for part in slices if _meets(part, ranges)}
+    own = [SstHandle(file.id, file.info, file.format_version) for file in inside if file.root == OWN_ROOT]
+    known, rule = recorded_properties(stores, own), skip_rule(plan.settings)
+    reasons = Counter(skip_reason(known[file.id], rule) if file in inside else OUTSIDE for file in skipped)
+    return dict(reasons.most_common())
+
+
+def _keys_of(split: Split) -> Sequence[KeyRange]:
+    """Return the key ranges that a split reads."""
+    if split.points is not None:
+        return [point_range(key) for key in split.points]
+    return split.ranges or (split.keys,)
+
+
+def _meets(part: FileSlice, ranges: Sequence[KeyRange]) -> bool:
+    """Tell whether a slice has keys of any of the ranges, which ascend and lie apart."""
+    at = bisect_right(ranges, part.keys.start, key=lambda keys: keys.start) - 1
+    return any(not part.keys.intersect(keys).is_empty() for keys in ranges[max(at, 0) :][:2])

@@ -1,0 +1,136 @@
+"""What the splits of a read will request, from the plan and what is cached in this process. Requests nothing.
+
+A file whose index is cached is known to the block. Of any other file only its size is known, so that the requests for
+it have bounds: what a window holds, and what two neighbouring windows hold at least. Blocks of a look-up are taken for
+two of the usual size, since nothing is known of them before the filter and the index are read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from slatespark.ranges import ByteRange
+from slatespark.storage.counted_store import range_requests
+from slatespark.storage.fsspec_store import MAX_GAP_BYTES
+from slatespark.storage.requests import Requests
+from slatespark.table.explain.cost import NOTHING, RequestRange
+from slatespark.table.read.cursor import group_blocks, window_size
+from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
+from slatespark.table.read.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
+from slatespark.table.read.points import SoughtKeys, cached_blocks
+from slatespark.table.stores import TableStores
+
+_CACHE_SHARE: Final = 4  # a decoded section may take this many times its stored bytes
+
+
+@dataclass(slots=True)
+class SplitCosts:
+    """Adds up the requests of splits that are read in this process.
+
+    Attributes
+    ----------
+    buffer_bytes : `readBuffer`
+    wal_bytes : size of each WAL file that a split reads
+    files : of all splits
+    is_concurrent : whether splits are read at the same time, so that two may miss the same section
+    counted : sections that are counted already, by the offset in their file; from then on they are cached
+    """
+
+    stores: TableStores
+    buffer_bytes: int
+    wal_bytes: Sequence[int] = ()
+    files: frozenset[SstFile] = frozenset()
+    is_concurrent: bool = False
+    counted: set[tuple[SstFile, int]] = field(default_factory=set)
+
+    def of(self, splits: Iterable[Split]) -> RequestRange:
+        """Return the requests of some splits."""
+        total = NOTHING
+        for split in splits:
+            total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
+            if split.points is None:
+                total += self.of_layers(split.layers, window_size(self.buffer_bytes, len(split.layers)))
+            else:
+                total += self._look_up(split.layers, split.points)
+        return total
+
+    def of_layers(self, layers: Iterable[Layer], window_bytes: int) -> RequestRange:
+        """Return the requests of a scan of layers."""
+        total = NOTHING
+        for layer in layers:
+            for file, parts in groupby(layer.slices, key=lambda part: part.file):
+                total += self._section(indexes, file, file.info.index_range)
+                for part in parts:
+                    total += self._slice(part, window_bytes)
+        return total
+
+    # --- sections ---------------------------------------------------------------------------------------------------
+
+    def _section(
+        self,
+        cache: SectionCache[Any],
+        file: SstFile,
+        span: ByteRange,
+        *,
+        is_certain: bool = True,
+    ) -> RequestRange:
+        """Return the requests for an index or filter: once, unless the cache may be too small."""
+        once = range_requests([span])
+        is_cached = cache.peek(self.stores.at(file.root), file.path) is not None
+        is_new = not is_cached and (file, span.start) not in self.counted
+        self.counted.add((file, span.start))
+        low = once if is_new and is_certain else Requests()
+        may_miss = is_new or (self.is_concurrent and not is_cached) or self._may_evict()
+        return RequestRange(low, once if may_miss else Requests())
+
+    def _may_evict(self) -> bool:
+        """Tell whether the sections of all files may not fit the caches together."""
+        index_bytes = sum(file.info.index_len for file in self.files)
+        filter_bytes = sum(file.info.filter_len for file in self.files)
+        return _CACHE_SHARE * index_bytes > INDEX_CACHE_BYTES or _CACHE_SHARE * filter_bytes > FILTER_CACHE_BYTES
+
+    # --- scans ------------------------------------------------------------------------------------------------------
+
+    def _slice(self, part: FileSlice, window_bytes: int) -> RequestRange:
+        file = part.file
+        index = indexes.peek(self.stores.at(file.root), file.path)
+        if index is not None:
+            edges = index.block_edges(file.info)
+            groups = group_blocks(edges, *index.blocks_for(part.keys), window_bytes)
+            return RequestRange.of(_sum(Requests(get=1, read_bytes=int(edges[b] - edges[a])) for a, b in groups))
+        size = file.data_bytes
+        least = Requests(get=-(-size // window_bytes), read_bytes=size)
+        # Two neighbouring windows hold more than one, or their blocks would be in one.
+        most = Requests(get=1 if size <= window_bytes else 2 * size // window_bytes + 1, read_bytes=size)
+        is_whole = part.keys.intersect(file.info.key_range()) == file.info.key_range()
+        return RequestRange(least if is_whole else Requests(), most)
+
+    # --- look-ups ---------------------------------------------------------------------------------------------------
+
+    def _look_up(self, layers: Iterable[Layer], points: Sequence[bytes]) -> RequestRange:
+        total = NOTHING
+        sought = SoughtKeys.of(points)
+        for part in (part for layer in layers for part in layer.slices):
+            low = bisect_left(points, part.keys.start)
+            high = len(points) if part.keys.end is None else bisect_left(points, part.keys.end)
+            if low < high:
+                total += self._look_up_in(part, sought, low, high)
+        return total
+
+    def _look_up_in(self, part: FileSlice, sought: SoughtKeys, low: int, high: int) -> RequestRange:
+        spans = cached_blocks(self.stores, part, sought, low, high)
+        if spans is not None:
+            return RequestRange.of(range_requests(spans) if spans else Requests())
+        file, keys, span = part.file, high - low, part.file.info.filter_range
+        total = NOTHING if span is None else self._section(filter_sets, file, span)
+        total += self._section(indexes, file, file.info.index_range, is_certain=span is None)
+        blocks_bytes = keys * 2 * POINT_BYTES + (keys - 1) * MAX_GAP_BYTES
+        return total + RequestRange(Requests(), Requests(get=keys, read_bytes=min(file.data_bytes, blocks_bytes)))
+
+
+def _sum(parts: Iterable[Requests]) -> Requests:
+    return sum(parts, Requests())

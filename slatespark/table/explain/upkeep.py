@@ -1,0 +1,135 @@
+"""Explanations of compactions and vacuums, from their dry runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from slatespark.storage.requests import Requests
+from slatespark.storage.s3_driver import upload_requests
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.run import local_threads
+from slatespark.table.explain.cost import PriceList, RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.overheads import collection, commits
+from slatespark.table.explain.read_cost import SplitCosts
+from slatespark.table.gc.report import KEPT, VacuumReport
+from slatespark.table.gc.run import LEASE
+from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.read.cursor import window_size
+from slatespark.table.read.layers import distinct_files, fetch_layers
+from slatespark.table.stores import TableStores
+
+_GROWTH: Final = 1.25  # of merged data, where it is compressed or cut into blocks in another way
+_SECTION_BYTES: Final = 64 << 10  # of a new file besides its rows, beyond those of the sources
+
+
+@dataclass(slots=True)
+class PreviewRunner:
+    """A runner of a dry run, which keeps the ranges that would be merged."""
+
+    tasks: list[RangeTask] = field(default_factory=list)
+    together: int = field(default_factory=local_threads)
+
+    def preview(self, tasks: Sequence[RangeTask]) -> None:
+        """Keep the ranges."""
+        self.tasks = list(tasks)
+
+    def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
+        """Never called: a dry run merges nothing."""
+        raise NotImplementedError
+
+
+def explain_compaction(
+    stores: TableStores,
+    plan: CompactionReport,
+    tasks: Sequence[RangeTask],
+    planning: Requests,
+    *,
+    prices: PriceList | None = None,
+) -> ExplanationFacts:
+    """Return what a compaction touches, and what it costs in this process.
+
+    Of several merges one after the other it is the first one.
+
+    Parameters
+    ----------
+    plan, tasks : the dry run, and the ranges that it would merge
+    planning : requests of the dry run
+    """
+    layers = fetch_layers(stores, fetch_manifest(stores, plan.version))
+    used = frozenset(distinct_files(layer for task in tasks for layer in task.layers))
+    considered = distinct_files(layers)
+    estimated = RequestRange.of(planning)
+    if tasks:
+        costs = SplitCosts(stores, 0, files=used, is_concurrent=len(tasks) > 1)
+        for task in tasks:
+            read = costs.of_layers(task.layers, window_size(task.options.write_buffer_bytes, len(task.layers)))
+            estimated += read + _upload(task, read.high.read_bytes)
+        estimated += commits(1, planning)
+    return ExplanationFacts(
+        url=stores.url,
+        operation="compact",
+        version=plan.version,
+        estimated=estimated,
+        planning=planning,
+        layers=tuple(
+            LayerUse(layer.name, len(files), len(used & files))
+            for layer in layers
+            for files in [frozenset(distinct_files([layer]))]
+        ),
+        files=len(considered),
+        skipped={"not merged": len(considered) - len(used)} if len(used) < len(considered) else {},
+        splits=len(tasks),
+        prices=prices,
+        plan=plan,
+    )
+
+
+def _upload(task: RangeTask, read_bytes: int) -> RequestRange:
+    """Return the requests to store what is left of a range: at most about as much as was read."""
+    most_bytes = int(_GROWTH * read_bytes) + _SECTION_BYTES
+    files = most_bytes // task.options.sst_bytes + 1
+    largest = min(most_bytes, task.options.sst_bytes)
+    return RequestRange(Requests(), Requests(put=files * upload_requests(largest), written_bytes=most_bytes))
+
+
+def explain_vacuum(
+    stores: TableStores, plan: VacuumReport, planning: Requests, *, prices: PriceList | None = None
+) -> ExplanationFacts:
+    """Return what a vacuum considers, and what it costs.
+
+    Parameters
+    ----------
+    plan, planning : the dry run, and its requests, which a vacuum repeats
+    """
+    going = [file for file in plan.files if file.action != KEPT]
+    work = Requests(delete=len(going))
+    if stores.main.is_remote and plan.version is not None:  # asks for the time of the store
+        work += Requests(get=1, put=1, delete=1, written_bytes=3)
+    estimated = RequestRange.of(planning + work)
+    if going or plan.views_removed:
+        leases = sum(file.kind == LEASE for file in going)
+        releases = len(plan.checkpoints_released) + len(plan.jobs_dropped) + plan.views_removed
+        estimated += collection(planning, leases=leases, releases=releases)
+    return ExplanationFacts(
+        url=stores.url,
+        operation="vacuum",
+        version=plan.version,
+        estimated=estimated,
+        planning=planning,
+        files=len(plan.files),
+        skipped=dict(Counter(_why(file.reason) for file in plan.kept).most_common()),
+        prices=prices,
+        plan=plan,
+    )
+
+
+def _why(reason: str) -> str:
+    """Return a reason without the numbers and names that set one object apart."""
+    return re.sub(r"\d+", "N", re.split("[:,;]", reason)[0])

@@ -1,0 +1,67 @@
+"""`explain`: what an operation touches and costs, in the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slatespark import SlateStore
+from tests.support.fake_clock import FakeClock
+from tests.unit.cli.shell import answer, done, refused, rows, run
+from tests.unit.table.explain.tables import forget, new_table
+from tests.unit.table.explain.tables import rows as some_rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    store = new_table(tmp_path / "t", FakeClock(), retention="1d")
+    for number in range(5):
+        store.write(some_rows(100 * number, 100))
+    forget()
+    return tmp_path / "t"
+
+
+def test_a_read(table: Path) -> None:
+    lines = done("explain", "read", table, "--where", "id < 50", "--price", "get=0.0004", "--price", "list=0.005")
+    assert "files      1 of 5 files" in lines
+    assert "skipped    4 outside the keys" in lines
+    assert "price" in lines
+    assert "measured" not in lines
+    found = answer("explain", "read", table, "--where", "id < 50", "--analyze", "--columns", "id", "--price", "get=1")
+    assert (found["rows"], found["skipped"], found["operation"]) == (50, {"outside the keys": 4}, "read")
+    low, high = (found["estimated"][bound]["get"] for bound in ("low", "high"))
+    assert low <= found["measured"]["get"] <= high
+    assert found["measured_cost"] == pytest.approx(found["measured"]["get"] / 1000)
+    assert answer("explain", "read", table, "--version-as-of", "3")["files"] == 1
+    assert answer("explain", "read", table, "--option", "seqAsOf=2")["skipped"] == {}  # seqAsOf finds the version
+
+
+def test_a_compaction(table: Path) -> None:
+    assert "merges     full of 5 files" in done("explain", "compact", table, "--full")
+    assert len(SlateStore.open(table).runs()) == 5
+    before = rows(table)
+    found = answer("explain", "compact", table, "--analyze", "--option", "minCompactionSources=4")
+    assert found["measured"]["put"] > 0
+    assert len(found["report"]["jobs"]) == 1
+    assert len(SlateStore.open(table).runs()) == 1
+    assert rows(table) == before
+
+
+def test_a_vacuum_and_a_reap(table: Path) -> None:
+    assert "objects    0 of" in done("explain", "vacuum", table)
+    found = answer("explain", "vacuum", table, "--min-age", "0s", "--force", "--analyze")
+    deleted = [file for file in found["report"]["files"] if file["action"] == "deleted"]
+    assert found["measured"]["delete"] == len(deleted)
+    assert "looked through  0 files" in done("explain", "reap", table)
+    later = ["--now", "2100-01-01"]
+    refused("OptionError", "explain", "reap", table, *later)
+
+
+def test_wrong_arguments(table: Path) -> None:
+    refused("OptionError", "explain", "read", table, "--price", "gets=1")
+    refused("OptionError", "explain", "read", table, "--price", "get")
+    refused("OptionError", "explain", "compact", table, "--option", "full=true")
+    refused("OptionError", "explain", "vacuum", table, "--min-age", "0s", "--analyze")
+    refused("TableNotFoundError", "explain", "reap", table / "no")
+    assert run("explain", "write", table).exit_code == 2
