@@ -30,6 +30,7 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "mergeOperator": parse_choice(*BUILT_IN_OPERATORS),
     "periodicCompactionInterval": parse_duration_or_none,
     "retention": parse_duration_or_none,
+    "retentionFrom": parse_choice("row", "write"),
     "versionRetention": parse_duration_or_none,
 }
 
@@ -44,9 +45,11 @@ _PARSERS_OF_INPUT: Final[Mapping[str, Parser]] = {
 FIXED_PROPERTIES: Final = {
     "history": "false",
     "clock": "system",
+    "retentionFrom": "row",
 }  # they cannot be changed; the values of a table without them
 
-_OF_HISTORY: Final = {"holdHistory": "false", "historyRetention": "none"}  # of history tables alone; values without
+# Of history tables alone; the values of a table without them.
+_OF_HISTORY: Final = {"holdHistory": "false", "historyRetention": "none", "retentionFrom": "row"}
 
 
 def parse_property(name: str, value: object) -> Any:
@@ -81,13 +84,19 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
 
 def require_consistent_properties(properties: Mapping[str, str]) -> None:
     """Raise `OptionError` if the properties of a table, as text, contradict each other."""
-    if parse_property("history", properties.get("history", "false")):
-        return
-    for name in _OF_HISTORY:
-        if parse_property(name, properties.get(name, _OF_HISTORY[name])):
+    has_history = parse_property("history", properties.get("history", "false"))
+    for name, without in _OF_HISTORY.items():
+        if not has_history and parse_property(name, properties.get(name, without)) != parse_property(name, without):
             raise OptionError(
                 f"{name} is for history tables.", todo="Leave it out, or create a table with history=true."
             )
+    starts = parse_property("retentionFrom", properties.get("retentionFrom", "row"))
+    if starts == "write" and parse_property("clock", properties.get("clock", "system")) == "custom":
+        raise OptionError(
+            "retentionFrom=write and clock=custom are both given.",
+            why="No clock tells the time of a write there.",
+            todo="Give one of them.",
+        )
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:

@@ -231,6 +231,11 @@ class WriteOptions:
     read_set: str | None = _internal("readSet")
     default_ttl: str | None = _property("defaultTtl", doc="`ttl` of writes that give none.")
     retention: str | None = _property("retention", doc="how long a row is kept after its last upsert.")
+    retention_from: str | None = _property(
+        "retentionFrom",
+        doc="on history tables, where `retention` starts: `row`, the time of the row, or `write`, the clock time at "
+        "which it is written. It cannot be changed.",
+    )
     history: str | None = _property(
         "history", doc="`true` keeps every version of a row, at times that writes may give. It cannot be changed."
     )

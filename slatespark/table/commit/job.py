@@ -69,7 +69,14 @@ class WriteJob:
         first_seq = self.base_seq + 1
         if options.timestamp_column is None:
             first_seq += task
-        return Stamp(first_seq, self.create_ts_ms, ttl_ms, self.planned_ms if options.ttl_from == "write" else None)
+        ttl_from_ms = self.planned_ms if options.ttl_from == "write" else None
+        return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, self.latest_expire_ms)
+
+    @property
+    def latest_expire_ms(self) -> int | None:
+        """When the rows of the write expire at the latest, by the table's retention from the write; None for never."""
+        retention_ms = self.definition.retention_from_write_ms
+        return None if retention_ms is None else self.planned_ms + retention_ms
 
     @property
     def creates(self) -> bool:

@@ -68,8 +68,21 @@ class TableDefinition:
 
     @property
     def retention_ms(self) -> int | None:
-        """How long after its last upsert a row is shown; None for ever."""
+        """How long after its time a row is shown; None for ever."""
+        return None if self._retains_from_write else self._retention_ms
+
+    @property
+    def retention_from_write_ms(self) -> int | None:
+        """How long after its write a row is shown: the latest expiry of rows that are written; None for ever."""
+        return self._retention_ms if self._retains_from_write else None
+
+    @property
+    def _retention_ms(self) -> int | None:
         return parse_duration_or_none(self.properties.get("retention"), "retention")
+
+    @property
+    def _retains_from_write(self) -> bool:
+        return bool(parse_property("retentionFrom", self.properties.get("retentionFrom", "row")) == "write")
 
     @property
     def lifetimes(self) -> tuple[int | None, int | None]:

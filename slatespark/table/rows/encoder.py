@@ -46,12 +46,14 @@ class Stamp:
     create_ts_ms : the commit clock time
     ttl_ms : None for rows that do not expire
     ttl_from_ms : the start of TTLs; None for the time of the row
+    latest_expire_ms : no row expires later, whatever its TTL; None without such a bound
     """
 
     seq: int
     create_ts_ms: int
     ttl_ms: int | None
     ttl_from_ms: int | None = None
+    latest_expire_ms: int | None = None
 
     @property
     def expire_ts_ms(self) -> int | None:
@@ -135,7 +137,7 @@ class RowEncoder:
         values, starts, lengths = self._encode_values(table, deleted)
         flags |= HAS_CREATE
         times = self._times(table)
-        expiries = self._expiries(table, stamp, times, ~deleted)
+        expiries = self._expiries(table, stamp, times, ~deleted).no_later_than(stamp.latest_expire_ms)
         flags[expiries.expires & ~deleted] |= HAS_EXPIRE
         rows = RowColumns(
             key_bytes=keys,

@@ -32,6 +32,13 @@ class Expiries:
     expire_ts: NDArray[np.int64]
     expires: NDArray[np.bool_]
 
+    def no_later_than(self, latest_ms: int | None) -> Expiries:
+        """Return the same with every row expiring at an instant at the latest; None changes nothing."""
+        if latest_ms is None:
+            return self
+        limited = np.where(self.expires, np.minimum(self.expire_ts, latest_ms), latest_ms)
+        return Expiries(limited, np.ones(len(limited), np.bool_))
+
 
 def check_ttl_type(field: pa.Field) -> None:
     """Refuse a column type that holds no durations for `ttlColumn`; raises `SchemaError`."""

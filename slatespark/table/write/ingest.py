@@ -16,7 +16,7 @@ from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name
 from slatespark.storage import open_scratch
@@ -206,7 +206,7 @@ def _upload_all(
     pace = sole_pace(stores.main, clock, options.throughput_bytes_per_s)
     outputs = []
     for file in files:
-        pieces = _dated(source, file, job.create_ts_ms, options, has_history=has_history)
+        pieces = _dated(source, file, job, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
             rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
             outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
@@ -218,13 +218,14 @@ def _upload_all(
 
 
 def _dated(
-    stores: TableStores, file: ExternalSstFile, create_ts_ms: int, options: WriteOptions, *, has_history: bool
+    stores: TableStores, file: ExternalSstFile, job: WriteJob, options: WriteOptions, *, has_history: bool
 ) -> Iterator[RowColumns]:
     """Yield the rows of a file with their times, a window at a time."""
     previous: RowColumns | None = None
     for rows in _read(stores, file, options):
         if file.label.stamp_ms is not None:
-            _move(rows, create_ts_ms, file.label)
+            _move(rows, job.create_ts_ms, file.label)
+        _expire_by(rows, job.latest_expire_ms)
         _check_rows(file, rows, previous, has_history=has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
         yield rows
@@ -252,6 +253,15 @@ def _move(rows: RowColumns, create_ts_ms: int, label: ExternalLabel) -> None:
     never = expires & (rows.expire_ts > MAX_MS - max(by_ms, 0))
     rows.expire_ts[expires & ~never] += by_ms
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+
+
+def _expire_by(rows: RowColumns, latest_ms: int | None) -> None:
+    """Let rows expire at an instant at the latest, in place; None changes nothing."""
+    if latest_ms is None:
+        return
+    live, expires = (rows.flags & TOMBSTONE) == 0, (rows.flags & HAS_EXPIRE) != 0
+    rows.expire_ts[:] = np.where(live, np.where(expires, np.minimum(rows.expire_ts, latest_ms), latest_ms), 0)
+    rows.flags[live] |= np.uint8(HAS_EXPIRE)
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
