@@ -130,11 +130,10 @@ def _lies_in(key: bytes, ranges: Sequence[KeyRange]) -> bool:
     return at >= 0 and ranges[at].contains(key)
 
 
-def _hex_pair(keys: KeyRange) -> list[str | None]:
-    return [keys.start.hex(), None if keys.end is None else keys.end.hex()]
+def _hex_pair(keys: KeyRange) -> tuple[str, str | None]:
+    return keys.start.hex(), None if keys.end is None else keys.end.hex()
 
 
-def _range_of(pair: list[str | None]) -> KeyRange:
+def _range_of(pair: tuple[str, str | None]) -> KeyRange:
     start, end = pair
-    assert start is not None  # `_hex_pair` writes text
     return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))
