@@ -58,10 +58,12 @@ def print_lines(lines: Iterable[str]) -> None:
         typer.echo(line)
 
 
-def show_commit(version: int, rows: int, *, as_json: bool) -> None:
-    """Print the result of a write."""
+def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
+    """Print the result of a write; `rows` is None if their number is unknown."""
     if as_json:
         typer.echo(json.dumps({"version": version, "rows": rows}))
+    elif rows is None:
+        typer.echo(f"Version {version}.")
     else:
         typer.echo(f"Wrote {plural(rows, 'row')}; version {version}.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from slatespark.table.write.alteration import (
 from slatespark.table.write.ingest import ingest_files, parse_ingest
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import delete_range
+from slatespark.table.write.update import update_where
 
 
 class Writes(OpenTable):
@@ -121,6 +122,31 @@ class Writes(OpenTable):
         given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         return version_of(delete_where(self._stores, self._clock, condition, self._common, given), latest_id)
+
+    def update(self, condition: str | None = None, set: Mapping[str, Any] | None = None, **options: Any) -> int:  # noqa: A002  # Delta's
+        """Set columns of the rows that fulfil a condition, and return the version that shows the new values.
+
+        Parameters
+        ----------
+        condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`; None for all rows
+        set : new values by column: Python values, pyarrow scalars, or pyarrow expressions over the columns of the row,
+            such as `pc.field("n") + 1`
+        options : write options, such as `ttl`: an updated row expires like a row that is written now
+
+        Raises
+        ------
+        OptionError
+            When the condition cannot be parsed.
+        InvalidRequestError, SchemaError
+            When a key column or nothing is set, a column does not exist, or a value does not fit it.
+        TransactionConflictError
+            When another commit changed keys that the condition can match, after the rows were read.
+        """
+        given = self._without_clock(options)
+        latest_id, _ = fetch_latest_manifest(self._stores)
+        record = update_where(self._stores, self._clock, condition, set or {}, self._common, given)
+        compact_after_write(self._stores, self._clock, record, self._write_options(given))
+        return version_of(record, latest_id)
 
     def deleteRange(
         self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any

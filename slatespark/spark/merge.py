@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.errors import InvalidRequestError
+from slatespark.spark.assignments import Expression, checked, refuse_keys, resolve_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
 from slatespark.spark.merge_rows import (
@@ -14,7 +15,6 @@ from slatespark.spark.merge_rows import (
     MATCHED,
     NOT_MATCHED,
     OP_COLUMN,
-    Expression,
     MergeClause,
     MergeSides,
     merge_rows,
@@ -44,7 +44,7 @@ class SlateMergeBuilder:
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
     ) -> SlateMergeBuilder:
         """Set columns of matched rows; expressions may use the columns of both sides."""
-        return self._with(MergeClause(MATCHED, "update", condition, _given(set, "whenMatchedUpdate", "set")))
+        return self._with(MergeClause(MATCHED, "update", condition, checked(set, "whenMatchedUpdate", "set")))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
         """Set every column of matched rows to the source's column of the same name."""
@@ -59,7 +59,7 @@ class SlateMergeBuilder:
     ) -> SlateMergeBuilder:
         """Insert rows of the source that match no row; columns that are not named become null."""
         return self._with(
-            MergeClause(NOT_MATCHED, "insert", condition, _given(values, "whenNotMatchedInsert", "values"))
+            MergeClause(NOT_MATCHED, "insert", condition, checked(values, "whenNotMatchedInsert", "values"))
         )
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
@@ -72,7 +72,7 @@ class SlateMergeBuilder:
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
     ) -> SlateMergeBuilder:
         """Set columns of rows that no row of the source matches; expressions may use the target's columns."""
-        assigned = _given(set, "whenNotMatchedBySourceUpdate", "set")
+        assigned = checked(set, "whenNotMatchedBySourceUpdate", "set")
         return self._with(MergeClause(BY_SOURCE, "update", condition, assigned))
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
@@ -132,51 +132,17 @@ class SlateMergeBuilder:
         return SlateMergeBuilder(self._target, self._source, self._condition, (*self._clauses, clause))
 
 
-# --- clauses and the table's columns --------------------------------------------------------------------------------
-
-
 def _resolve(
     clause: MergeClause, columns: tuple[str, ...], key_columns: tuple[str, ...], alias: str | None
 ) -> MergeClause:
     """Return a clause whose assigned columns are spelled as in the table."""
     if clause.assigned is None:
         return clause
-    assigned: dict[str, Expression] = {}
-    for given, value in clause.assigned.items():
-        name = _column(given, clause, columns, alias)
-        if name in assigned:
-            raise SchemaError(f"{clause.name} sets column {name} twice.", todo="Set it once.")
-        assigned[name] = value
-    if clause.action == "update" and (changed := [name for name in key_columns if name in assigned]):
-        raise InvalidRequestError(
-            f"{clause.name} sets key column {changed[0]}.",
-            why="The key of a row cannot change.",
-            todo="Delete the row and insert the new one.",
-        )
+    assigned = resolve_names(clause.assigned, columns, alias, called=clause.name)
+    if clause.action == "update":
+        refuse_keys(assigned, key_columns, called=clause.name)
     if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
         raise InvalidRequestError(
             f"{clause.name} gives no value for key column {missing[0]}.", todo="Give one for every key column."
         )
     return replace(clause, assigned=assigned)
-
-
-def _column(given: str, clause: MergeClause, columns: tuple[str, ...], alias: str | None) -> str:
-    """Return the table's column for a name, which may be in backticks and qualified by the target's alias."""
-    names = [given]
-    if alias is not None and given.lower().startswith(f"{alias.lower()}."):
-        names.append(given[len(alias) + 1 :])
-    by_name = {column.lower(): column for column in columns}
-    for name in names:
-        for spelled in (name.lower(), name.lower().strip("`")):
-            if spelled in by_name:
-                return by_name[spelled]
-    raise SchemaError(
-        f"{clause.name} sets column {given}, which the table does not have.",
-        todo=f"Its columns are {', '.join(columns)}.",
-    )
-
-
-def _given(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
-    if not assigned:
-        raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
-    return dict(assigned)

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, IntegralType
 
 from slatespark.errors import OptionError
+from slatespark.spark.assignments import Expression
 from slatespark.spark.conditions import is_case_sensitive, is_filter
-from slatespark.spark.merge_rows import MATCHED, NOT_MATCHED, Clauses, Expression, MergeClause, MergeSides
+from slatespark.spark.merge_rows import MATCHED, NOT_MATCHED, Clauses, MergeClause, MergeSides
 from slatespark.spark.sql_text import (
     Tokens,
     cut_sql,

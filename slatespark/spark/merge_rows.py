@@ -17,10 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType
 
 from slatespark.errors import SchemaError
+from slatespark.spark.assignments import Expression, expression, fit_values
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
-from slatespark.spark.type_mapping import fit_type
-
-Expression: TypeAlias = Column | str
 
 MATCHED: Final = "matched"
 NOT_MATCHED: Final = "notMatched"
@@ -115,11 +113,6 @@ def merge_rows(
     return _decide_keys(rows.where(~stays | _in_the_way(clauses, unmatched_nulls)), sides, clauses)
 
 
-def expression(given: Expression) -> Column:
-    """Return a Column; SQL text is parsed."""
-    return F.expr(given) if isinstance(given, str) else given
-
-
 def _join_kind(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> str:
     kinds = {clause.kind for clause in clauses}
     if NOT_MATCHED not in kinds:
@@ -206,7 +199,7 @@ class _Scope:
             assigned = {name: sides.source[quoted(names[name])] for name in sides.columns}
         else:
             assigned = {name: expression(value) for name, value in clause.assigned.items()}
-        values = self._fit(assigned, clause)
+        values = fit_values(self.frame, assigned, self.sides.types, called=clause.name)
         if clause.action == "insert":
             return values
         for name in sides.columns:
@@ -215,15 +208,6 @@ class _Scope:
             kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
             values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
         return values
-
-    def _fit(self, assigned: Mapping[str, Column], clause: MergeClause) -> dict[str, Column]:
-        """Return the values cast to the types of their columns."""
-        named = [value.alias(f"c{place}") for place, value in enumerate(assigned.values())]
-        found = self.frame.select(*named).schema.fields
-        return {
-            name: fit_type(value, field.dataType, self.sides.types[name], where=f"{clause.name} sets column {name}")
-            for (name, value), field in zip(assigned.items(), found, strict=True)
-        }
 
 
 def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClause) -> dict[str, str]:

@@ -5,7 +5,7 @@ Rows go through `TableFrames`, everything without a Spark job through `SlateStor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -16,8 +16,8 @@ from slatespark.errors import TableExistsError
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Duration, Instant, Names, PathArgument, Prices
+from slatespark.spark.assignments import Expression, checked
 from slatespark.spark.merge import SlateMergeBuilder
-from slatespark.spark.merge_rows import Expression
 from slatespark.spark.plan_frame import Place
 from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
@@ -248,6 +248,29 @@ class SlateTable:
             it.
         """
         self._frames.delete(condition, writeOptions)
+
+    def update(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
+        **writeOptions: Any,
+    ) -> None:
+        """Set columns of the rows for which a condition is true, in one commit; without a condition, of all rows.
+
+        Parameters
+        ----------
+        condition : a Column, or any SQL expression of Spark as text
+        set : by column, the new value as SQL text or a Column, which see the row's old values
+        writeOptions : write options, such as `ttl`: an updated row expires like a row that is written now
+
+        Raises
+        ------
+        InvalidRequestError, SchemaError
+            When a key column or nothing is set, a column does not exist, or a value does not fit it.
+        TransactionConflictError
+            As for `delete`.
+        """
+        self._frames.update(condition, checked(set, "update", "set"), writeOptions)
 
     def deleteRange(self, where: str | None = None, timestamp: Instant | None = None, **writeOptions: Any) -> int:
         """Delete all rows of a key interval in one commit, without a Spark job; see `SlateStore.deleteRange`."""

@@ -12,10 +12,10 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
 from slatespark.spark.as_of_frame import as_of_frame
+from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
-from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.idempotence import is_committed
@@ -139,6 +139,19 @@ class TableFrames:
         rows = change.rows if condition is None else change.rows.where(expression(condition))
         keys = rows.select(*[quoted(name) for name in change.key_columns])
         self.write_change(change, keys, **{**options, "operation": "delete"})
+
+    def update(
+        self, condition: Expression | None, assigned: Mapping[str, Expression], options: Mapping[str, Any]
+    ) -> None:
+        """Set columns of the rows for which a condition is true; see `SlateTable.update`."""
+        if self.is_committed(options):
+            return
+        with own_errors():
+            change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
+            names = resolve_names(assigned, change.rows.columns, self.name, called="update")
+            refuse_keys(names, change.key_columns, called="update")
+            rows = change.rows if condition is None else change.rows.where(expression(condition))
+            self.write_change(change, updated_rows(rows, names, called="update"), **options)
 
     # --- definition ---------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
+from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
-from slatespark.spark.merge_rows import Expression, expression
 from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan

@@ -1,0 +1,104 @@
+"""Assignments, `{column: expression}`, of an update and of a merge's clauses: names, and values of a column's type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import DataType
+
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.spark.distributed import quoted
+from slatespark.spark.type_mapping import fit_type
+
+Expression: TypeAlias = Column | str
+
+
+def expression(given: Expression) -> Column:
+    """Return a Column; SQL text is parsed."""
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def checked(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
+    """Return the assignments of a method; refuse none, and values that are no expressions."""
+    if not assigned:
+        raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
+    for name, value in assigned.items():
+        if not isinstance(value, str | Column):
+            raise InvalidRequestError(
+                f"{method} sets column {name} to {value!r}, which is no expression.",
+                todo="Give SQL text or a Column; lit(...) makes one of a value.",
+            )
+    return dict(assigned)
+
+
+def resolve_names(
+    assigned: Mapping[str, Expression], columns: Sequence[str], alias: str | None, *, called: str
+) -> dict[str, Expression]:
+    """Return assignments by the names of columns as the table spells them.
+
+    Parameters
+    ----------
+    alias : of the table; None without one
+    called : what assigns, for messages
+    """
+    found: dict[str, Expression] = {}
+    for given, value in assigned.items():
+        name = _column(given, columns, alias, called)
+        if name in found:
+            raise SchemaError(f"{called} sets column {name} twice.", todo="Set it once.")
+        found[name] = value
+    return found
+
+
+def refuse_keys(assigned: Mapping[str, Expression], key_columns: Sequence[str], *, called: str) -> None:
+    """Raise `InvalidRequestError` if a key column is set."""
+    if changed := [name for name in key_columns if name in assigned]:
+        raise InvalidRequestError(
+            f"{called} sets key column {changed[0]}.",
+            why="The key of a row cannot change.",
+            todo="Delete the row and insert the new one.",
+        )
+
+
+def fit_values(
+    frame: DataFrame, values: Mapping[str, Column], types: Mapping[str, DataType], *, called: str
+) -> dict[str, Column]:
+    """Return values over the columns of a DataFrame, cast to the types of the table's columns.
+
+    Raises
+    ------
+    SchemaError
+        When a value has another sort of type.
+    """
+    named = [value.alias(f"c{place}") for place, value in enumerate(values.values())]
+    found = frame.select(*named).schema.fields
+    return {
+        name: fit_type(value, field.dataType, types[name], where=f"{called} sets column {name}")
+        for (name, value), field in zip(values.items(), found, strict=True)
+    }
+
+
+def updated_rows(rows: DataFrame, assigned: Mapping[str, Expression], *, called: str) -> DataFrame:
+    """Return rows with new values of the assigned columns; expressions see the old ones."""
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    values = {name: expression(value) for name, value in assigned.items()}
+    fitted = fit_values(rows, values, types, called=called)
+    return rows.select(*[fitted.get(name, F.col(quoted(name))).alias(name) for name in types])
+
+
+def _column(given: str, columns: Sequence[str], alias: str | None, called: str) -> str:
+    """Return the table's column for a name, which may be in backticks and qualified by the table's alias."""
+    names = [given]
+    if alias is not None and given.lower().startswith(f"{alias.lower()}."):
+        names.append(given[len(alias) + 1 :])
+    by_name = {column.lower(): column for column in columns}
+    for name in names:
+        for spelled in (name.lower(), name.lower().strip("`")):
+            if spelled in by_name:
+                return by_name[spelled]
+    raise SchemaError(
+        f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {', '.join(columns)}."
+    )

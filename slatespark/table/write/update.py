@@ -1,0 +1,145 @@
+"""Updates: the rows that fulfil a condition are read and written again with new values, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.reader import fetch_read_plan, run_read
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.stores import TableStores
+from slatespark.table.write.load import load_batches
+
+
+def update_where(
+    stores: TableStores,
+    clock: Clock,
+    condition: str | None,
+    assigned: Mapping[str, object],
+    common: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> CommitRecord | None:
+    """Set columns of the rows that fulfil a condition; None when there are none.
+
+    Parameters
+    ----------
+    condition : in the grammar of the read option `filter`; None for all rows
+    assigned : by column, a Python value, a pyarrow scalar, or a pyarrow expression over the columns of the row
+    common : options of reads and writes: path and storage
+    options : further write options
+
+    Raises
+    ------
+    OptionError
+        When the condition cannot be parsed, or an option does not apply to an update.
+    InvalidRequestError
+        When a key column, or nothing, is set.
+    SchemaError
+        When a column does not exist, or a value does not fit it.
+    TransactionConflictError
+        When another commit changed the searched keys after the searched snapshot.
+    CommitConflictError
+        When a SlateDB client is active on the table, or other writers won every race.
+    """
+    write = WriteOptions.parse({**common, **options})
+    if write.operation != "upsert" or write.op_column is not None:
+        name = "operation" if write.op_column is None else "opColumn"
+        raise OptionError(f"update: {name} does not apply.", why="An update upserts rows.", todo="Leave it out.")
+    if is_committed(stores, write):
+        return None
+    codec = resolve_codec(stores, fetch_latest_manifest(stores).value)
+    values = NewValues.of(assigned, codec)
+    read = {"filter": condition, "mergeOperator": write.merge_operator}
+    plan = fetch_read_plan(stores, ReadOptions.parse({**common, **read}), clock)
+    empty = values.set_in(pa.RecordBatch.from_pylist([], schema=plan.schema))
+    rows = map(values.set_in, run_read(stores, plan))
+    return load_batches(stores, clock, empty.schema, rows, write, depends_on=ReadSet.of_plan(plan))
+
+
+@dataclass(frozen=True, slots=True)
+class NewValues:
+    """The new values of an update.
+
+    Attributes
+    ----------
+    constants, expressions : by the names of columns
+    """
+
+    constants: Mapping[str, pa.Scalar]
+    expressions: Mapping[str, pc.Expression]
+
+    @classmethod
+    def of(cls, assigned: Mapping[str, object], codec: RowCodec) -> Self:
+        """Return the new values of a table's columns; case does not matter."""
+        if not assigned:
+            raise InvalidRequestError("update sets nothing.", todo="Give set={'column': value}.")
+        named: dict[str, object] = {}
+        for given, value in assigned.items():
+            name = find_name(codec.schema, given)
+            if name is None:
+                raise SchemaError(
+                    f"update sets column {given}, which the table does not have.",
+                    todo=f"Its columns are {', '.join(codec.schema.names)}.",
+                )
+            if name in codec.key_columns:
+                raise InvalidRequestError(
+                    f"update sets key column {name}.",
+                    why="The key of a row cannot change.",
+                    todo="Delete the row and write the new one.",
+                )
+            if name in named:
+                raise SchemaError(f"update sets column {name} twice.", todo="Set it once.")
+            named[name] = value
+        expressions = {name: value for name, value in named.items() if isinstance(value, pc.Expression)}
+        constants = {
+            name: _constant(value, codec.schema.field(name)) for name, value in named.items() if name not in expressions
+        }
+        return cls(constants, expressions)
+
+    def set_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with their new values; expressions see the old ones."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns |= {name: pa.repeat(value, len(batch)) for name, value in self.constants.items()}
+        if self.expressions:
+            columns |= _evaluated(batch, self.expressions)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _constant(value: object, field: pa.Field) -> pa.Scalar:
+    if isinstance(value, pa.Scalar):
+        return value
+    try:
+        return pa.scalar(value, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, OverflowError) as exc:
+        raise SchemaError(
+            f"update sets column {field.name}, which is {field.type}, to {value!r}: {exc}.",
+            todo="Give a value of that type, or a pyarrow expression.",
+        ) from exc
+
+
+def _evaluated(batch: pa.RecordBatch, expressions: Mapping[str, pc.Expression]) -> dict[str, pa.Array]:
+    from pyarrow import acero  # which few programs need
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
+    project = acero.Declaration("project", acero.ProjectNodeOptions(list(expressions.values()), list(expressions)))
+    try:
+        made = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as exc:
+        raise SchemaError(
+            f"update: the new values of {', '.join(expressions)} cannot be computed: {exc}.",
+            todo="Use columns of the table, and functions that take their types.",
+        ) from exc
+    return {name: made.column(name).combine_chunks() for name in expressions}

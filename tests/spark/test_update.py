@@ -1,0 +1,79 @@
+"""`SlateTable.update`, as Delta's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark import InvalidRequestError, SchemaError, SlateTable, TransactionConflictError
+from slatespark.spark.table_frames import TableFrames
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = [("a", 1, 10, "one"), ("a", 2, 20, None), ("b", 1, 30, "three")]
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> SlateTable:
+    table = SlateTable.create(
+        spark, tmp_path / "table", "tenant STRING, id BIGINT, n INT NOT NULL, note STRING", ["tenant", "id"]
+    )
+    table.write(spark.createDataFrame(START, table.toDF().schema))
+    return table
+
+
+def shown(table: SlateTable) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in table.toDF().collect())
+
+
+def test_values_are_sql_or_columns(table: SlateTable) -> None:
+    named = table.alias("t")
+    named.update("t.tenant = 'a' AND t.note IS NULL", {"t.note": "concat(t.tenant, '-', t.id)", "N": F.col("n") + 1})
+    assert shown(table) == [("a", 1, 10, "one"), ("a", 2, 21, "a-2"), ("b", 1, 30, "three")]
+    table.update(F.col("id") == 1, {"n": "n * 2", "note": F.lit(None)})
+    assert shown(table) == [("a", 1, 20, None), ("a", 2, 21, "a-2"), ("b", 1, 60, None)]
+    table.update(set={"note": "cast(n AS STRING)", "n": "0"})
+    assert shown(table) == [("a", 1, 0, "20"), ("a", 2, 0, "21"), ("b", 1, 0, "60")], "expressions see the old values"
+
+
+def test_what_is_refused(table: SlateTable) -> None:
+    for assigned, error, word in [
+        ({}, InvalidRequestError, "nothing"),
+        ({"ID": "1"}, InvalidRequestError, "key column"),
+        ({"n": 5}, InvalidRequestError, "expression"),
+        ({"color": "1"}, SchemaError, "color"),
+        ({"n": "'x'"}, SchemaError, "n"),
+        ({"n": "n + 10000000000"}, SchemaError, "n"),
+        ({"n": "NULL"}, SchemaError, "n"),
+    ]:
+        with pytest.raises(error, match=word):
+            table.update("tenant = 'a'", assigned)  # type: ignore[arg-type]  # a number, for one
+    assert shown(table) == START
+
+
+def test_a_change_after_the_read_is_a_conflict(
+    spark: SparkSession, table: SlateTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = TableFrames.read
+
+    def overtaken(frames: TableFrames, options: Any) -> DataFrame:
+        monkeypatch.setattr(TableFrames, "read", read)
+        SlateTable.forPath(spark, frames.path).write(spark.createDataFrame([START[1]], table.toDF().schema))
+        return read(frames, options)
+
+    monkeypatch.setattr(TableFrames, "read", overtaken)
+    with pytest.raises(TransactionConflictError, match="id=2"):
+        table.update("tenant = 'a'", {"n": "0"})
+    assert shown(table) == START
+
+
+def test_an_update_that_runs_again_takes_effect_once(table: SlateTable) -> None:
+    for _ in range(2):
+        table.update("tenant = 'b'", {"n": "n + 1"}, txnAppId="fees", txnVersion=1)
+    assert shown(table)[2][2] == 31

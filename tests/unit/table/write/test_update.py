@@ -1,0 +1,191 @@
+"""`SlateStore.update`: new values of the rows that fulfil a condition."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from slatespark import (
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateStore,
+    TransactionConflictError,
+)
+from slatespark.table.read.reader import run_read
+from slatespark.table.write import update as update_module
+from tests.support.fake_clock import FakeClock
+
+SCHEMA = pa.schema(
+    [
+        pa.field("tenant", pa.string(), nullable=False),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("n", pa.int32(), nullable=False),
+        ("note", pa.string()),
+        ("price", pa.decimal128(8, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+START = [("a", 1, 10, "one", Decimal("1.50"), AT), ("a", 2, 20, None, None, None), ("b", 1, 30, "three", None, AT)]
+_numbers = count()
+
+Row = tuple[Any, ...]
+
+
+def new_store(**properties: Any) -> SlateStore:
+    url = f"memory://update-{next(_numbers)}"
+    store = SlateStore.create(url, SCHEMA, keyColumns="tenant,id", **properties)
+    store.write(pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in START], schema=SCHEMA))
+    return store
+
+
+def shown(store: SlateStore, **options: Any) -> list[Row]:
+    return [tuple(row.values()) for row in store.scan(**options).read_all().to_pylist()]
+
+
+def changed(row: Row, **values: Any) -> Row:
+    return tuple(values.get(name, value) for name, value in zip(SCHEMA.names, row, strict=True))
+
+
+def test_values_of_the_rows_that_match() -> None:
+    store = new_store()
+    before = store.detail().version
+    version = store.update("tenant = 'a'", {"NOTE": "new", "n": pc.field("n") + pc.field("id"), "price": None})
+    assert shown(store) == [
+        changed(START[0], note="new", n=11, price=None),
+        changed(START[1], note="new", n=22, price=None),
+        START[2],
+    ]
+    assert store.resolve().version == version > before
+    assert store.history(1)[0].rows == {"put": 2, "delete": 0, "merge": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("n", 7, 7),
+        ("n", pc.scalar(8), 8),
+        ("n", pa.scalar(9, pa.int64()), 9),
+        ("n", pc.field("n") * 2, 60),
+        ("note", pc.utf8_upper(pc.field("note")), "THREE"),
+        ("note", None, None),
+        ("price", Decimal("2.25"), Decimal("2.25")),
+        ("at", AT + datetime.timedelta(days=1), AT + datetime.timedelta(days=1)),
+        ("at", pc.field("at"), AT),
+    ],
+)
+def test_kinds_of_values(name: str, value: object, found: object) -> None:
+    store = new_store()
+    store.update("tenant = 'b'", {name: value})
+    assert shown(store) == [*START[:2], changed(START[2], **{name: found})]
+
+
+def test_without_a_condition_all_rows_are_set() -> None:
+    store = new_store()
+    store.update(set={"note": "all"})
+    assert shown(store) == [changed(row, note="all") for row in START]
+
+
+def test_expressions_see_the_old_values() -> None:
+    store = new_store()
+    store.update("tenant = 'b'", {"n": pc.field("n") + 1, "note": pc.field("n").cast(pa.string())})
+    assert shown(store)[2] == changed(START[2], n=31, note="30")
+
+
+def test_nothing_matches() -> None:
+    store = new_store()
+    version = store.resolve().version
+    assert store.update("tenant = 'z'", {"note": "x"}) == version
+    assert shown(store) == START
+
+
+def test_values_of_a_raw_table() -> None:
+    store = SlateStore.create(f"memory://update-{next(_numbers)}", mergeOperator="concat")
+    store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+    store.write(pa.table({"key": [b"a"], "value": [b"+"]}), operation="merge")
+    store.update("key = X'61'", {"value": pc.binary_join_element_wise(pc.field("value"), pc.field("key"), b"")})
+    assert shown(store) == [(b"a", b"1+a"), (b"b", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "error", "word"),
+    [
+        ({}, InvalidRequestError, "nothing"),
+        ({"id": 5}, InvalidRequestError, "key column"),
+        ({"Tenant": "x"}, InvalidRequestError, "key column"),
+        ({"color": 5}, SchemaError, "color"),
+        ({"n": 1, "N": 2}, SchemaError, "twice"),
+        ({"n": "many"}, SchemaError, "column n"),
+        ({"n": None}, SchemaError, "n"),
+        ({"n": 1 << 40}, SchemaError, "n"),
+        ({"n": pc.field("n") + (1 << 40)}, SchemaError, "n"),
+        ({"n": pc.field("color")}, SchemaError, "n"),
+        ({"n": pc.utf8_upper(pc.field("n"))}, SchemaError, "n"),
+        ({"note": pc.field("n")}, SchemaError, "note"),
+    ],
+)
+def test_what_is_refused(assigned: dict[str, object], error: type[Exception], word: str) -> None:
+    store = new_store()
+    version = store.resolve().version
+    with pytest.raises(error, match=word):
+        store.update("tenant = 'a'", assigned)
+    assert (shown(store), store.resolve().version) == (START, version)
+
+
+@pytest.mark.parametrize("options", [{"operation": "delete"}, {"opColumn": "note"}, {"clock": "a:b"}])
+def test_options_that_do_not_apply(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        new_store().update("tenant = 'a'", {"n": 1}, **options)
+
+
+def test_a_change_after_the_read_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store()
+
+    def overtaken(*arguments: Any) -> Any:
+        other = {**dict(zip(SCHEMA.names, START[1], strict=True)), "n": 21}
+        store.write(pa.Table.from_pylist([other], schema=SCHEMA))
+        return run_read(*arguments)
+
+    monkeypatch.setattr(update_module, "run_read", overtaken)
+    with pytest.raises(TransactionConflictError, match="id=2"):
+        store.update("tenant = 'a'", {"n": 0})
+    store.update("tenant = 'b'", {"n": 0})  # another range
+    assert [row[2] for row in shown(store)] == [10, 21, 0]
+
+
+def test_an_update_that_runs_again_takes_effect_once() -> None:
+    store, pair = new_store(), {"txnAppId": "fees", "txnVersion": 1}
+    for _ in range(2):
+        store.update("tenant = 'b'", {"n": pc.field("n") + 1}, **pair)
+    assert shown(store)[2][2] == 31
+
+
+def test_updated_rows_expire_as_new_ones_do() -> None:
+    clock = FakeClock()
+    store = new_store(clock=clock, defaultTtl="1h")
+    clock.advance(1_800_000)
+    store.update("tenant = 'a'", {"note": "later"})
+    store.update("tenant = 'b'", {"note": "soon"}, ttl="1m")
+    clock.advance(60_000)
+    assert [row[:2] for row in shown(store)] == [("a", 1), ("a", 2)]
+    clock.advance(3_539_999)
+    assert len(shown(store)) == 2
+    clock.advance(1)
+    assert shown(store) == []
+
+
+def test_a_history_table_keeps_the_old_values() -> None:
+    clock = FakeClock()
+    store = new_store(clock=clock, history=True)
+    then = clock.now_ms()
+    clock.advance(1000)
+    store.update("tenant = 'b'", {"n": 0})
+    assert [row[2] for row in shown(store)] == [10, 20, 0]
+    assert [row[2] for row in shown(store, timestampAsOf=then)] == [10, 20, 30]
