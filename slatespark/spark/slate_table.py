@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
@@ -15,32 +14,23 @@ from pyspark.sql.types import StructType
 from slatespark.errors import TableExistsError
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
-from slatespark.spark.arguments import Duration, Instant, Names, PathArgument, Prices
+from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
 from slatespark.spark.assignments import Expression, checked
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.plan_frame import Place
-from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
-from slatespark.spark.timeline_frame import timeline_frame
+from slatespark.spark.table_upkeep import TableUpkeep
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.checkpoints.store import CheckpointFacts
-from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.gc.report import VacuumReport
 from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.inspection.sequences import SequenceMatch
 from slatespark.table.read.reader import check_history
-from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.verify.findings import VerifyReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from slatespark.slate_store.explanation import Explanation
-    from slatespark.table.gc.absence import AbsenceReport
 
-
-class SlateTable:
+class SlateTable(TableUpkeep):
     """A SlateDB database as a table of DataFrames.
 
     Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments (docs/reference/options.md).
@@ -54,9 +44,6 @@ class SlateTable:
     >>> (table.alias("t").merge(changes.alias("c"), "t.tenant = c.tenant AND t.id = c.id")
     ...     .whenMatchedUpdateAll().whenNotMatchedInsertAll().execute())
     """
-
-    def __init__(self, store: SlateStore, frames: TableFrames) -> None:
-        self._store, self._frames = store, frames
 
     @property
     def name(self) -> str | None:
@@ -403,149 +390,3 @@ class SlateTable:
     def trimHistory(self, after: Instant, **writeOptions: Any) -> int:
         """Remove everything a history table learnt after an instant; see `SlateStore.trimHistory`."""
         return self._store.trimHistory(after, **writeOptions)
-
-    # --- files and upkeep ---------------------------------------------------------------------------------------------
-
-    def files(self) -> DataFrame:
-        """Return the files of the newest version, layer by layer, newest first."""
-        return fact_frames.files_frame(self._frames.spark, self._store.files(countRows=True))
-
-    def runs(self) -> DataFrame:
-        """Return the layers of the newest version, L0 views and sorted runs, newest first."""
-        return fact_frames.runs_frame(self._frames.spark, self._store.runs())
-
-    def timeline(self, version: int | None = None, **readOptions: Any) -> DataFrame:
-        """Return which files are visible or overshadowed in each key interval, and since when.
-
-        Parameters
-        ----------
-        version : a manifest id; by default the newest one
-        readOptions : read options that choose a version another way
-        """
-        return timeline_frame(self._frames.spark, self._store.timeline(version, **readOptions))
-
-    def expiry(self, per: str | None = None, **readOptions: Any) -> DataFrame:
-        """Return what expires when: rows and stored bytes by hour or day, already expired, and never.
-
-        Parameters
-        ----------
-        per : `hour` or `day`; by default hours if everything expires within three days, else days
-        readOptions : read options that choose a version, and `now`
-
-        Raises
-        ------
-        OptionError
-            When `per` is neither, or an option would leave rows out.
-        """
-        return fact_frames.expiry_frame(self._frames.spark, self._store.expiry(per, **readOptions))
-
-    def compact(
-        self,
-        full: bool = False,
-        where: str | None = None,
-        filters: Sequence[CompactionFilter] = (),
-        now: Instant | None = None,
-        **options: Any,
-    ) -> CompactionReport:
-        """Merge layers into sorted runs by a Spark job, one task per key range; see `SlateStore.compact`.
-
-        Parameters
-        ----------
-        full : merge everything into one run
-        where : merge everything in key intervals
-        filters : decide about every version that would be kept, if anything is merged; they travel to the executors
-        now : the instant at which expiry and retention are evaluated
-        options : further arguments of `SlateStore.compact`, and write options
-
-        Raises
-        ------
-        InvalidRequestError
-            When a filter cannot be pickled, fails, or does not return decisions; nothing was changed.
-        CommitConflictError
-            When the merged layers changed meanwhile, or a SlateDB client is active.
-        """
-        check_filters_travel(filters)
-        return self._store.compact(
-            full, where, filters, now, runner=SparkRunner(self._frames.spark, self._frames.clock), **options
-        )
-
-    def reap(
-        self,
-        maxBatchRows: int | None = None,
-        maxBatchBytes: int | str | None = None,
-        now: Instant | None = None,
-        **writeOptions: Any,
-    ) -> ReapReport:
-        """Delete the rows that are past the table's `retention`, without a Spark job, and return a report.
-
-        Parameters
-        ----------
-        maxBatchRows, maxBatchBytes : limits of one commit: rows deleted by tombstones, bytes read and rewritten
-        now : the instant at which retention is evaluated; by default a minute before the system clock, or the last
-            clock tick if that is later; with `clock=custom` the tick
-        writeOptions : write options, such as `ifClientActive`
-
-        Raises
-        ------
-        CommitConflictError
-            When other writers won every retry, or a SlateDB client is active.
-        """
-        return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
-
-    def vacuum(
-        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
-    ) -> VacuumReport:
-        """Delete unreferenced objects, without a Spark job, and return what was deleted or kept, and why.
-
-        Parameters
-        ----------
-        minAge : nothing younger is deleted, and every version that was the newest at some time since then is kept
-        dryRun : only report what would be deleted
-        fences : delete WAL fences too; see `SlateStore.vacuum`
-        """
-        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force)
-
-    def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Return where rows of a key, or of a key interval, are still stored, or that none are left.
-
-        Searches every object that holds rows, without a Spark job; see `SlateStore.proveAbsent`.
-        """
-        return self._store.proveAbsent(*key, where=where, **options)
-
-    def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all existing versions, and return the findings."""
-        return self._store.verify(allVersions=allVersions)
-
-    def explain(
-        self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
-    ) -> Explanation:
-        """Return what an operation touches and costs in this process, without a Spark job; see `SlateStore.explain`.
-
-        In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
-        """
-        return self._store.explain(operation, analyze=analyze, prices=prices, **options)
-
-    # --- as text and pictures -----------------------------------------------------------------------------------------
-
-    def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the layers of a version over their keys, on `ax` or on new axes."""
-        return self._store.plotLayers(ax, **readOptions)
-
-    def plotTimeline(self, ax: Any = None, *, version: int | None = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the timeline over the keys, on `ax` or on new axes."""
-        return self._store.plotTimeline(ax, version=version, **readOptions)
-
-    def plotExpiry(self, ax: Any = None, *, per: str | None = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the stored bytes that expire by hour or day, on `ax` or on new axes."""
-        return self._store.plotExpiry(ax, per=per, **readOptions)
-
-    def __repr__(self) -> str:
-        return f"SlateTable({self._store.url!r})"
-
-    def __str__(self) -> str:
-        """Return facts, columns and layers of the newest version as text."""
-        return str(self._store)
-
-    def _repr_html_(self) -> str:
-        """Return facts, columns and a picture of the layers of the newest version, for notebooks."""
-        return self._store._repr_html_()
