@@ -157,8 +157,9 @@ def clone(
     ],
     version: Version = None,
     checkpoint: Annotated[str | None, typer.Option(metavar="NAME", help="Checkpoint to clone, by id or name.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Make it a history table, from the rows' times.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a shallow clone: a separate table that initially shares the files of this one."""
-    made = table.open_store().clone(target, version, checkpoint)
+    made = table.open_store().clone(target, version, checkpoint, history=history)
     typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")

@@ -214,13 +214,22 @@ class Versions(OpenTable):
         """
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
-    def clone(self, target: str | os.PathLike[str], version: int | None = None, checkpoint: str | None = None) -> Self:
+    def clone(
+        self,
+        target: str | os.PathLike[str],
+        version: int | None = None,
+        checkpoint: str | None = None,
+        *,
+        history: bool = False,
+    ) -> Self:
         """Create a shallow clone at `target`, and return it: a separate table that begins with the files of this one.
 
         Parameters
         ----------
         target : an empty location in the same store
         version, checkpoint : what to clone, one of them or neither for the newest state
+        history : whether the clone is a history table, also of a plain one: its rows are valid from their `create_ts`
+            on, and its history floor is the time of the clone, or that of the version cloned
 
         Raises
         ------
@@ -233,5 +242,5 @@ class Versions(OpenTable):
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
         place = parse_text(os.fspath(target), "target")
-        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint)
+        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
         return self._at(target, self._clock, dict(self._stores.storage))

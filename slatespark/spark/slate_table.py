@@ -377,9 +377,11 @@ class SlateTable(TableUpkeep):
         """Restore the newest version that was committed at or before an instant."""
         return self._store.restoreToTimestamp(timestamp, **writeOptions)
 
-    def clone(self, target: PathArgument, version: int | None = None, checkpoint: str | None = None) -> Self:
-        """Make a shallow clone at `target` and return it; see `SlateStore.clone`."""
-        self._store.clone(arguments.path_text(target), version, checkpoint)
+    def clone(
+        self, target: PathArgument, version: int | None = None, checkpoint: str | None = None, *, history: bool = False
+    ) -> Self:
+        """Make a shallow clone at `target` and return it, as a history table if asked; see `SlateStore.clone`."""
+        self._store.clone(arguments.path_text(target), version, checkpoint, history=history)
         storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
         return self.forPath(self._frames.spark, target, **storage)
 

@@ -132,6 +132,24 @@ def test_a_clone_of_a_clone_of_both_makers(family: Family) -> None:
     assert family.rows("last") == {**FIRST, b"theirs": b"1", b"ours": b"2"}
 
 
+def test_the_clients_database_becomes_a_history_table(family: Family) -> None:
+    family.clone("parent", "clone", history=True)
+    store = SlateStore.open(str(family.root / "clone"))
+    floor = store.definition.full_history_ts_low_ms
+    assert floor is not None
+    written = pa.table({"key": [b"k0", b"k0"], "value": [b"1", b"2"], "ts": [floor + 1, floor + 2]})
+    store.write(written, timestampColumn="ts")
+    now = {**FIRST, b"k0": b"2"}
+    assert family.rows("clone") == now
+    states = [family.rows("clone", timestampAsOf=floor + later) for later in range(3)]
+    assert states == [FIRST, {**FIRST, b"k0": b"1"}, now]
+    with family.client("clone") as client:
+        client.put(b"k1", b"of the client")
+        client.flush_memtable()
+    assert family.rows("clone") == {**now, b"k1": b"of the client"}
+    assert store.verify().findings == ()
+
+
 def test_of_a_version_and_of_a_checkpoint(family: Family) -> None:
     made = create_checkpoint(family.location("parent"), "monday")
     monday = family.rows("parent", checkpoint="monday")

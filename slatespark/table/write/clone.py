@@ -35,9 +35,11 @@ from slatespark.table.definition.versions import (
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.read.floor import lost_through
+from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores, resolve_external
 
 CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
@@ -68,6 +70,7 @@ def clone_table(
     *,
     version: int | None = None,
     checkpoint: str | None = None,
+    history: bool = False,
 ) -> CommitRecord:
     """Create a clone at `target`, of the newest state or of a version, and return its record.
 
@@ -79,6 +82,7 @@ def clone_table(
     target : an empty location in the same store, below the same root: `storage.root`, the bucket, or for local folders
         the nearest one that contains both; SlateDB clients find the parent from there
     version, checkpoint : what to clone, one of them or neither
+    history : whether the clone of a plain table becomes a history table
 
     Raises
     ------
@@ -91,6 +95,7 @@ def clone_table(
     made = open_stores(target, storage=stores.storage)
     _refuse_occupied(made)
     root = _common_root(stores, made)
+    began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
     source = fetch_manifest(stores, number)
     owners = _plan_owners(stores, clock, source, source_id, root)
@@ -101,7 +106,10 @@ def clone_table(
         assert final_id is not None  # `_plan_owners` drew it
         name = f"{CLONE_NAMES}{_path_below(root, made.url)}"
         repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
-    _copy_definition(stores, made, Version(number, source))
+    definition = _definition(stores, Version(number, source))
+    if history and not definition.has_history:
+        definition = _with_history(stores, Version(number, source), definition, began_ms)
+    _publish_definition(made, definition)
     _copy_wal(stores, made, source)
     _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
     record = _record(source, clock)
@@ -148,23 +156,47 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
         ) from exc
 
 
-def _copy_definition(stores: TableStores, made: TableStores, source: Version[Manifest]) -> None:
-    """Give the clone the newest definition, with the bounds of the past of the version that is cloned."""
+def _definition(stores: TableStores, source: Version[Manifest]) -> TableDefinition:
+    """Return the newest definition, with the bounds of the past of the version that is cloned."""
     definition = resolve_definition(stores, source.value)
+    if not definition.has_history:
+        return definition
+    definition = replace(definition.at_version(source.number), earlier_bounds=())
+    return replace(definition, lost_through_ms=lost_through(stores, source.value, definition))
+
+
+def _with_history(
+    stores: TableStores, source: Version[Manifest], definition: TableDefinition, began_ms: int | None
+) -> TableDefinition:
+    """Return the definition of a history table whose past is that of a plain one.
+
+    Its history begins when the version was committed, and that is its floor: what was overwritten, cut away or expired
+    before may be gone, without a trace.
+
+    Parameters
+    ----------
+    began_ms : when the newest state was fixed; None for an older version
+    """
+    tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
+    tick_ms = max(source.value.last_l0_clock_tick, NO_TICK if tail.tick_ms is None else tail.tick_ms)
+    properties = {**definition.properties, "history": "true"}
+    if tick_ms == NO_TICK:
+        return replace(definition, properties=properties)
+    floor_ms = tick_ms
+    if not definition.has_own_time:
+        floor_ms = max(tick_ms, KeptVersions(stores).time_ms(source.number) if began_ms is None else began_ms)
+    return replace(definition, properties=properties, full_history_ts_low_ms=floor_ms)
+
+
+def _publish_definition(made: TableStores, definition: TableDefinition) -> None:
     if definition == NO_DEFINITION:
         return
-    definition = replace(definition.at_version(source.number), earlier_bounds=())
-    definition = replace(definition, lost_through_ms=_lost_through(stores, source.value, definition))
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:
         raise TableExistsError(
             f"{made.url}: another process created a table there.", todo="Choose another path."
         ) from exc
-
-
-def _lost_through(stores: TableStores, source: Manifest, definition: TableDefinition) -> int | None:
-    return lost_through(stores, source, definition) if definition.has_history else definition.lost_through_ms
 
 
 def _copy_wal(stores: TableStores, made: TableStores, source: Manifest) -> None:

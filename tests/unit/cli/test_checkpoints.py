@@ -71,6 +71,8 @@ def test_restore_and_undo(table: Path) -> None:
 def test_clone(table: Path, tmp_path: Path) -> None:
     assert done("clone", table, tmp_path / "newest") == f"Cloned to file://{tmp_path}/newest.\n"
     assert answer("clone", table, tmp_path / "first", "--version", "3") == {"url": f"file://{tmp_path}/first"}
+    done("clone", table, tmp_path / "known", "--history")
+    assert answer("describe", tmp_path / "known")["history_floors"]["stored_ms"] > 0
     assert rows(tmp_path / "newest") == [{"id": 1, "name": "third"}]
     assert rows(tmp_path / "first") == [{"id": 1, "name": "first"}]
 
