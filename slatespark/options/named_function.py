@@ -19,7 +19,7 @@ def import_function(name: str, option: str) -> Callable[..., Any]:
     Raises
     ------
     OptionError
-        When it cannot be imported, or is no function.
+        When it cannot be imported, or is not a function.
     """
     module_name, _, function_name = name.partition(":")
     if not module_name or module_name.startswith("."):

@@ -28,7 +28,7 @@ def checked(assigned: Mapping[str, Expression] | None, method: str, argument: st
     for name, value in assigned.items():
         if not isinstance(value, str | Column):
             raise InvalidRequestError(
-                f"{method} sets column {name} to {value!r}, which is no expression.",
+                f"{method} sets column {name} to {value!r}, which is not an expression.",
                 todo="Give SQL text or a Column; lit(...) makes one of a value.",
             )
     return dict(assigned)

@@ -127,7 +127,7 @@ class CountedStore:
         self._store.copy(source, target)
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+        """Delete an object; a missing object is not an error."""
         self._tally.add(Requests(delete=1))
         self._store.delete(path)
 

@@ -31,7 +31,7 @@ class TableStores:
     wal : the folder `wal/`; the same as `main` unless the WAL is separate
     storage : backend options, for opening further roots
     wal_is_apart : whether the caller gave the location of the WAL
-    tally : counts all requests; None if nobody asks
+    tally : counts all requests; None if they are not counted
     """
 
     main: ObjectStore

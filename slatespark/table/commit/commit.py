@@ -152,7 +152,7 @@ def commit_write(
 
 
 def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
-    """End a job that has nothing to commit: no version is published, and nobody is fenced."""
+    """End a job that has nothing to commit: no version is published, and no client is fenced."""
     outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
     if outcome is not None:  # a repeated job may produce rows, from its own later writes
         publish_txn_record(stores.main, outcome)

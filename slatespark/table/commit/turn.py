@@ -31,7 +31,7 @@ SPREAD_MS: Final = 8  # of those that wait for the first time
 
 
 def step_back(clock: Clock, losses: int) -> None:
-    """Wait for a moment after a lost race: the shorter, the more were lost, so that nobody loses for ever."""
+    """Wait for a moment after a lost race: the shorter, the more were lost, so that no job loses for ever."""
     spread_ms = clock.random_bits(16) % max(1, SPREAD_MS >> losses)
     if spread_ms:
         clock.sleep_ms(spread_ms)

@@ -179,11 +179,12 @@ def _instant(content: Mapping[str, Any], key: str) -> int | None:
 
 
 def _earlier_bounds(content: Any) -> tuple[EarlierBounds, ...]:
-    _check(isinstance(content, list) and all(isinstance(each, dict) for each in content), "earlierBounds is no list")
+    _check(isinstance(content, list) and all(isinstance(each, dict) for each in content), "earlierBounds is not a list")
     found: list[EarlierBounds] = []
     for each in content:
         through = each["through"]
-        _check(isinstance(through, int) and not isinstance(through, bool) and 0 < through < 2**64, "through is no id")
+        is_id = isinstance(through, int) and not isinstance(through, bool) and 0 < through < 2**64
+        _check(is_id, "through is not an id")
         _check(not found or found[-1].through < through, "earlierBounds are out of order")
         found.append(EarlierBounds(through, **{name: _instant(each, key) for key, name in _BOUNDS.items()}))
     return tuple(found)

@@ -101,7 +101,7 @@ def _pairs(text: str) -> dict[str, str]:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = entry.partition("=")
         if not equals:
-            raise OptionError(f"prices: {entry!r} is no price.", todo="Write them like get=0.0004,put=0.005.")
+            raise OptionError(f"prices: {entry!r} is not a price.", todo="Write them like get=0.0004,put=0.005.")
         pairs[name.strip()] = value
     return pairs
 

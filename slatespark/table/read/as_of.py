@@ -71,7 +71,7 @@ def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, cloc
     definition = resolve_definition(stores, chosen.manifest)
     if not definition.has_history:
         raise OptionError(
-            f"timestampAsOf and {options.version_choices[0]} are both given, but {stores.url} is no history table.",
+            f"timestampAsOf and {options.version_choices[0]} are both given, but {stores.url} is not a history table.",
             why="Its rows have no times of their own: an instant means a version there.",
             todo="Give one of them.",
         )

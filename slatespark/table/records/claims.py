@@ -71,7 +71,7 @@ class ClaimRecord:
 
 
 def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
-    """Return the record of the claim with this digest; None if the manifest is no claim of ours."""
+    """Return the record of the claim with this digest; None if the manifest is not a claim of ours."""
     for path in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(FileNotFoundError, CorruptDataError):
             content = decode_json(path, bytes(store.get(path)))
