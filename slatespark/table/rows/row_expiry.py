@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from slatespark.errors import SchemaError
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.options.values import MAX_TTL_MS
 from slatespark.units import MAX_CALENDAR_MS, MAX_MS
+
+_NEVER: Final = "Give null for rows that never expire, and ttl=none."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,13 @@ def expire_after(
         When a TTL is negative.
     """
     numbers, there = _numbers(ttls)
-    bad = np.flatnonzero(live & there & (numbers < 0))
-    if len(bad):
-        raise SchemaError(
-            f"ttlColumn: {name} is {_shown(ttls, int(bad[0]))} in some row, a negative time to live.",
-            todo="Give 0 for a row that expires at once, null for the ttl of the write.",
-        )
+    _refuse(
+        ttls,
+        live & there & (numbers < 0),
+        f"ttlColumn: {name}",
+        "a negative time to live",
+        todo="Give 0 for a row that expires at once, null for the ttl of the write.",
+    )
     ttl_ms, finite = to_ms(numbers, ttls.type)
     finite &= ttl_ms <= MAX_MS - np.maximum(created_ms, 0)
     counted = np.where(there & finite & live, ttl_ms, 0) + np.asarray(created_ms, np.int64)
@@ -123,12 +126,8 @@ def check_ttls(ttls: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> 
     """
     numbers, there = _numbers(ttls)
     ttl_ms, finite = to_ms(numbers, ttls.type)
-    bad = np.flatnonzero(live & there & (~finite | (ttl_ms > MAX_TTL_MS)))
-    if len(bad):
-        raise SchemaError(
-            f"ttlColumn: {name} is {_shown(ttls, int(bad[0]))} in some row, more than 1,000 years.",
-            todo="Give null for rows that never expire, and ttl=none.",
-        )
+    bad = live & there & (~finite | (ttl_ms > MAX_TTL_MS))
+    _refuse(ttls, bad, f"ttlColumn: {name}", "more than 1,000 years", todo=_NEVER)
 
 
 def check_instants(instants: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> None:
@@ -145,12 +144,8 @@ def check_instants(instants: pa.ChunkedArray, name: str, *, live: NDArray[np.boo
     """
     numbers, there = _numbers(instants)
     at_ms, finite = to_ms(numbers, instants.type)
-    bad = np.flatnonzero(live & there & (~finite | (at_ms > MAX_CALENDAR_MS)))
-    if len(bad):
-        raise SchemaError(
-            f"expireAtColumn: {name} is {_shown(instants, int(bad[0]))} in some row, beyond the year 9999.",
-            todo="Give null for rows that never expire, and ttl=none.",
-        )
+    bad = live & there & (~finite | (at_ms > MAX_CALENDAR_MS))
+    _refuse(instants, bad, f"expireAtColumn: {name}", "beyond the year 9999", todo=_NEVER)
 
 
 def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
@@ -165,6 +160,13 @@ def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
     numbers, there = _numbers(instants)
     at_ms, finite = to_ms(numbers, instants.type)
     return _or_default(at_ms, there, finite, default)
+
+
+def _refuse(column: pa.ChunkedArray, bad: NDArray[np.bool_], name: str, what: str, *, todo: str) -> None:
+    """Raise a `SchemaError` that shows the first bad row of a column, if there is one."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        raise SchemaError(f"{name} is {_shown(column, int(rows[0]))} in some row, {what}.", todo=todo)
 
 
 def _or_default(
