@@ -233,7 +233,7 @@ class _Commit:
             requirement.before_claim(stage)
         definition = self._publish_growth(latest)
         if self._has_history:
-            record_losses(self.stores, self.clock, Version(latest_id, latest))
+            record_losses(self.stores, self.clock, Version(latest_id, latest), definition)
         self.edit.apply(without_l0(latest))  # a refusal comes before any client is fenced
         retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id

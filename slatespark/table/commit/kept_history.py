@@ -73,16 +73,14 @@ def find_kept_history(stores: TableStores, manifest: Manifest) -> KeptHistory | 
     return KeptHistory(floor_ms, file_properties(stores, manifest))
 
 
-def record_losses(stores: TableStores, clock: Clock, base: Version[Manifest]) -> None:
-    """Record, before the claim, up to when other clients may have dropped versions since our last commit.
+def record_losses(stores: TableStores, clock: Clock, base: Version[Manifest], definition: TableDefinition) -> None:
+    """Record, before the claim, up to when other clients may have dropped versions of a history table.
 
     Parameters
     ----------
     base : the version that the commit is based on
+    definition : the newest one
     """
-    definition = resolve_definition(stores, base.value)
-    if not definition.has_history:
-        return
     lost_ms = lost_through(stores, base.value, definition)
     if lost_ms is None or lost_ms == definition.lost_through_ms:
         return
