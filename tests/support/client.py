@@ -273,9 +273,16 @@ class Client:
         """Write the memtable as an SST into L0; the WAL goes first, where there is one."""
         self._flush(uniffi.FlushType.MEM_TABLE)
 
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a key, expired or not."""
-        value: bytes | None = self._loop.wait(self._db.get(key))
+    def begin(self) -> ClientTransaction:
+        """A serializable transaction."""
+        return ClientTransaction(
+            self._loop, self._loop.wait(self._db.begin(uniffi.IsolationLevel.SERIALIZABLE_SNAPSHOT))
+        )
+
+    def get(self, key: bytes, *, at: object | None = None) -> bytes | None:
+        """The value of a key, expired or not; `at` is a snapshot."""
+        source: Any = at or self._db
+        value: bytes | None = self._loop.wait(source.get(key))
         return value
 
     def get_row(self, key: bytes) -> ScanRow | None:
@@ -283,13 +290,17 @@ class Client:
         row = self._loop.wait(self._db.get_key_value(key))
         return None if row is None else _scan_row(row)
 
-    def scan(self, start: bytes | None = None, end: bytes | None = None) -> list[ScanRow]:
-        """The rows in `[start, end)`, expired or not, durable or not."""
-        return self._loop.wait(_scan(self._db, start, end))
+    def scan(self, start: bytes | None = None, end: bytes | None = None, *, at: object | None = None) -> list[ScanRow]:
+        """The rows in `[start, end)`, expired or not, durable or not; `at` is a snapshot."""
+        return self._loop.wait(_scan(at or self._db, start, end))
 
     def durable_seq(self) -> int:
         """The highest sequence number that a crash would not lose."""
         return int(self._db.status().durable_seq)
+
+    def is_open(self) -> bool:
+        """Whether the client itself says that nothing has closed the database."""
+        return self._db.status().close_reason is None
 
     def close(self, *, flush: bool = True) -> None:
         """Close; `flush=False` loses what no flush has made durable, as a crash would."""
@@ -313,8 +324,28 @@ class Client:
         self._loop.wait(self._db.flush_with_options(uniffi.FlushOptions(flush_type=kind)))
 
     def _written(self, call: Coroutine[Any, Any, Any]) -> Written:
-        handle = self._loop.wait(call)
-        return Written(int(handle.seqnum()), int(handle.create_ts()))
+        return _written(self._loop.wait(call))
+
+
+class ClientTransaction:
+    """A transaction of an open database."""
+
+    def __init__(self, loop: EventLoopThread, transaction: Any) -> None:
+        self._loop = loop
+        self._transaction = transaction
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key at the read point, or as this transaction wrote it."""
+        value: bytes | None = self._loop.wait(self._transaction.get(key))
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set a key."""
+        self._loop.wait(self._transaction.put(key, value))
+
+    def commit(self) -> Written:
+        """Commit; requires that something was written."""
+        return _written(self._loop.wait(self._transaction.commit()))
 
 
 def read_rows(
@@ -360,6 +391,10 @@ async def _scan(source: Any, start: bytes | None, end: bytes | None) -> list[Sca
     while batch := await rows.next_batch(SCAN_ROWS):
         found.extend(map(_scan_row, batch))
     return found
+
+
+def _written(handle: Any) -> Written:
+    return Written(int(handle.seqnum()), int(handle.create_ts()))
 
 
 def _scan_row(row: Any) -> ScanRow:

@@ -6,6 +6,7 @@ long as `now` is not before the newest creation time: what the client purges had
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class Version:
 
 @dataclass(slots=True)
 class Model:
-    """The versions of every key, in the order they were written."""
+    """The versions of every key, by sequence number."""
 
     default_ttl_ms: int | None = None
     versions: defaultdict[bytes, list[Version]] = field(default_factory=lambda: defaultdict(list))
@@ -54,7 +55,14 @@ class Model:
             earlier = folded.get(write.key, []) if isinstance(write, Merge) else []
             folded[write.key] = [*earlier, write]
         for key, parts in folded.items():
-            self.versions[key].append(self._version(parts, written))
+            self.insert(key, self._version(parts, written))
+
+    def insert(self, key: bytes, version: Version) -> None:
+        """Add a version where its sequence number belongs; one with the same number is replaced."""
+        versions = self.versions[key]
+        place = bisect_left(versions, version.seq, key=lambda each: each.seq)
+        has_same = place < len(versions) and versions[place].seq == version.seq
+        versions[place : place + has_same] = [version]
 
     def visible(
         self, now_ms: int | None, *, include_expired: bool = False, max_seq: int | None = None

@@ -1,0 +1,71 @@
+"""Everyone who can look at a database beside a live client, against one model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from slatespark import SlateStore
+from slatespark.format.paths import COMPACTIONS_DIR
+from tests.support.client import Client, ClientOptions, Location, read_rows
+from tests.support.live_client import LiveClient
+from tests.support.model import Model
+from tests.support.our_reads import our_rows
+from tests.support.workload import without_keys
+
+POINT_READS: Final = 60
+
+# Manifests before the files that they name: a later file does no harm, and the client collects none by default.
+_COPY_ORDER: Final = (COMPACTIONS_DIR, "manifest/", "wal/", "compacted/")
+
+
+def check_observers(live: LiveClient, model: Model, now_ms: int) -> None:
+    """The live client, a reader, we, and a client that replays the WAL show the model.
+
+    Requires: the client writes nothing by itself at the moment.
+
+    Parameters
+    ----------
+    now_ms : the instant at which expiry is judged; the client shows what has expired by then, or has purged it
+    """
+    live.flush_wal()
+    live.sync(model)
+    uncertain = model.keys_with_expiry_by(now_ms)
+    expected = without_keys(model.visible(None, include_expired=True), uncertain)
+    assert expected, "nothing to compare"
+    assert without_keys(live.scan(), uncertain) == expected
+    shown = {row.key: row.value for row in expected}
+    for key in islice(_shuffled(set(model.versions) - uncertain), POINT_READS):
+        assert live.get(key) == shown.get(key), key
+    assert without_keys(read_rows(live.location), uncertain) == expected
+    assert our_rows(SlateStore.open(str(live.location.folder)), now=now_ms) == model.visible(now_ms)
+    with reopened_copy(live.location, live.options) as client:
+        assert without_keys(client.scan(), uncertain) == expected
+    assert live.is_open()
+
+
+@contextmanager
+def reopened_copy(location: Location, options: ClientOptions) -> Iterator[Client]:
+    """A client that opens a copy of a database as a crash of the live one would leave it."""
+    copy = location.folder.with_name(f"{location.folder.name}-copy")
+    _copy_database(location.folder, copy)
+    try:
+        with Client.open(Location.local(copy), options) as client:
+            yield client
+    finally:
+        shutil.rmtree(copy)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    for folder in _COPY_ORDER:
+        if (source / folder).exists():
+            shutil.copytree(source / folder, target / folder)
+
+
+def _shuffled(keys: set[bytes]) -> list[bytes]:
+    """The keys in an order that is always the same, and spreads over all of them."""
+    return sorted(keys, key=lambda key: key[::-1])
