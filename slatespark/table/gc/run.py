@@ -81,7 +81,7 @@ from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.floor import first_proof
-from slatespark.table.records.leases import task_mark_path
+from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.files import ProgressListener
 from slatespark.table.write.empty_views import remove_empty_views
@@ -141,12 +141,7 @@ def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
     now_ms = read_clock(clock)
     if dry_run or not stores.main.is_remote:
         return now_ms
-    probe = task_mark_path(f"{clock.random_bits(64):016x}", 0)
-    stores.main.put(probe, [b"now"])
-    try:
-        return min(now_ms, stores.main.head(probe).modified_ms)
-    finally:
-        stores.main.delete(probe)
+    return min(now_ms, fetch_server_time(stores.main, clock))
 
 
 @dataclass(frozen=True, slots=True)

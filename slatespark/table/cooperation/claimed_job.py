@@ -1,0 +1,230 @@
+"""ClaimedJob: a job that this process works on, from its claim to the hand-over of its outputs.
+
+While it lives a thread renews the heartbeat. The coordinator takes a job back whose worker sent none for 30 s (by
+default), so nothing is stuck when we die: the job is free again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from slatespark.errors import SlateError
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, WorkerSpec
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstHandle
+from slatespark.format.ulid import Ulid
+from slatespark.table.clock import Clock
+from slatespark.table.cooperation.job_list import JobList
+from slatespark.table.cooperation.job_rules import (
+    VOID,
+    check_outputs,
+    find_job,
+    has_sources,
+    rivals_at_work,
+    with_job,
+)
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
+
+HEARTBEAT_MS: Final = 3_000
+
+_WORKER_PREFIX: Final = "slatespark-worker-"  # not that of the jobs of our own commits: see table/records/workers.py
+_log = logging.getLogger(__name__)
+
+
+class JobLostError(Exception):
+    """The job is no longer ours: it was taken back, given to another worker, or removed. Its outputs are garbage."""
+
+
+class SourcesGoneError(Exception):
+    """The newest version lacks a source of the job, or another worker merges one: the job can never be committed."""
+
+
+def new_worker_id(clock: Clock) -> str:
+    """Return the id of a worker, which is unique."""
+    return f"{_WORKER_PREFIX}{clock.random_bits(64):016x}"
+
+
+def is_claimable(listed: Compactions, job: Compaction) -> bool:
+    """Tell whether a worker may take a job: it is scheduled, merges something, and no other worker has its sources."""
+    is_free = job.status is CompactionStatus.SCHEDULED and job.worker is None and hasattr(job.spec, "destination")
+    return is_free and not rivals_at_work(listed, job)
+
+
+@dataclass(slots=True)
+class ClaimedJob:
+    """A job that we own, until `hand_over`, `release` or `fail`.
+
+    Attributes
+    ----------
+    jobs : the list that it is in
+    entry : as we listed it last: running, with our worker
+    worker_id : ours
+    found : the newest manifest, read after the claim: what is merged, and by which rules
+    waited_ms : how long the job had been listed before the claim, by the times in the list
+    """
+
+    jobs: JobList
+    entry: Compaction
+    worker_id: str
+    found: Version[Manifest]
+    _lost: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def id(self) -> Ulid:
+        """The id of the job. Its time is the lowest that the ids of outputs may have."""
+        return self.entry.id
+
+    def check(self) -> None:
+        """Raise `JobLostError` if it is known that the job is no longer ours; costs no request."""
+        if self._lost.is_set():
+            raise JobLostError(str(self.id))
+
+    def hand_over(self, outputs: Sequence[SstHandle]) -> None:
+        """Give the outputs to the coordinator, which commits them; `outcome.await_commit` tells when.
+
+        Parameters
+        ----------
+        outputs : in key order, uploaded, with ids not older than the job's; none if no row is left
+
+        Raises
+        ------
+        JobLostError
+            When the job is no longer ours.
+        SourcesGoneError
+            When another worker has begun a job with the same sources: then this one must not be committed.
+        """
+        check_outputs(self.id, outputs)
+
+        def handed(listed: Compactions) -> Compactions:
+            entry = self._owned(listed)
+            if rivals_at_work(listed, entry):
+                raise SourcesGoneError(str(self.id))
+            return with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
+
+        def is_handed(listed: Compactions) -> bool:
+            entry = find_job(listed, self.id)
+            return entry is not None and entry.status is CompactionStatus.COMPACTED and self._is_ours(entry)
+
+        self._end(handed, is_handed)
+
+    def release(self) -> None:
+        """Give the job back, for any worker to take; does nothing if it is no longer ours."""
+
+        def released(listed: Compactions) -> Compactions:
+            return with_job(listed, replace(self._owned(listed), status=CompactionStatus.SCHEDULED, worker=None))
+
+        with contextlib.suppress(JobLostError):
+            self._end(released)
+
+    def fail(self) -> None:
+        """Make the coordinator end the job as failed; does nothing if it is no longer ours.
+
+        A job that nobody can finish would keep the coordinator from merging L0 views for ever. So would one that we
+        submitted and released, where no other worker runs.
+        """
+
+        def voided(listed: Compactions) -> Compactions:
+            return with_job(listed, self._compacted(replace(self._owned(listed), spec=VOID, output_ssts=())))
+
+        with contextlib.suppress(JobLostError):
+            self._end(voided)
+
+    def _compacted(self, entry: Compaction) -> Compaction:
+        worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
+        return replace(entry, status=CompactionStatus.COMPACTED, worker=worker, context=None)
+
+    def _end(
+        self,
+        change: Callable[[Compactions], Compactions],
+        is_done: Callable[[Compactions], bool] | None = None,
+    ) -> None:
+        """Publish the last change of ours. If that fails the heartbeat goes on, since the job is still ours."""
+        listed = self.jobs.edit(change, is_done=is_done)
+        self._ended.set()
+        self.entry = find_job(listed.value, self.id) or self.entry
+
+    def _is_ours(self, entry: Compaction) -> bool:
+        return entry.worker is not None and entry.worker.worker_id == self.worker_id
+
+    def _owned(self, listed: Compactions) -> Compaction:
+        """Return our entry; raises `JobLostError` if the list has none with our worker."""
+        entry = find_job(listed, self.id)
+        if entry is None or entry.status is not CompactionStatus.RUNNING or not self._is_ours(entry):
+            self._lost.set()
+            raise JobLostError(str(self.id))
+        return entry
+
+    def beat(self) -> None:
+        """Renew the heartbeat; raises `JobLostError` when the job is no longer ours."""
+
+        def renewed(listed: Compactions) -> Compactions | None:
+            if self._ended.is_set():
+                return None
+            worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
+            return with_job(listed, replace(self._owned(listed), worker=worker))
+
+        self.jobs.edit(renewed)
+
+    def beat_regularly(self, interval_ms: int) -> None:
+        """Renew the heartbeat until the job has ended or is lost; after a failure the next renewal catches up."""
+        while not self._ended.wait(interval_ms / 1000):
+            try:
+                self.beat()
+            except JobLostError:
+                return
+            except SlateError as exc:
+                _log.warning("heartbeat of compaction %s: %s", self.id, exc)
+
+
+@contextlib.contextmanager
+def claimed_job(
+    jobs: JobList, job_id: Ulid, worker_id: str, *, heartbeat_ms: int = HEARTBEAT_MS
+) -> Iterator[ClaimedJob | None]:
+    """Claim a scheduled job, with heartbeats while the context is open; None if it is not to be had.
+
+    Whoever leaves the context without `hand_over` or `fail` has released the job.
+
+    Raises
+    ------
+    SourcesGoneError
+        When the newest version lacks a source: the job was released.
+    """
+
+    def claimed(listed: Compactions) -> Compactions | None:
+        entry = find_job(listed, job_id)
+        if entry is None or not is_claimable(listed, entry):
+            return None
+        worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
+        return with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
+
+    listed = jobs.edit(claimed)
+    entry = find_job(listed.value, job_id)
+    if entry is None or entry.status is not CompactionStatus.RUNNING or entry.worker is None:
+        yield None
+        return
+    if entry.worker.worker_id != worker_id:
+        yield None
+        return
+    # The version that the job is merged at is read after the claim: the coordinator writes manifests first, so it is
+    # at least as new as the list in which the job is ours.
+    job = ClaimedJob(jobs, entry, worker_id, Version(0, Manifest()))
+    heart = threading.Thread(target=job.beat_regularly, args=(heartbeat_ms,), name=f"{worker_id} {job_id}", daemon=True)
+    heart.start()
+    try:
+        job.found = fetch_latest_manifest(jobs.stores)
+        if not has_sources(job.found.value, entry.spec):
+            raise SourcesGoneError(str(job_id))
+        yield job
+    finally:
+        if not job._ended.is_set():
+            with contextlib.suppress(SlateError):
+                job.release()
+        job._ended.set()
+        heart.join()

@@ -1,0 +1,171 @@
+"""Jobs of ours that a live client's coordinator schedules and commits: the client stays open, and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slatedb import uniffi
+
+from slatespark import CommitConflictError
+from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.options import WriteOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.compaction.merge import MergeRules, merge_range
+from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
+from slatespark.table.cooperation.outcome import await_commit
+from slatespark.table.cooperation.submission import Submitter
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.stores import TableStores, open_stores
+from tests.support.client import Client, ClientOptions, Location, Put, ScanRow, read_rows
+from tests.support.client_admin import list_compactions
+
+HANDED_OVER = ClientOptions(compactor=True, settings={"compactor_options.worker": None})
+COMPLETED, FAILED = uniffi.CompactionStatus.COMPLETED, uniffi.CompactionStatus.FAILED
+
+
+def plan_all(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+    tree = find_tree(manifest, b"")
+    assert tree is not None
+    if not tree.l0 and len(tree.compacted) < 2:
+        return None
+    return spec_of_slice(manifest, listed, b"", l0=len(tree.l0), runs=(0, len(tree.compacted)))
+
+
+def merged(stores: TableStores, job: ClaimedJob) -> list[SstHandle]:
+    manifest = job.found.value
+    rules = MergeRules(manifest.last_l0_clock_tick, manifest.recent_snapshot_min_seq, drops_tombstones=True)
+    options = WriteOptions.parse({"path": stores.url})
+    layers = fetch_layers(stores, manifest)
+    files = merge_range(stores, SystemClock(), layers, rules, options, job.id.timestamp_ms).files
+    return [file.handle for file in files]
+
+
+def fill(client: Client, batches: Sequence[int]) -> None:
+    for number in batches:
+        client.write([Put(b"%03d" % key, b"%d" % number) for key in range(number, 40)])
+        client.flush_memtable()
+
+
+@contextmanager
+def live_database(folder: Path, options: ClientOptions = HANDED_OVER) -> Iterator[tuple[Client, TableStores]]:
+    with Client.open(Location.local(folder), options) as client:
+        fill(client, range(5))
+        yield client, open_stores(str(folder), storage={})
+
+
+def wait_for(location: Location, status: Any) -> None:
+    deadline_s = time.monotonic() + 30
+    while [job.status for job in list_compactions(location)] != [status]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_a_job_of_ours_is_committed_by_the_client(tmp_path: Path) -> None:
+    with live_database(tmp_path / "db") as (client, stores):
+        expected = client.scan()
+        epochs = {epochs_of(stores)}
+        for _ in range(2):
+            with Submitter(stores, SystemClock()).job(plan_all) as job:
+                assert job is not None
+                outputs = merged(stores, job)
+                client.put(b"meanwhile", b"1")
+                job.hand_over(outputs)
+                version = await_commit(job, outputs, timeout_ms=30_000)
+            number, manifest = fetch_latest_manifest(stores)
+            assert version is not None
+            assert version <= number
+            assert [view.sst_id for run in manifest.compacted for view in run.views] == [file.id for file in outputs]
+            assert [row for row in client.scan() if row.key != b"meanwhile"] == expected
+            epochs.add(epochs_of(stores))
+            fill(client, [0])
+            expected = [row for row in client.scan() if row.key != b"meanwhile"]
+        assert len(epochs) == 1, "nobody was fenced"
+        client.flush_memtable()
+        assert values(read_rows(client.location)) == values(client.scan())
+
+
+def epochs_of(stores: TableStores) -> tuple[int, int]:
+    manifest = fetch_latest_manifest(stores).value
+    return manifest.writer_epoch, manifest.compactor_epoch
+
+
+def values(rows: list[ScanRow]) -> dict[bytes, bytes]:
+    return {row.key: row.value for row in rows}
+
+
+def test_a_job_that_fails_leaves_a_client_that_goes_on(tmp_path: Path) -> None:
+    with live_database(tmp_path / "db") as (client, stores):
+        expected = client.scan()
+        with pytest.raises(ZeroDivisionError), Submitter(stores, SystemClock()).job(plan_all):
+            raise ZeroDivisionError
+        wait_for(client.location, FAILED)
+        assert client.scan() == expected
+        with Submitter(stores, SystemClock()).job(plan_all) as job:
+            assert job is not None
+            outputs = merged(stores, job)
+            job.hand_over(outputs)
+            assert await_commit(job, outputs, timeout_ms=30_000) is not None
+        wait_for(client.location, COMPLETED)
+        assert client.scan() == expected
+
+
+def test_without_a_coordinator_the_job_is_taken_back(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with live_database(location.folder):
+        pass
+    stores = open_stores(str(location.folder), storage={})
+    with Client.open(location) as client:
+        expected = client.scan()
+        with pytest.raises(CommitConflictError), Submitter(stores, SystemClock(), timeout_ms=300).job(plan_all):
+            pytest.fail("nobody answers")
+        assert client.scan() == expected
+    with Client.open(location, HANDED_OVER) as client:
+        wait_for(location, FAILED)
+        assert client.scan() == expected
+
+
+def test_without_a_list_there_is_no_coordinator(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with Client.open(location) as client:
+        client.put(b"a", b"1")
+    stores = open_stores(str(location.folder), storage={})
+    with pytest.raises(CommitConflictError), Submitter(stores, SystemClock()).job(plan_all):
+        pytest.fail("nobody answers")
+
+
+def test_a_result_that_nobody_commits_is_withdrawn(tmp_path: Path) -> None:
+    """The client closed while we merged; the next one finds a job that it fails, and merges by itself."""
+    location = Location.local(tmp_path / "db")
+    with Client.open(location, HANDED_OVER) as client:
+        fill(client, range(5))
+        expected = client.scan()
+        stores = open_stores(str(location.folder), storage={})
+        with Submitter(stores, SystemClock()).job(plan_all) as job:
+            assert job is not None
+            client.close()
+            outputs = merged(stores, job)
+            job.hand_over(outputs)
+            assert await_commit(job, outputs, timeout_ms=300) is None
+    with Client.open(location, HANDED_OVER) as client:
+        wait_for(location, FAILED)
+        assert client.scan() == expected
+        assert len(fetch_latest_manifest(stores).value.l0) == 5
+
+
+def test_a_job_waits_for_those_of_the_client(tmp_path: Path) -> None:
+    """Its scheduler has a job for all L0 views that no worker has taken yet."""
+    options = ClientOptions(compactor=True, compact_by_itself=True, settings={"compactor_options.worker": None})
+    with live_database(tmp_path / "db", options) as (client, stores):
+        wait_for(client.location, uniffi.CompactionStatus.SCHEDULED)
+        submitter = Submitter(stores, SystemClock(), timeout_ms=200)
+        with pytest.raises(CommitConflictError, match="scheduled"), submitter.job(plan_all):
+            pytest.fail("a second job on the same views")
+        assert [job.status for job in list_compactions(client.location)] == [uniffi.CompactionStatus.SCHEDULED]
