@@ -22,8 +22,9 @@ from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
     from slatespark.table.compaction.filter import CompactionFilter
+    from slatespark.table.compaction.ranges import Runner
     from slatespark.table.compaction.report import CompactionReport
-    from slatespark.table.compaction.run import Progress, Runner
+    from slatespark.table.compaction.run import Progress
     from slatespark.table.gc.absence import AbsenceReport
 
 

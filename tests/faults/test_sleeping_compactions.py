@@ -14,7 +14,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.job import ListedJob
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
-from slatespark.table.compaction.run import run_here
+from slatespark.table.compaction.ranges import run_here
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.jobs import Job, store_on, stores_of, table_of

@@ -18,8 +18,9 @@ from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask, SizeTiers, plan_size_tiered, trees_of
+from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.compaction.run import compact_table, run_here
+from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.layers import fetch_layers

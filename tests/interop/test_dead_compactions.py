@@ -22,7 +22,8 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
-from slatespark.table.compaction.run import compact_table, run_here
+from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, read_rows

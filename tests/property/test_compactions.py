@@ -20,7 +20,8 @@ from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask, SizeTiers
-from slatespark.table.compaction.run import compact_table, run_here
+from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.run import compact_table
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 from tests.property.test_range_replace import key_ranges

@@ -7,7 +7,7 @@ per version of a single key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,6 +109,8 @@ def merge_range(
     options: WriteOptions,
     planned_ms: int,
     filters: FilterStage | None = None,
+    *,
+    check: Callable[[], None] | None = None,
 ) -> MergedRange:
     """Merge the layers of a key range, and upload the versions that are kept.
 
@@ -119,6 +121,7 @@ def merge_range(
     options : codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in flight
     planned_ms : time part of the file ids, by the driver's clock
     filters : decide about the kept versions; None without filters
+    check : called for every piece of rows; stops the merge by raising
 
     Raises
     ------
@@ -134,6 +137,8 @@ def merge_range(
     pieces, tally = LayerMerge(stores, layers, keeper, window_bytes).pieces(), FilterTally()
     if filters is not None:
         pieces = filters.apply(pieces, tally)
+    if check is not None:
+        pieces = _checked(pieces, check)
     files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
     rows_out = sum(file.properties.num_rows for file in files)
     return MergedRange(
@@ -147,6 +152,12 @@ def merge_range(
         bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
         bytes_out=sum(file.size for file in files),
     )
+
+
+def _checked(pieces: Iterator[SortedRows], check: Callable[[], None]) -> Iterator[SortedRows]:
+    for piece in pieces:
+        check()
+        yield piece
 
 
 @dataclass(slots=True)

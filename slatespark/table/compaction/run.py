@@ -6,9 +6,7 @@ its sources changed. See docs/explanation/how-a-compaction-works.md, docs/refere
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -42,7 +40,7 @@ from slatespark.table.compaction.filter_plan import (
     resolve_filter_now,
 )
 from slatespark.table.compaction.job import ListedJob, listed_job
-from slatespark.table.compaction.merge import MergedRange, MergeRules, merge_range
+from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import (
     CUT_FILES,
     DUE,
@@ -58,16 +56,15 @@ from slatespark.table.compaction.plan import (
     plan_interval,
     plan_l0,
     plan_size_tiered,
-    range_size,
 )
+from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
 from slatespark.table.compaction.state import CompactionState, count_operands, fetch_state, hold_no_operands
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.fetch import fetch_wal_rows, sample_index
+from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import plan_splits
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
@@ -79,11 +76,8 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.range_replace import named_ranges
 
-RANGE_FILES: Final = 4  # size of a range, in files of `sstSize`
-MAX_TOGETHER: Final = 4  # local ranges in parallel: each takes `writeBuffer` and a file
 MAX_CONFLICTS: Final = 5  # with files that turn out to be harmless
 
-Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
 Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
@@ -196,25 +190,6 @@ def _check_operator(options: WriteOptions, definition: TableDefinition, table: s
         why="A compaction folds operands for good.",
         todo="Leave the option out, or change the table's property.",
     )
-
-
-def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
-    """Yield the merged ranges in order; a few are merged at a time, on threads of this process."""
-    if len(tasks) < 2:
-        yield from (run_task(stores, clock, task) for task in tasks)
-        return
-    with ThreadPoolExecutor(min(len(tasks), local_threads())) as pool:
-        yield from pool.map(partial(run_task, stores, clock), tasks)
-
-
-def local_threads() -> int:
-    """Return how many ranges are merged at a time in this process."""
-    return min(MAX_TOGETHER, os.cpu_count() or 1)
-
-
-def run_task(stores: TableStores, clock: Clock, task: RangeTask) -> MergedRange:
-    """Merge one range, and upload its files."""
-    return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters)
 
 
 @dataclass(slots=True)
@@ -395,24 +370,15 @@ class _Compaction:
             raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
 
     def _tasks(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int) -> list[RangeTask]:
-        target_bytes = range_size(
-            plan.stored_bytes,
-            most_bytes=self.range_bytes,
-            least_bytes=self.options.sst_bytes,
+        return plan_tasks(
+            self.stores,
+            plan,
+            stage,
+            self.options,
+            planned_ms=planned_ms,
+            range_bytes=self.range_bytes,
             together=self.together,
         )
-        splits = (
-            split
-            for keys in plan.keys
-            for split in plan_splits(
-                plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, self.stores)
-            )
-        )
-        return [
-            RangeTask(split.keys, split.layers, stage.rules, self.options, planned_ms, stage.stage)
-            for split in splits
-            if split.layers
-        ]
 
     def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""

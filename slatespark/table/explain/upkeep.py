@@ -12,8 +12,8 @@ from slatespark.storage.requests import Requests
 from slatespark.storage.s3_driver import upload_requests
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.compaction.run import local_threads
 from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.overheads import collection, commits

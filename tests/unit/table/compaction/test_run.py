@@ -31,8 +31,9 @@ from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask, plan_merge
+from slatespark.table.compaction.ranges import run_here, run_task
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.compaction.run import compact_table, run_here, run_task
+from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records

@@ -1,0 +1,84 @@
+"""The ranges of a compaction: how a plan is cut into tasks, and who merges them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeAlias
+
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.compaction.filter_plan import FilterPlan
+from slatespark.table.compaction.merge import MergedRange, merge_range
+from slatespark.table.compaction.plan import CompactionPlan, RangeTask, range_size
+from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.plan import plan_splits
+from slatespark.table.stores import TableStores
+
+RANGE_FILES: Final = 4  # size of a range, in files of `sstSize`
+MAX_TOGETHER: Final = 4  # local ranges in parallel: each takes `writeBuffer` and a file
+
+Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
+
+
+def plan_tasks(
+    stores: TableStores,
+    plan: CompactionPlan,
+    stage: FilterPlan,
+    options: WriteOptions,
+    *,
+    planned_ms: int,
+    range_bytes: int,
+    together: int,
+) -> list[RangeTask]:
+    """Return the tasks of a plan, in key order.
+
+    Parameters
+    ----------
+    stage : rules and filters
+    options : of the files
+    planned_ms : time part of their ids
+    range_bytes : approximate maximum that one task reads
+    together : how many are merged at a time
+    """
+    target_bytes = range_size(
+        plan.stored_bytes, most_bytes=range_bytes, least_bytes=options.sst_bytes, together=together
+    )
+    splits = (
+        split
+        for keys in plan.keys
+        for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
+    )
+    return [
+        RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage)
+        for split in splits
+        if split.layers
+    ]
+
+
+def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
+    """Yield the merged ranges in order; a few are merged at a time, on threads of this process."""
+    if len(tasks) < 2:
+        yield from (run_task(stores, clock, task) for task in tasks)
+        return
+    with ThreadPoolExecutor(min(len(tasks), local_threads())) as pool:
+        yield from pool.map(partial(run_task, stores, clock), tasks)
+
+
+def local_threads() -> int:
+    """Return how many ranges are merged at a time in this process."""
+    return min(MAX_TOGETHER, os.cpu_count() or 1)
+
+
+def run_task(
+    stores: TableStores, clock: Clock, task: RangeTask, check: Callable[[], None] | None = None
+) -> MergedRange:
+    """Merge one range, and upload its files.
+
+    Parameters
+    ----------
+    check : called again and again; stops the merge by raising
+    """
+    return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters, check=check)
