@@ -25,16 +25,19 @@ class Outcome(Enum):
     EXISTS = "the object already exists"
     PAST_END = "the object ends before the range"
     DENIED = "credentials are missing or insufficient"
+    ELSEWHERE = "the bucket is in another region, or at another endpoint"
+    NO_TLS = "no trusted connection can be made"
     TRANSIENT = "a retry may succeed"
     REFUSED = "a retry will fail, too"
 
 
 _BY_STATUS = {
+    301: Outcome.ELSEWHERE,
     401: Outcome.DENIED,
     403: Outcome.DENIED,
     404: Outcome.MISSING,
     408: Outcome.TRANSIENT,
-    409: Outcome.TRANSIENT,  # S3 returns it for concurrent conditional writes
+    409: Outcome.REFUSED,  # such as "there is a folder of this name"; see the codes below for what passes
     412: Outcome.EXISTS,
     416: Outcome.PAST_END,
     425: Outcome.TRANSIENT,
@@ -44,6 +47,11 @@ _BY_STATUS = {
 
 # S3 error codes that are more specific than their HTTP status, or have the status 200 or 400.
 _BY_CODE = {
+    "AuthorizationHeaderMalformed": Outcome.ELSEWHERE,  # signed for another region
+    "IllegalLocationConstraintException": Outcome.ELSEWHERE,
+    "PermanentRedirect": Outcome.ELSEWHERE,
+    "ConditionalRequestConflict": Outcome.TRANSIENT,  # another conditional write of the object is being made
+    "OperationAborted": Outcome.TRANSIENT,
     "NoSuchBucket": Outcome.NO_BUCKET,
     "NoSuchUpload": Outcome.TRANSIENT,  # completed by a request whose response was lost: upload again
     "ExpiredToken": Outcome.DENIED,
@@ -90,19 +98,27 @@ _BY_NAME = {
     "UnauthorizedSSOTokenError": Outcome.DENIED,
 }
 
-_TRANSIENT_ERRNOS = frozenset(
-    {
-        errno.EAGAIN,
-        errno.EBUSY,
-        errno.EIO,
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.EREMOTEIO,
-        errno.ETIMEDOUT,
-    }
+# Reasons of OpenSSL that no retry changes: the server speaks plain HTTP, or its certificate is not trusted.
+_TLS_REASONS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "CERTIFICATE_VERIFY_FAILED", "UNSUPPORTED_PROTOCOL")
+
+
+def _error_numbers(*names: str) -> frozenset[int]:
+    """Return the numbers of errors by name, without those that this operating system lacks."""
+    return frozenset(getattr(errno, name) for name in names if hasattr(errno, name))
+
+
+_TRANSIENT_ERRNOS = _error_numbers(
+    "EAGAIN",
+    "EBUSY",
+    "EIO",
+    "ENETDOWN",
+    "ENETUNREACH",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "EREMOTEIO",
+    "ETIMEDOUT",
 )
+_REDIRECT_ERRNOS = _error_numbers("EREMCHG")  # of s3fs
 
 
 def classify_error(error: BaseException) -> Outcome:
@@ -117,7 +133,7 @@ def classify_error(error: BaseException) -> Outcome:
     while link is not None and link not in links:
         links.append(link)
         link = link.__cause__  # not __context__, which may be an error that the caller was handling
-    verdicts = (rule(link) for rule in (_by_code, _by_class, _by_status, _by_errno) for link in links)
+    verdicts = (rule(link) for rule in (_by_code, _by_tls, _by_class, _by_status, _by_errno) for link in links)
     return next((verdict for verdict in verdicts if verdict is not None), Outcome.REFUSED)
 
 
@@ -127,7 +143,16 @@ def _by_code(error: BaseException) -> Outcome | None:
     return _BY_CODE.get(str(details.get("Code"))) if isinstance(details, dict) else None
 
 
+def _by_tls(error: BaseException) -> Outcome | None:
+    is_tls = any("SSL" in kind.__name__ or "Certificate" in kind.__name__ for kind in type(error).__mro__)
+    return Outcome.NO_TLS if is_tls and any(reason in str(error) for reason in _TLS_REASONS) else None
+
+
 def _by_class(error: BaseException) -> Outcome | None:
+    # botocore follows a redirect that names no region to itself, until Python stops it.
+    wrapped = getattr(error, "kwargs", None)
+    if isinstance(error, RecursionError) or (isinstance(wrapped, dict) and "recursion" in str(wrapped.get("error"))):
+        return Outcome.ELSEWHERE
     if isinstance(error, FileExistsError):
         return Outcome.EXISTS
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
@@ -145,13 +170,17 @@ def _by_status(error: BaseException) -> Outcome | None:
     status = meta.get("HTTPStatusCode") if isinstance(meta, dict) else None
     for name in ("status_code", "status", "code"):
         status = status if isinstance(status, int) else getattr(error, name, None)
-    if isinstance(status, int) and status >= 400:
+    if isinstance(status, int) and status >= 300:
         return _BY_STATUS.get(status, Outcome.TRANSIENT if status >= 500 else Outcome.REFUSED)
     return None
 
 
 def _by_errno(error: BaseException) -> Outcome | None:
-    return Outcome.TRANSIENT if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNOS else None
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _REDIRECT_ERRNOS:
+        return Outcome.ELSEWHERE
+    return Outcome.TRANSIENT if error.errno in _TRANSIENT_ERRNOS else None
 
 
 def _clock_jitter() -> float:
@@ -251,6 +280,13 @@ def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, opt
             return TableNotFoundError(f"{cannot} The bucket does not exist.", todo=todo)
         case Outcome.DENIED:
             todo = "Check the credentials (storage.* options or environment) and their permissions, including list."
+            return InvalidRequestError(cannot, why=why, todo=todo)
+        case Outcome.ELSEWHERE:
+            why = f"The server redirects to another region or endpoint. {why}"
+            todo = "Set storage.region to the region of the bucket, and storage.endpoint_url to its server if need be."
+            return InvalidRequestError(cannot, why=why, todo=todo)
+        case Outcome.NO_TLS:
+            todo = "Check storage.endpoint_url (https or http?) and storage.verify."
             return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.TRANSIENT | Outcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")

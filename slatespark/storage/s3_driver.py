@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
+from slatespark.storage.conditional_writes import CONTENT, prove_once
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.retry import Outcome, classify_error
 from slatespark.units import datetime_to_ms
 
 # Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
@@ -26,10 +26,6 @@ DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
 
 # An upload below this rate times out.
 SLOWEST_BYTES_PER_S = 256 << 10
-
-# Buckets known to honor If-None-Match, per process.
-_CONFIRMED: set[tuple[int, str, str]] = set()
-_CONFIRMED_MATCH: set[tuple[int, str, str]] = set()  # likewise for If-Match
 
 _NO_TAG = f'"{"0" * 32}"'  # matches no object
 
@@ -85,8 +81,8 @@ class S3Driver:
 
     def create(self, path: str, data: bytes) -> None:
         """Create an object conditionally, with If-None-Match."""
-        self._upload(path, data, mode="create")
-        self._confirm_condition(path, data)
+        self._prove("If-None-Match", lambda proof: self._create(proof, CONTENT))
+        self._create(path, data)
 
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
         """Replace the content `expected` by `data` conditionally, with If-Match."""
@@ -94,7 +90,7 @@ class S3Driver:
         tag = self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._prefix + path)["ETag"]
         if self.read(path) != expected:
             raise FileExistsError(path)
-        self._confirm_match(path, expected)
+        self._prove("If-Match", lambda proof: self._put_if_match(proof, CONTENT, _NO_TAG))
         self._put_if_match(path, data, tag)
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
@@ -127,48 +123,20 @@ class S3Driver:
     def _put_if_match(self, path: str, data: bytes, tag: str) -> None:
         self._fs.call_s3("put_object", Bucket=self._bucket, Key=self._prefix + path, Body=data, IfMatch=tag)
 
-    def _confirm_match(self, path: str, data: bytes) -> None:
-        """Verify, once per process and bucket, that the server honors `If-Match`; see `_confirm_condition`.
+    def _create(self, path: str, data: bytes) -> None:
+        self._upload(path, data, mode="create")
 
-        Puts the existing content again, with a condition that does not hold.
-        """
+    def _prove(self, condition: str, break_condition: Callable[[str], None]) -> None:
+        """Verify that the server honors a condition; Amazon's servers need no proof."""
         endpoint = str(self._fs.s3.meta.endpoint_url)
-        bucket = (os.getpid(), endpoint, self._bucket)
-        if ".amazonaws.com" in endpoint or bucket in _CONFIRMED_MATCH:
-            return
-        try:
-            self._put_if_match(path, data, _NO_TAG)
-        except Exception as exc:
-            if classify_error(exc) is not Outcome.EXISTS:
-                raise
-            _CONFIRMED_MATCH.add(bucket)
-            return
-        raise InvalidRequestError(
-            f"Objects in s3://{self._bucket} cannot be replaced conditionally.", why="The server ignores If-Match."
-        )
-
-    def _confirm_condition(self, path: str, data: bytes) -> None:
-        """Verify, once per process and bucket, that the server honors `If-None-Match`.
-
-        Servers without support ignore the header, and commits would silently overwrite each other. Creating the object
-        again with the same content is a harmless test. Amazon's servers are not tested.
-        """
-        endpoint = str(self._fs.s3.meta.endpoint_url)
-        bucket = (os.getpid(), endpoint, self._bucket)
-        if ".amazonaws.com" in endpoint or bucket in _CONFIRMED:
-            return
-        try:
-            self._upload(path, data, mode="create")
-        except Exception as exc:
-            if classify_error(exc) is Outcome.EXISTS:
-                _CONFIRMED.add(bucket)
-            # Other failures say nothing about the condition; the object itself exists.
-            return
-        raise InvalidRequestError(
-            f"Tables in s3://{self._bucket} are read-only.",
-            why="The server ignores If-None-Match, so concurrent writers could overwrite each other.",
-            todo="Use a server version that supports conditional writes.",
-        )
+        if ".amazonaws.com" not in endpoint:
+            prove_once(
+                (os.getpid(), endpoint, self._bucket, condition),
+                f"s3://{self._bucket}",
+                create=lambda proof: self._create(proof, CONTENT),
+                break_condition=break_condition,
+                delete=self.delete,
+            )
 
 
 def upload_requests(size: int) -> int:

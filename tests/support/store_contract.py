@@ -258,6 +258,9 @@ class StoreContract(StoreReadContract):
                     won.append(number)
                 except FileExistsError:
                     pass
+                except BaseException:
+                    start.abort()  # the others must not wait for ever
+                    raise
             return won
 
         with ThreadPoolExecutor(racers) as threads:

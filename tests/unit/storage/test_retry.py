@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import importlib
 import pickle
+import ssl
 from collections.abc import Callable
 
 import pytest
@@ -59,6 +60,10 @@ class HttpError(Exception):
         ("PreconditionFailed", 412, Outcome.EXISTS),
         ("412", 412, Outcome.EXISTS),
         ("ConditionalRequestConflict", 409, Outcome.TRANSIENT),
+        ("OperationAborted", 409, Outcome.TRANSIENT),
+        ("ExistingObjectIsDirectory", 409, Outcome.REFUSED),
+        ("PermanentRedirect", 301, Outcome.ELSEWHERE),
+        ("AuthorizationHeaderMalformed", 400, Outcome.ELSEWHERE),
         ("InvalidRange", 416, Outcome.PAST_END),
         ("SlowDown", 503, Outcome.TRANSIENT),
         ("InternalError", 500, Outcome.TRANSIENT),
@@ -83,6 +88,11 @@ def test_error_codes_of_s3(code: str, status: int, outcome: Outcome) -> None:
         (botocore.EndpointConnectionError(endpoint_url="http://x"), Outcome.TRANSIENT),
         (botocore.ConnectTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
         (botocore.ReadTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
+        (botocore.SSLError(endpoint_url="https://x", error="[SSL: WRONG_VERSION_NUMBER]"), Outcome.NO_TLS),
+        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), Outcome.NO_TLS),
+        (botocore.SSLError(endpoint_url="https://x", error="EOF occurred"), Outcome.TRANSIENT),
+        (botocore.HTTPClientError(error=RecursionError("maximum recursion depth")), Outcome.ELSEWHERE),
+        (RecursionError(), Outcome.ELSEWHERE),
         (ConnectionResetError(), Outcome.TRANSIENT),
         (TimeoutError(), Outcome.TRANSIENT),
         (OSError(errno.EHOSTUNREACH, "no route"), Outcome.TRANSIENT),

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 
+from slatespark import SlateStore
 from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store, read_ahead, s3_driver
@@ -245,6 +246,21 @@ def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple
     assert len([method for method, _ in proxy.requests if method == "PUT"]) == 3
 
 
+@pytest.mark.parametrize("fault", [(409, "ExistingObjectIsDirectory"), (301, "PermanentRedirect")])
+def test_lasting_failures_are_not_retried(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple[int, str]) -> None:
+    proxy.fail(fault, "PUT", times=100)
+    with pytest.raises(InvalidRequestError):
+        shaky.put("x", [b"1"])
+    assert [method for method, _ in proxy.requests].count("PUT") < IMPATIENT.attempts  # botocore follows redirects
+
+
+def test_https_of_a_server_that_speaks_http(moto_server: MotoServer, bucket: str) -> None:
+    endpoint = moto_server.endpoint.replace("http:", "https:")
+    store = FsspecStore(bucket, {**moto_server.options, "endpoint_url": endpoint})
+    with pytest.raises(InvalidRequestError, match="https or http"):
+        store.get("x")
+
+
 @pytest.mark.parametrize(
     "code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
 )
@@ -271,15 +287,44 @@ def test_no_credentials(moto_server: MotoServer, store: ObjectStore, monkeypatch
         bare.list("")
 
 
+@pytest.mark.parametrize(
+    ("header", "write"),
+    [
+        ("If-None-Match", lambda store: store.create("new", b"2")),
+        ("If-None-Match", lambda store: store.create("x", b"2")),
+        ("If-Match", lambda store: store.replace("x", b"2", b"1")),
+    ],
+)
 def test_a_server_without_conditional_writes(
-    moto_server: MotoServer, bucket: str, proxy: FaultyProxy, store: ObjectStore
+    header: str,
+    write: Callable[[ObjectStore], object],
+    moto_server: MotoServer,
+    bucket: str,
+    proxy: FaultyProxy,
+    store: ObjectStore,
 ) -> None:
-    proxy.forgotten_headers = {"If-None-Match"}
-    careless = open_store(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint})
     store.put("x", [b"1"])
+    proxy.forgotten_headers = {header}
+    careless = open_store(f"{bucket}/", {**moto_server.options, "endpoint_url": proxy.endpoint})
     assert careless.get("x") == b"1"
-    with pytest.raises(InvalidRequestError, match="If-None-Match"):
-        careless.create("y", b"1")
+    proxy.requests.clear()
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=header):
+            write(careless)
+    assert all("/slatespark/leases/" in path for method, path in proxy.requests if method == "PUT")
+    assert [meta.path for meta in store.list("")] == ["x"]
+    assert store.list("slatespark/leases/") == []
+
+
+def test_what_a_killed_proof_leaves_goes_with_a_vacuum(
+    moto_server: MotoServer, bucket: str, proxy: FaultyProxy
+) -> None:
+    proxy.fail((403, "AccessDenied"), "DELETE", times=1)
+    table = SlateStore.create(f"{bucket}/t", **{**moto_server.options, "endpoint_url": proxy.endpoint})
+    (left,) = [meta.path for meta in open_store(f"{bucket}/t", moto_server.options).list("slatespark/leases/")]
+    assert left.endswith("-conditional-write")
+    table.vacuum("0s", force=True)
+    assert open_store(f"{bucket}/t", moto_server.options).list("slatespark/leases/") == []
 
 
 def test_connection_refused(bucket: str) -> None:

@@ -1,0 +1,70 @@
+"""Proof that a server honors the conditions of writes, on an object made for it.
+
+A server without support ignores the headers If-None-Match and If-Match, and concurrent commits would silently overwrite
+each other. So no object of a table is written on a condition before the server has refused one that does not hold.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Final
+
+from slatespark.errors import InvalidRequestError
+from slatespark.storage.retry import Outcome, classify_error
+
+CONTENT: Final = b"Shows whether this server honors conditional writes."
+
+# `vacuum` deletes marks of ended jobs, and so what a killed process leaves here.
+_FOLDER: Final = "slatespark/leases"
+
+_PROVEN: set[Hashable] = set()  # by this process
+
+
+def prove_once(
+    server: Hashable,
+    url: str,
+    *,
+    create: Callable[[str], None],
+    break_condition: Callable[[str], None],
+    delete: Callable[[str], None],
+) -> None:
+    """Verify, once per process and server, that a write is refused whose condition does not hold.
+
+    Costs three requests. Threads that come at the same time may all make them.
+
+    Parameters
+    ----------
+    server : identifies process, server, bucket and kind of condition
+    url : of the bucket
+    create : creates the object at a path with `CONTENT` unless it exists
+    break_condition : writes it on a condition that does not hold
+    delete : deletes it
+
+    Raises
+    ------
+    InvalidRequestError
+        When the server ignored the condition.
+    Exception
+        Of the driver, when the server did not answer, or refused for another reason.
+    """
+    if server in _PROVEN:
+        return
+    path = f"{_FOLDER}/{secrets.token_hex(8)}-conditional-write"
+    create(path)
+    try:
+        break_condition(path)
+    except Exception as exc:
+        if classify_error(exc) is not Outcome.EXISTS:
+            raise
+        _PROVEN.add(server)
+        return
+    finally:
+        with suppress(Exception):  # an object that stays behind does no harm
+            delete(path)
+    raise InvalidRequestError(
+        f"Tables in {url} are read-only.",
+        why="The server ignores If-None-Match or If-Match, so concurrent writers could overwrite each other.",
+        todo="Use a server version that supports conditional writes.",
+    )
