@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -16,9 +14,9 @@ from slatespark.table.compaction.plan import CompactionPlan, RangeTask, range_si
 from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.plan import plan_splits
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS
 
 RANGE_FILES: Final = 4  # size of a range, in files of `sstSize`
-MAX_TOGETHER: Final = 4  # local ranges in parallel: each takes `writeBuffer` and a file
 
 Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
 
@@ -60,16 +58,12 @@ def plan_tasks(
 
 def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
     """Yield the merged ranges in order; a few are merged at a time, on threads of this process."""
-    if len(tasks) < 2:
-        yield from (run_task(stores, clock, task) for task in tasks)
-        return
-    with ThreadPoolExecutor(min(len(tasks), local_threads())) as pool:
-        yield from pool.map(partial(run_task, stores, clock), tasks)
+    return THREADS(partial(run_task, stores, clock), tasks)
 
 
 def local_threads() -> int:
     """Return how many ranges are merged at a time in this process."""
-    return min(MAX_TOGETHER, os.cpu_count() or 1)
+    return THREADS.together
 
 
 def run_task(
