@@ -56,8 +56,7 @@ def unpack_blocks(
     CorruptDataError
         Names the offset of the block in `data`.
     """
-    starts, stops = edges[:-1], np.where(encoded_bytes > 0, edges[:-1] + encoded_bytes, edges[1:])
-    _check_bounds(data, edges, stops)
+    starts, stops = _stored_blocks(data, edges, encoded_bytes)
     if compression is Compression.NONE:
         _check_sums(data, starts, stops)
         return UnpackedBlocks(data, starts, stops - CRC_BYTES)
@@ -80,6 +79,20 @@ def unpack_blocks(
     return UnpackedBlocks(
         np.frombuffer(b"".join(payloads), np.uint8), np.append(np.zeros(1, np.int64), ends[:-1]), ends
     )
+
+
+def check_blocks(data: NDArray[np.uint8], edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64]) -> None:
+    """Verify the checksums of stored blocks without decompressing them; parameters and errors as `unpack_blocks`."""
+    _check_sums(data, *_stored_blocks(data, edges, encoded_bytes))
+
+
+def _stored_blocks(
+    data: NDArray[np.uint8], edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each block starts and stops, checksum included."""
+    stops = np.where(encoded_bytes > 0, edges[:-1] + encoded_bytes, edges[1:])
+    _check_bounds(data, edges, stops)
+    return edges[:-1], stops
 
 
 def _check_bounds(data: NDArray[np.uint8], edges: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
