@@ -67,6 +67,7 @@ ORDER = (  # of the commands in --help
     "restore",
     "trim",
     "clone",
+    "copy-to",
     "compact",
     "reap",
     "vacuum",

@@ -166,6 +166,17 @@ def parse_pairs(given: list[str] | None, flag: str, example: str) -> list[tuple[
     return pairs
 
 
+def parse_storage(given: list[str] | None, flag: str = "--storage") -> dict[str, str]:
+    """Return NAME=VALUE arguments as storage options by name, without their prefix; raises as `parse_pairs`."""
+    options: dict[str, str] = {}
+    for name, value in parse_pairs(given, flag, "endpoint_url=http://host:9000"):
+        key = name.removeprefix(STORAGE_PREFIX).lower()
+        if key in options:
+            raise OptionError(f"{STORAGE_PREFIX}{key} is given twice.", todo="Give it once.")
+        options[key] = value
+    return options
+
+
 # --- private helpers ------------------------------------------------------------------------------------------------
 
 
@@ -179,8 +190,7 @@ def _joined(
     """Return all options of a command by their documented names; raises `OptionError` if one is given twice."""
     known = {normalize_name(key): key for key in option_keys(cls)}
     pairs = parse_pairs(option, "--option", "walPath=PATH")
-    stored = parse_pairs(storage, "--storage", "endpoint_url=http://host:9000")
-    pairs += [(f"{STORAGE_PREFIX}{name.removeprefix(STORAGE_PREFIX)}", value) for name, value in stored]
+    pairs += [(f"{STORAGE_PREFIX}{name}", value) for name, value in parse_storage(storage).items()]
     joined = {"path": table, **{name: value for name, value in named.items() if value is not None}}
     for name, value in pairs:
         is_storage = name.lower().startswith(STORAGE_PREFIX)

@@ -1,4 +1,4 @@
-"""Commands that keep, restore, trim or copy versions: `checkpoint ...`, `restore`, `trim`, `clone`."""
+"""Commands that keep, restore, trim or copy versions: `checkpoint ...`, `restore`, `trim`, `clone`, `copy-to`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
-from slatespark.cli.table_arguments import TableArguments
+from slatespark.cli.table_arguments import TableArguments, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
+from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
@@ -27,6 +28,10 @@ Lifetime: TypeAlias = Annotated[
     str | None, typer.Option(metavar="DURATION", help="How long it lasts from now, like 7d; forever if not given.")
 ]
 Version: TypeAlias = Annotated[int | None, typer.Option(metavar="ID", help="A version, as listed by history.")]
+Timestamp: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="The newest version committed at or before this, ISO-8601 or epoch ms."),
+]
 
 
 @checkpoint_app.command("create")
@@ -101,10 +106,7 @@ def _show(verb: str, point: CheckpointFacts, *, as_json: bool) -> None:
 def restore(
     table: TableArguments,
     version: Version = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="The newest version committed at or before this, ISO-8601 or epoch ms."),
-    ] = None,
+    timestamp: Timestamp = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version the newest one, in one commit that can be undone."""
@@ -163,3 +165,43 @@ def clone(
     """Make a shallow clone: a separate table that initially shares the files of this one."""
     made = table.open_store().clone(target, version, checkpoint, history=history)
     typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")
+
+
+@app.command("copy-to")
+@failing_with(EXIT_FAILED)
+@taking(located_table)
+def copy_to(
+    table: TableArguments,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="An empty location in any store.", show_default=False)
+    ],
+    version: Version = None,
+    timestamp: Timestamp = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="NAME", help="Checkpoint to copy, by id or name.")] = None,
+    target_storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Option of the target's storage backend; may be repeated. By default those of the table, if the store "
+            "is of the same kind.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a table, with all of its files, to another place; the copy depends on nothing of it."""
+    storage = None if target_storage is None else parse_storage(target_storage, "--target-storage")
+    store = table.open_store()
+    with progress_bar() as progress:
+        made = store.copyTo(
+            target,
+            storage=storage,
+            versionAsOf=version,
+            timestampAsOf=timestamp,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    files = len(made.files())
+    if as_json:
+        typer.echo(json.dumps({"url": made.url, "files": files}))
+    else:
+        typer.echo(f"Copied {plural(files, 'file')} to {made.url}.")

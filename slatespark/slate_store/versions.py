@@ -1,8 +1,9 @@
-"""Versions: history, checkpoints, restores, trims, clones, sequence numbers."""
+"""Versions: history, checkpoints, restores, trims, clones, copies, sequence numbers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from slatespark.table.inspection.sequences import (
 from slatespark.table.inspection.versions import VersionFacts, list_versions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.time_travel import resolve_version
+from slatespark.table.tasks import THREADS, Progress, TaskRunner
 from slatespark.table.write.alteration import (
     raise_history_floor,
 )
@@ -44,7 +46,7 @@ _VERSION = parse_count(1, 2**63 - 1)
 
 
 class Versions(OpenTable):
-    """Versions: history, checkpoints, restores, trims, clones, sequence numbers."""
+    """Versions: history, checkpoints, restores, trims, clones, copies, sequence numbers."""
 
     def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
         """Return the newest `limit` versions of the table, newest first, with the known facts of their commits."""
@@ -244,3 +246,61 @@ class Versions(OpenTable):
         place = parse_text(os.fspath(target), "target")
         clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
         return self._at(target, self._clock, dict(self._stores.storage))
+
+    def copyTo(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        storage: Mapping[str, Any] | None = None,
+        versionAsOf: int | None = None,
+        timestampAsOf: int | str | datetime | None = None,
+        checkpoint: str | None = None,
+        runner: TaskRunner | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Copy the table, with all of its files, to an empty place in any store, and return the copy.
+
+        The copy depends on nothing of this table. It has one version, with the definition, history floor and sequence
+        tracker of the state that was copied; checkpoints, other versions and the records of idempotent writes stay
+        behind. All checksums are verified on the way. A copy that failed can be repeated, and skips what is there.
+
+        Parameters
+        ----------
+        target : an empty location
+        storage : options of the target's storage backend; by default those of this table, if the store is of the same
+            kind
+        versionAsOf, timestampAsOf, checkpoint : what to copy, one of them or none for the newest state; an instant
+            stands for the latest version committed at or before it
+        runner : copies files; by default on threads of this process
+        progress : called with the step, the bytes done and the bytes in total
+
+        Raises
+        ------
+        TableExistsError, InvalidRequestError
+            When the target is not empty, or there is no such version or checkpoint.
+        HistoryTrimmedError
+            When the version was collected.
+        CorruptDataError
+            When a file is damaged.
+        """
+        # Imported here: few users of a table copy it.
+        from slatespark.table.write.deep_copy import copy_table, storage_of_copy
+
+        names = {"versionAsOf": versionAsOf, "timestampAsOf": timestampAsOf, "checkpoint": checkpoint}
+        if len(given := [name for name, value in names.items() if value is not None]) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+        place = parse_text(os.fspath(target), "target")
+        made = self._at(place, self._clock, storage_of_copy(self._stores, place, storage))
+        version = None if versionAsOf is None else _VERSION(versionAsOf, "versionAsOf")
+        if timestampAsOf is not None:
+            version = resolve_version(self._stores, parse_time_ms(timestampAsOf, name="timestampAsOf"), self._clock)
+        copy_table(
+            self._stores,
+            self._clock,
+            made._stores,
+            version=version,
+            checkpoint=None if checkpoint is None else parse_text(checkpoint, "checkpoint"),
+            runner=runner or THREADS,
+            progress=progress,
+        )
+        return made

@@ -20,6 +20,7 @@ from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.plan_frame import Place
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.table_upkeep import TableUpkeep
+from slatespark.spark.task_runner import SparkTasks
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.resolution import Resolution
@@ -384,6 +385,35 @@ class SlateTable(TableUpkeep):
         self._store.clone(arguments.path_text(target), version, checkpoint, history=history)
         storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
         return self.forPath(self._frames.spark, target, **storage)
+
+    def copyTo(
+        self,
+        target: PathArgument,
+        *,
+        storage: Mapping[str, Any] | None = None,
+        versionAsOf: int | None = None,
+        timestampAsOf: Instant | None = None,
+        checkpoint: str | None = None,
+    ) -> Self:
+        """Copy the table, with all of its files, to an empty place in any store, by a Spark job; return the copy.
+
+        Parameters
+        ----------
+        storage : options of the target's storage backend, which executors use too; by default those of this table, if
+            the store is of the same kind
+        versionAsOf, timestampAsOf, checkpoint : what to copy; see `SlateStore.copyTo`
+        """
+        copy = self._store.copyTo(
+            arguments.path_text(target),
+            storage=storage,
+            versionAsOf=versionAsOf,
+            timestampAsOf=timestampAsOf,
+            checkpoint=checkpoint,
+            runner=SparkTasks(self._frames.spark),
+        )
+        clock = {name: value for name, value in self._frames.options.items() if name == arguments.CLOCK}
+        located = {name: value for name, value in copy._common.items() if name != "path"}
+        return self.forPath(self._frames.spark, target, **located, **clock)
 
     def setHistoryFloor(self, ts: Instant) -> None:
         """Give up the past of a history table below an instant; see `SlateStore.setHistoryFloor`."""

@@ -112,6 +112,8 @@ def test_a_path_is_text_or_a_path_object(spark: SparkSession, tmp_path: Path) ->
     table.ingest(files[1:])
     assert stored(SlateTable.forPath(spark, place, walPath=place)) == [ADA, BOB, CID]
     assert stored(table.clone(tmp_path / "clone")) == [ADA, BOB, CID]
+    assert stored(table.copyTo(tmp_path / "copy")) == [ADA, BOB, CID]
+    assert stored(table.copyTo(tmp_path / "first", versionAsOf=3)) == [ADA]
 
 
 @pytest.mark.parametrize(

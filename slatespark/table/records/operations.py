@@ -21,6 +21,7 @@ class Operation(StrEnum):
     RESTORE = "restore"
     TRIM = "trim"
     CLONE = "clone"
+    COPY = "copy"
     COMPACT = "compact"
     REAP = "reap"
     VACUUM = "vacuum"

@@ -106,7 +106,7 @@ def clone_table(
         assert final_id is not None  # `_plan_owners` drew it
         name = f"{CLONE_NAMES}{_path_below(root, made.url)}"
         repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
-    definition = _definition(stores, Version(number, source))
+    definition = definition_of(stores, Version(number, source))
     if history and not definition.has_history:
         definition = _with_history(stores, Version(number, source), definition, began_ms)
     _publish_definition(made, definition)
@@ -156,8 +156,8 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
         ) from exc
 
 
-def _definition(stores: TableStores, source: Version[Manifest]) -> TableDefinition:
-    """Return the newest definition, with the bounds of the past of the version that is cloned."""
+def definition_of(stores: TableStores, source: Version[Manifest]) -> TableDefinition:
+    """Return the newest definition, with the bounds of the past of one version: that of a clone or a copy."""
     definition = resolve_definition(stores, source.value)
     if not definition.has_history:
         return definition

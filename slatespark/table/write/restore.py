@@ -133,13 +133,7 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
     Existing checkpoints that a commit may drop do not count, since the restore is itself a commit.
     """
     latest_id, latest = fetch_latest_manifest(stores)
-    until_s = expire_time_s(clock.now_ms(), NEEDED_MS)
-    pinned = [
-        point.expire_time_s
-        for point in latest.checkpoints
-        if point.manifest_id == version and not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
-    ]
-    if any(expires_s == 0 or expires_s >= until_s for expires_s in pinned):
+    if is_kept(latest, version, expire_time_s(clock.now_ms(), NEEDED_MS)):
         refuse_missing_version(stores, version, latest_id, latest)
         yield
         return
@@ -150,6 +144,15 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
         with contextlib.suppress(SlateError):
             delete_checkpoint(stores, clock, held.id)
         raise
+
+
+def is_kept(latest: Manifest, version: int, until_s: int) -> bool:
+    """Tell whether a checkpoint that no commit drops keeps a version until some second."""
+    return any(
+        point.manifest_id == version and (point.expire_time_s == 0 or point.expire_time_s >= until_s)
+        for point in latest.checkpoints
+        if not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
+    )
 
 
 def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> None:
