@@ -53,7 +53,7 @@ from slatespark.kernels import (
     take_rows,
     value_lengths,
 )
-from slatespark.kernels.columns import MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import MERGE, ROW_BITS, TOMBSTONE, RowColumns, key_at
 from slatespark.kernels.results import EncodedBlocks, Fields
 from slatespark.ranges import ByteRange
 
@@ -61,8 +61,6 @@ SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of files that `SstBuilder` makes
 BLOCK_BYTES: Final = 4096  # the client's default
 BITS_PER_KEY: Final = 10  # the client's default
 MIN_FILTER_KEYS: Final = 1000  # the client's default
-
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +166,14 @@ class SstBuilder:
             waiting = len(self._tail)
             sources = [self._tail, *sources]
             rows = np.concatenate([np.arange(waiting, dtype=np.int64), rows + (1 << ROW_BITS)])
-            if _key(sources, rows[waiting]) < _key(sources, rows[waiting - 1]):
+            if key_at(sources, int(rows[waiting])) < key_at(sources, int(rows[waiting - 1])):
                 raise InternalError("Rows were added to an SST after rows with higher keys.")
         encoded = encode_blocks(sources, rows, block_size=self._block_size)
         whole = len(encoded) - 1
         if whole:
             self._append_blocks(sources, rows[: encoded.first_rows[whole]], encoded, whole)
         if self._first_key is None:
-            self._first_key = _key(sources, rows[0])
+            self._first_key = key_at(sources, int(rows[0]))
         self._rows += len(rows) - (0 if self._tail is None else len(self._tail))
         self._tail = take_rows(sources, rows[encoded.first_rows[whole] :])
         self._tail_bytes = int(encoded.ends[whole] - encoded.starts[whole]) + CRC_BYTES
@@ -200,7 +198,7 @@ class SstBuilder:
         fields = gather_fields(sources, rows)
         separators, ends = separator_keys(sources, rows, first_rows)
         if self._last_key is not None:  # the kernel does not know the previous row
-            opening = np.frombuffer(separator_key(self._last_key, _key(sources, rows[0])), np.uint8)
+            opening = np.frombuffer(separator_key(self._last_key, key_at(sources, int(rows[0]))), np.uint8)
             separators = np.concatenate([opening, separators])
             ends = np.append(np.zeros(1, np.int64), ends[1:] + len(opening))
         if self._compression is Compression.NONE:
@@ -225,7 +223,7 @@ class SstBuilder:
         )
         self._parts.append(part)
         self._data_bytes += len(part)
-        self._last_key = _key(sources, rows[-1])
+        self._last_key = key_at(sources, int(rows[-1]))
 
     def _close(self, first_key: bytes) -> BuiltSst:
         codec, blocks = self._compression, self._blocks
@@ -287,10 +285,6 @@ class _Blocks:
     value_bytes: int
     min_seq: int
     max_seq: int
-
-
-def _key(sources: Sequence[RowColumns], packed: np.int64) -> bytes:
-    return sources[int(packed) >> ROW_BITS].key(int(packed) & _POSITION_MASK)
 
 
 def _checksum_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:

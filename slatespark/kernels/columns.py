@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -63,6 +64,11 @@ class RowColumns:
         """Return the value of row `row`; empty for a tombstone."""
         start = self.value_starts[row]
         return self.value_bytes[start : start + self.value_lengths[row]].tobytes()
+
+
+def key_at(sources: Sequence[RowColumns], packed: int) -> bytes:
+    """Return the key of one packed row."""
+    return sources[packed >> ROW_BITS].key(packed & (1 << ROW_BITS) - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns, key_at
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.table.read.arrow import IS_CURRENT, VALID_FROM, VALID_TO, instants
 from slatespark.table.read.merge_function import MergeFunction, fold_rows, row_at
 from slatespark.units import MAX_MS, MIN_MS
 
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 _ALWAYS: Final = MIN_MS  # where a version without create_ts begins
 _OPEN: Final = MAX_MS  # where a version that is still valid ends, which a time may be too
 _NEVER: Final = MAX_MS + 1  # the same where numbers have more than 64 bits
@@ -126,7 +125,7 @@ class _Tracker:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return when each version gives way to a newer one, and which is the newest of its key."""
         heads = new_key_mask(sources, rows)
-        heads[0] = _key_at(sources, int(rows[0])) != self._key
+        heads[0] = key_at(sources, int(rows[0])) != self._key
         closings = np.append(np.int64(_OPEN if heads[0] else self._closing), starts[:-1])
         closings[heads] = _OPEN
         for at in np.flatnonzero(~heads & (starts > closings)).tolist():  # rare: newer, and yet of an earlier time
@@ -134,7 +133,7 @@ class _Tracker:
             while after < len(rows) and not heads[after]:
                 closings[after] = min(closings[after], closings[after - 1])
                 after += 1
-        self._key = _key_at(sources, int(rows[-1]))
+        self._key = key_at(sources, int(rows[-1]))
         self._closing = int(min(closings[-1], starts[-1]))
         return closings, heads
 
@@ -235,7 +234,3 @@ def _check_order(rows: Sequence[Row]) -> None:
                 why="Such rows have no definite interval.",
                 todo="Use readVersions=all, or read as of the instants that you need.",
             )
-
-
-def _key_at(sources: Sequence[RowColumns], packed: int) -> bytes:
-    return sources[packed >> ROW_BITS].key(packed & _POSITION_MASK)
