@@ -119,6 +119,11 @@ def overlapping_ranges(ranges: Sequence[KeyRange], keys: KeyRange) -> Iterator[K
             yield item
 
 
+def parts_within(ranges: Sequence[KeyRange], keys: KeyRange) -> list[KeyRange]:
+    """Return the parts of some ranges that lie in `keys`. Requires: ranges ascending, not overlapping."""
+    return [part.intersect(keys) for part in overlapping_ranges(ranges, keys)]
+
+
 def point_range(key: bytes) -> KeyRange:
     """Return the range that contains only `key`."""
     return KeyRange(key, key_after(key))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +22,10 @@ class Segment:
     last_compacted_l0_sst_view_id: Ulid | None
     l0: tuple[SstView, ...]
     compacted: tuple[SortedRun, ...]
+
+    def is_empty(self) -> bool:
+        """Tell whether it has neither L0 views nor runs."""
+        return not self.l0 and not self.compacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,26 @@ class Manifest:
         """Return the root tree, as a segment with an empty prefix, followed by every segment."""
         root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)
         return (root, *self.segments)
+
+    def with_trees(self, trees: Iterable[Segment]) -> Manifest:
+        """Return the manifest with other trees, in any order; the root tree is emptied if it is not among them."""
+        by_prefix = {tree.prefix: tree for tree in trees}
+        root = by_prefix.pop(b"", Segment(b"", self.last_compacted_l0_sst_view_id, (), ()))
+        return replace(
+            self,
+            last_compacted_l0_sst_view_id=root.last_compacted_l0_sst_view_id,
+            l0=root.l0,
+            compacted=root.compacted,
+            segments=tuple(by_prefix[prefix] for prefix in sorted(by_prefix)),
+        )
+
+    def with_runs(self, runs: Mapping[bytes, Iterable[SortedRun]]) -> Manifest:
+        """Return the manifest with other runs, newest first, in the trees with these prefixes; some may be new."""
+        trees = {tree.prefix: tree for tree in self.trees()}
+        for prefix, compacted in runs.items():
+            tree = trees.get(prefix) or Segment(prefix, None, (), ())
+            trees[prefix] = replace(tree, compacted=tuple(compacted))
+        return self.with_trees(trees.values())
 
     def views(self) -> Iterator[SstView]:
         """Yield every view of every tree, newest first within a tree."""

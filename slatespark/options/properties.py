@@ -8,16 +8,21 @@ from typing import Any, Final
 from slatespark.errors import OptionError
 from slatespark.options.values import (
     Parser,
+    bytes_text,
     normalize_name,
+    parse_bytes_or_text,
     parse_choice,
+    parse_count,
     parse_duration_or_none,
     parse_flag,
     parse_lasting_duration,
+    parse_text,
     parse_ttl_or_none,
     refuse_misspelt,
     unknown_option,
 )
 
+MAX_PREFIX_BYTES: Final = 65535  # of a key
 BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
 
 TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
@@ -31,6 +36,9 @@ TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "periodicCompactionInterval": parse_duration_or_none,
     "retention": parse_duration_or_none,
     "retentionFrom": parse_choice("row", "write"),
+    "segmentDelimiter": parse_bytes_or_text,
+    "segmentExtractor": parse_text,
+    "segmentPrefixLength": parse_count(1, MAX_PREFIX_BYTES),
     "versionRetention": parse_duration_or_none,
 }
 
@@ -48,6 +56,8 @@ FIXED_PROPERTIES: Final = {
     "retentionFrom": "row",
 }  # they cannot be changed; the values of a table without them
 
+SEGMENT_PROPERTIES: Final = ("segmentExtractor", "segmentPrefixLength", "segmentDelimiter")
+
 # Of history tables alone; the values of a table without them.
 _OF_HISTORY: Final = {"holdHistory": "false", "historyRetention": "none", "retentionFrom": "row"}
 
@@ -63,6 +73,8 @@ def property_text(name: str, value: object) -> str:
     parsed = parse_property(name, value)
     if (parse_given := _PARSERS_OF_INPUT.get(name)) is not None:
         parse_given(value, name)
+    if isinstance(parsed, bytes):
+        return bytes_text(parsed)
     if isinstance(value, str):
         return value.strip()
     if isinstance(parsed, bool):
@@ -96,6 +108,30 @@ def require_consistent_properties(properties: Mapping[str, str]) -> None:
             "retentionFrom=write and clock=custom are both given.",
             why="No clock tells the time of a write there.",
             todo="Give one of them.",
+        )
+    _require_consistent_segments(properties)
+
+
+def _require_consistent_segments(properties: Mapping[str, str]) -> None:
+    given = [name for name in SEGMENT_PROPERTIES if name in properties]
+    if not given:
+        return
+    if len(given) != 2 or given[0] != "segmentExtractor":
+        raise OptionError(
+            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} given.",
+            todo="Give segmentExtractor, the name that SlateDB clients use, with segmentPrefixLength or "
+            "segmentDelimiter.",
+        )
+    refuse_hold(properties)
+
+
+def refuse_hold(properties: Mapping[str, str]) -> None:
+    """Raise `OptionError` if the properties of a segmented table, as text, ask for a hold."""
+    if parse_property("holdHistory", properties.get("holdHistory", "false")):
+        raise OptionError(
+            "holdHistory: a segmented table cannot be held.",
+            why="A hold would take a slot of the client's compactor for each segment.",
+            todo="Leave it out; keep a checkpoint of what must stay readable.",
         )
 
 

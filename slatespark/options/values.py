@@ -27,6 +27,7 @@ MAX_TTL_MS: Final = 1000 * 365 * 24 * HOUR_MS  # 1,000 years
 MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
 _MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
+_HEX_LITERAL: Final = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 Parser: TypeAlias = Callable[[Any, str], Any]
@@ -144,6 +145,24 @@ def parse_key(value: object, name: str) -> bytes:
         return bytes.fromhex(value if isinstance(value, str) else "?")
     except ValueError as exc:
         raise OptionError(f"{name}: {value!r} is not hexadecimal.", todo="Write the key bytes like 00ff41.") from exc
+
+
+def parse_bytes_or_text(value: object, name: str) -> bytes:
+    """Return bytes that are not empty, from bytes, text (as UTF-8), or hexadecimal text like `X'00'`."""
+    data = value
+    if isinstance(value, str):
+        match = _HEX_LITERAL.fullmatch(value)
+        data = bytes.fromhex(match[1]) if match else value.encode(errors="surrogatepass")
+    if not isinstance(data, bytes | bytearray | memoryview) or not len(data):
+        raise OptionError(f"{name}: {value!r} is not acceptable.", todo="Give some text, or bytes like X'00'.")
+    return bytes(data)
+
+
+def bytes_text(data: bytes) -> str:
+    """Return bytes as text that `parse_bytes_or_text` reads: readable text as it is, else `X'00'`."""
+    text = data.decode(errors="replace")
+    plain = text.encode(errors="replace") == data and text.isprintable() and text == text.strip()
+    return text if plain and not _HEX_LITERAL.fullmatch(text) else f"X'{data.hex()}'"
 
 
 def parse_operator(value: object, name: str) -> MergeOperator:

@@ -66,6 +66,17 @@ def _property(name: str, *, doc: str) -> Any:
     return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, calls=_WRITE, default=None)
 
 
+def _declaration(name: str, *, doc: str) -> Any:
+    """Declare a part of the segment extractor, which also a write to an existing table may give."""
+    return option(
+        name,
+        doc=f"Table property, at creation: {doc}. Of a table that another client created: for this write.",
+        parse=_property_text,
+        calls=_COMMIT,
+        default=None,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """Options of a write."""
@@ -260,6 +271,16 @@ class WriteOptions:
     )
     periodic_compaction_interval: str | None = _property(
         "periodicCompactionInterval", doc="age at which files that may hold expired rows are due for a rewrite."
+    )
+    segment_extractor: str | None = _declaration(
+        "segmentExtractor", doc="name of the segment extractor, as SlateDB clients give it"
+    )
+    segment_prefix_length: str | None = _declaration(
+        "segmentPrefixLength", doc="length of the prefixes of keys that make the segments, in bytes"
+    )
+    segment_delimiter: str | None = _declaration(
+        "segmentDelimiter",
+        doc="ends the prefix of each key and belongs to it, as text or as bytes like `X'00'`",
     )
     auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs compact them.")
     merge_operator: MergeOperator | None = option(

@@ -175,7 +175,7 @@ def test_a_damaged_wal_file_stops_a_write_and_nothing_is_lost(database: Path) ->
 # --- what is only read ------------------------------------------------------------------------------------------------
 
 
-def test_a_segmented_database_is_only_read(tmp_path: Path) -> None:
+def test_rows_of_no_segment(tmp_path: Path) -> None:
     folder = tmp_path / "db"
     shutil.copytree(FIXTURES / "segments", folder)
     rows, before = scan(folder), contents(folder)
@@ -184,9 +184,8 @@ def test_a_segmented_database_is_only_read(tmp_path: Path) -> None:
         lambda mode=mode: SlateStore.open(str(folder)).write(table_of(ROWS), mode=mode)
         for mode in ("append", "overwrite")
     ]
-    refused(UnsupportedFormatError, f"{folder}.*segmented", *calls)
+    refused(InvalidRequestError, "segment", *calls)
     assert contents(folder) == before
-    assert not (folder / "slatespark").exists()
 
 
 def test_a_clone_that_is_still_being_made(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slatespark import CommitConflictError, SlateStore, TransactionConflictError, UnsupportedFormatError
+from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.errors import InvalidRequestError
 from slatespark.format.manifest import BytesRange
 from slatespark.ranges import KeyRange
@@ -213,15 +213,6 @@ def test_rows_outside_are_refused_before_anything_is_committed(busy: tuple[Path,
         replace_range(SlateStore.open(str(folder)), outside)
     assert fetch_latest_manifest(stores_of(LocalStore(folder)))[0] == version
     assert our_pairs(folder) == rows
-
-
-def test_segmented_databases_are_refused() -> None:
-    from tests.support.fixture_databases import FIXTURES
-
-    segmented = next(path for path in sorted(FIXTURES.rglob("*segment*")) if path.is_dir())
-    folder = next(path.parent for path in sorted(segmented.rglob("manifest")))
-    with pytest.raises(UnsupportedFormatError, match="segmented"):
-        SlateStore.open(str(folder)).deleteRange(startKey=b"a")
 
 
 def test_files_that_nothing_shows_are_collected_and_cut_ones_stay(tmp_path: Path) -> None:

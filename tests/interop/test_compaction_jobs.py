@@ -309,7 +309,8 @@ def test_the_choice_is_that_of_the_scheduler(tmp_path: Path, sizes: list[int], l
 
 def plan_at(stores: TableStores, version: int) -> Any:
     manifest = fetch_manifest(stores, version)
-    return plan_size_tiered(trees_of(version, manifest, fetch_layers(stores, manifest)), SizeTiers())
+    (tree,) = trees_of(version, manifest, fetch_layers(stores, manifest))
+    return plan_size_tiered(tree, SizeTiers())
 
 
 def scheduled_specs(stores: TableStores) -> list[Any]:

@@ -139,6 +139,7 @@ class ClientOptions:
     compact_by_itself: bool = False  # let the compactor's scheduler start jobs too
     flush_interval: str | None = None  # such as "20ms"
     default_ttl_ms: int | None = None
+    segments: Any = None  # a segment extractor, such as those in `tests.support.segments`
     settings: Mapping[str, object] = field(default_factory=dict)  # further ones, by dotted name
 
     def to_settings(self) -> Any:
@@ -226,6 +227,8 @@ class Client:
         builder.with_filter_policies(_filter_policies(options))
         if options.merge_operator:
             builder.with_merge_operator(Concat())
+        if options.segments is not None:
+            builder.with_segment_extractor(options.segments)
         loop = EventLoopThread(f"slatedb client of {location.path}")
         try:
             return cls(location, options, loop, loop.wait(builder.build()))
@@ -366,6 +369,8 @@ def read_rows(
         builder.with_filter_policies(_filter_policies(chosen))
         if chosen.merge_operator:
             builder.with_merge_operator(Concat())
+        if chosen.segments is not None:
+            builder.with_segment_extractor(chosen.segments)
         reader = await builder.build()
         try:
             return await _scan(reader, start, end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from slatedb import uniffi
@@ -32,6 +33,13 @@ def compact_full(client: Client) -> int | None:
     """
     client.flush_memtable()
     return _compact(client, _full_compaction)
+
+
+def compact_segments(client: Client) -> None:
+    """Flush, then merge each segment into one run. Requires: `client` was opened with a compactor."""
+    client.flush_memtable()
+    for segment in read_manifest(client.location).segments:
+        _compact(client, partial(_full_compaction, prefix=bytes(segment.prefix)))
 
 
 def compact_l0(client: Client) -> int | None:
@@ -119,15 +127,18 @@ def _admin(location: Location, call: Callable[[Any], Coroutine[Any, Any, Any]]) 
     return run_once(call(builder.build()))
 
 
-def _full_compaction(location: Location) -> Any:
-    """Plan the merge of everything into the lowest run; None when it is one run, or nothing."""
+def _full_compaction(location: Location, prefix: bytes = b"") -> Any:
+    """Plan the merge of all of a tree into its lowest run; None when it is one run, or nothing."""
     manifest = read_manifest(location)
-    if not manifest.l0 and len(manifest.compacted) <= 1:
+    trees = {b"": manifest, **{bytes(segment.prefix): segment for segment in manifest.segments}}
+    tree = trees.get(prefix)
+    if tree is None or (not tree.l0 and len(tree.compacted) <= 1):
         return None
-    runs = sorted((run.id for run in manifest.compacted), reverse=True)
-    sources = [uniffi.SourceId.SST_VIEW(view.id) for view in manifest.l0]  # newest first, as the manifest has them
+    runs = sorted((run.id for run in tree.compacted), reverse=True)
+    sources = [uniffi.SourceId.SST_VIEW(view.id) for view in tree.l0]  # newest first, as the manifest has them
     sources += [uniffi.SourceId.SORTED_RUN(run) for run in runs]
-    return uniffi.CompactionSpec.TIERED(b"", sources, runs[-1] if runs else 0)
+    unused = max((run.id for each in trees.values() for run in each.compacted), default=-1) + 1
+    return uniffi.CompactionSpec.TIERED(prefix, sources, runs[-1] if runs else unused)
 
 
 def _l0_compaction(location: Location) -> Any:

@@ -53,10 +53,12 @@ class Claim:
 def refuse_unwritable(url: str, manifest: Manifest) -> None:
     """Refuse databases that can be read but not written."""
     refuse_unknown_fields(manifest.unknown_fields, f"{url}: the manifest")
-    if manifest.segments or manifest.segment_extractor_name is not None:
+    if manifest.segments and (manifest.segment_extractor_name is None or manifest.l0 or manifest.compacted):
         raise UnsupportedFormatError(
-            f"{url} is segmented by {manifest.segment_extractor_name!r}; such databases can only be read.",
-            todo="Write with a SlateDB client that has this extractor.",
+            f"{url} has segments, and "
+            f"{'no segment extractor' if manifest.segment_extractor_name is None else 'rows outside of them'}.",
+            why="No SlateDB client writes this.",
+            todo="Copy its rows to a new table.",
         )
     if not manifest.initialized:
         raise UnsupportedFormatError(

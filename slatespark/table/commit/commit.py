@@ -19,6 +19,7 @@ from slatespark.errors import (
 )
 from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.format.manifest import Manifest
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
@@ -35,6 +36,7 @@ from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
 from slatespark.table.commit.requirements import (
     KnownJobs,
+    KnownSegments,
     LastSeq,
     NoForeignClient,
     NoNewOperands,
@@ -197,6 +199,8 @@ class _Commit:
             yield OrderOfHistory(stores, self.codec, buffer_bytes)
         if forbids_new_operands(self.edit):
             yield NoNewOperands(stores.url)
+        if job.segments != WHOLE:
+            yield KnownSegments(stores, self.edit, job.segments)
 
     def attempt(self, number: int) -> CommitRecord:
         """Make one attempt; raises `RaceLostError` when another writer was faster."""
@@ -321,15 +325,17 @@ class _Commit:
 
     def _create_table(self) -> CommitRecord:
         publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
-        change = self._change(Manifest(), Drained(None, 0, None), (), wal_id=0)
-        manifest = next_manifest(Manifest(), change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
+        extractor = self.job.segments.extractor
+        empty = Manifest(segment_extractor_name=None if extractor is None else extractor.name)
+        change = self._change(empty, Drained(None, 0, None), (), wal_id=0)
+        manifest = next_manifest(empty, change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
         if not any(self.rows.outputs):
-            manifest = replace(Manifest(), nonce=draw_nonce(self.clock))
+            manifest = replace(empty, nonce=draw_nonce(self.clock))
         manifest = self._with_outcome(manifest, 1)
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         if self.job.definition.holds_history:
             self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
-        return self._record(1, manifest, change, Manifest())
+        return self._record(1, manifest, change, empty)
 
     def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept."""
@@ -344,7 +350,8 @@ class _Commit:
         for requirement in self.requirements:
             requirement.after_drain(drained, self.rows.files)
         check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)
-        files = upload_drained(self.stores, drained, self.edit, self.options, self.clock)
+        segments = self.job.segments.joined(KeySegments.of(base))
+        files = upload_drained(self.stores, drained, self.edit, segments, self.options, self.clock)
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
         self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
@@ -419,6 +426,7 @@ class _Commit:
             tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
             wal_id=wal_id,
             edit=self.edit,
+            segments=self.job.segments.joined(KeySegments.of(base)),
             codec=self.codec,
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.manifest import Manifest
+from slatespark.format.segments import KeySegments
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
@@ -49,13 +50,18 @@ def drain_wal(stores: TableStores, base: Manifest, fence: int) -> Drained:
 
 
 def upload_drained(
-    stores: TableStores, drained: Drained, edit: TreeEdit, options: WriteOptions, clock: Clock
+    stores: TableStores, drained: Drained, edit: TreeEdit, segments: KeySegments, options: WriteOptions, clock: Clock
 ) -> tuple[NewFile, ...]:
     """Upload the drained rows that an edit keeps, and return the files in key order."""
-    if drained.rows is None or not edit.keeps_wal:
-        return ()
-    pieces = [SortedRows([drained.rows], kept) for kept in _rows_outside(drained.rows, replaced_ranges(edit))]
-    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms())
+    pieces = kept_rows(drained.rows, edit)
+    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms(), segments=segments)
+
+
+def kept_rows(rows: RowColumns | None, edit: TreeEdit) -> list[SortedRows]:
+    """Return the rows of the WAL that an edit keeps, in key order."""
+    if rows is None or not edit.keeps_wal:
+        return []
+    return [SortedRows([rows], kept) for kept in _rows_outside(rows, replaced_ranges(edit))]
 
 
 def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:

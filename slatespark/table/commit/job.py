@@ -10,6 +10,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import WAL_DIR
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
 from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS
@@ -19,6 +20,7 @@ from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
+from slatespark.table.definition.segmentation import plan_segments
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
@@ -45,6 +47,7 @@ class WriteJob:
     delete_rate : bytes per second that a reap deletes, for the commit record
     times : of its rows, beyond what the options of the write say
     compaction : its entry in `.compactions` with all sources; None for other operations
+    segments : of the table
     """
 
     write_id: str
@@ -57,6 +60,7 @@ class WriteJob:
     delete_rate: int | None = None
     times: RowTimes = COMMIT_TIMES
     compaction: Compaction | None = None
+    segments: KeySegments = WHOLE
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.
@@ -109,12 +113,15 @@ def begin_write(
         When `found` is None and the table was created since.
     UnsupportedFormatError
         When the database cannot be written.
+    OptionError
+        When the declared segment extractor is not that of the table.
     ClockRegressionError
         When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     InvalidRequestError
         When the WAL is elsewhere, or belongs to another database.
     """
     now_ms = read_clock(clock)
+    segments = plan_segments(stores.url, None if found is None else found.value, definition.segment_extractor)
     if found is None:
         _refuse_remains(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
@@ -134,7 +141,7 @@ def begin_write(
     if found is None:
         definition = replace(definition, created_by=write_id)
     publish_lease(stores.main, write_id, now_ms)
-    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition)
+    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition, segments=segments)
 
 
 @contextmanager

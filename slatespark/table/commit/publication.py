@@ -10,11 +10,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.commit.kept_history import KeptHistory
-from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit, identity_views
+from slatespark.table.commit.tree_edit import (
+    KEEP_TREES,
+    TreeEdit,
+    add_runs,
+    change_runs,
+    files_by_segment,
+    identity_views,
+)
 from slatespark.table.read.gaps import may_show_rows
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.units import ms_to_s
@@ -28,6 +36,7 @@ class CommitChange:
     ----------
     outputs : new files per task, in key order; a later task is newer
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
+    segments : the segment of each file
     edit : the change of the existing trees
     codec : of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
@@ -42,6 +51,7 @@ class CommitChange:
     tick_ms: int
     wal_id: int
     edit: TreeEdit = KEEP_TREES
+    segments: KeySegments = WHOLE
     codec: RowCodec = RAW_CODEC
     kept: KeptHistory | None = None
 
@@ -58,22 +68,20 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
     left: the client's writer, which stalls at eight, is never blocked by a commit.
     """
     edited = _without_empty_views(change.edit.apply(without_l0(base)), change.codec)
-    added = [change.drained, *stack_outputs(change.outputs)]
     taken = (*base.run_ids(), *edited.run_ids())  # a run id is never reused, not even after everything was dropped
-    runs = _number_runs(taken, [identity_views(files) for files in added if files])
-    compacted = (*runs, *edited.compacted)
-    new_handles = [file.handle for files in added for file in files]
-    shown = {view.sst_id for run in compacted for view in run.views}
+    grown = add_runs(edited, _new_runs(change), taken)
+    grown = grown.with_trees(tree for tree in grown.trees() if not tree.is_empty())
+    shown = {view.sst_id for view in grown.views()}
     last_seq = max(base.last_l0_seq + 1, change.last_seq)
+    new_handles = [file.handle for files in (change.drained, *change.outputs) for file in files]
     return replace(
-        edited,
+        grown,
         nonce=nonce,
-        ssts=edited.ssts.adding(new_handles).keeping(shown),
+        ssts=grown.ssts.adding(new_handles).keeping(shown),
         external_dbs=tuple(
             replace(database, sst_ids=tuple(sst_id for sst_id in database.sst_ids if sst_id in shown))
-            for database in edited.external_dbs
+            for database in grown.external_dbs
         ),
-        compacted=compacted,
         last_l0_seq=last_seq,
         recent_snapshot_min_seq=last_seq if change.kept is None else _least_kept(change.kept, change, shown, last_seq),
         last_l0_clock_tick=max(base.last_l0_clock_tick, change.tick_ms),
@@ -87,13 +95,29 @@ def _least_kept(kept: KeptHistory, change: CommitChange, shown: Collection[Ulid]
     return kept.including(change.files).min_seq(shown, last_seq)
 
 
+def _new_runs(change: CommitChange) -> dict[bytes, list[list[SstView]]]:
+    """Return for each segment the views of the runs that a commit adds, oldest first."""
+    drained = files_by_segment(change.drained, change.segments)
+    tasks = [files_by_segment(files, change.segments) for files in change.outputs]
+    prefixes = dict.fromkeys(prefix for files in (drained, *tasks) for prefix in files)
+    return {
+        prefix: [
+            identity_views(files)
+            for files in (drained.get(prefix, ()), *stack_outputs([task.get(prefix, ()) for task in tasks]))
+        ]
+        for prefix in prefixes
+    }
+
+
 def without_l0(manifest: Manifest) -> Manifest:
-    """Return a manifest with each L0 view in a run of its own, above the others."""
-    if not manifest.l0:
+    """Return a manifest with each L0 view in a run of its own, above the others of its tree."""
+    if not any(tree.l0 for tree in manifest.trees()):
         return manifest
-    moved = _number_runs(manifest.run_ids(), [[view] for view in reversed(manifest.l0)])
-    marker = manifest.l0[0].id
-    return replace(manifest, l0=(), compacted=(*moved, *manifest.compacted), last_compacted_l0_sst_view_id=marker)
+    moved = {tree.prefix: [[view] for view in reversed(tree.l0)] for tree in manifest.trees()}
+    grown = add_runs(manifest, moved, manifest.run_ids())
+    return grown.with_trees(
+        replace(tree, l0=(), last_compacted_l0_sst_view_id=tree.l0[0].id) if tree.l0 else tree for tree in grown.trees()
+    )
 
 
 def _without_empty_views(manifest: Manifest, codec: RowCodec) -> Manifest:
@@ -106,15 +130,7 @@ def _without_empty_views(manifest: Manifest, codec: RowCodec) -> Manifest:
     empty = {view for view, info in infos if not may_show_rows(view.key_range(info), info, codec)}
     if not empty:
         return manifest
-    runs = (replace(run, views=tuple(view for view in run.views if view not in empty)) for run in manifest.compacted)
-    return replace(manifest, compacted=tuple(run for run in runs if run.views))
-
-
-def _number_runs(taken: Sequence[int], oldest_first: Sequence[list[SstView]]) -> tuple[SortedRun, ...]:
-    """Return runs numbered above all existing ones, newest first."""
-    first = max(taken, default=-1) + 1
-    runs = [SortedRun(first + number, tuple(views)) for number, views in enumerate(oldest_first)]
-    return tuple(reversed(runs))
+    return change_runs(manifest, lambda views: (view for view in views if view not in empty))
 
 
 def stack_outputs(outputs: Sequence[tuple[NewFile, ...]]) -> list[list[NewFile]]:

@@ -7,6 +7,7 @@ claim fences other clients.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,19 +16,23 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CommitConflictError, TableExistsError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
+from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE, RowColumns
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.conflicts import ReadCheck
-from slatespark.table.commit.drain import Drained
+from slatespark.table.commit.drain import Drained, kept_rows
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client, refuse_unknown_jobs
 from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
+from slatespark.table.commit.tree_edit import TreeEdit
+from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.rows.segment_split import split_segments
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -206,6 +211,24 @@ class NoNewOperands(Requirement):
                 why="An operand may keep such a row alive.",
                 todo="Run it again.",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegments(Requirement):
+    """The declared segment extractor is that of the table, and every row of the WAL that stays belongs to a segment."""
+
+    stores: TableStores
+    edit: TreeEdit
+    segments: KeySegments
+
+    def before_claim(self, stage: Stage) -> None:
+        """Check the newest version and its WAL."""
+        if self.segments.extractor is not None:
+            check_extractor(self.stores.url, stage.manifest, self.segments.extractor)
+        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
+        if wal.last_seq > latest.last_l0_seq:
+            rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
+            deque(split_segments(kept_rows(rows, self.edit), self.segments.joined(KeySegments.of(latest))), maxlen=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,20 @@
 """TreeEdit: the change that a commit makes to the existing trees, before it adds its own files above them. Pure.
 
 A commit first moves L0 views into runs, so an edit only sees sorted runs. It is applied again after each lost race, and
-refuses if the trees that it was planned on have changed.
+refuses if the trees that it was planned on have changed. It may leave segments without runs; the commit drops these.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Final, Protocol
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
+from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, overlapping_ranges
 from slatespark.table.read.gaps import Gaps, is_gap
@@ -75,8 +77,8 @@ class DropTrees:
         return self
 
     def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest without runs."""
-        return replace(base, compacted=())
+        """Return the manifest without runs and segments."""
+        return base.with_runs({tree.prefix: () for tree in base.trees()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,8 @@ class ReplaceViews:
                 why="A compaction or another commit came first.",
                 todo="Run it again.",
             )
-        runs = (SortedRun(run.id, tuple(self._views_of(run.views))) for run in base.compacted)
-        compacted = tuple(run for run in runs if run.views)
-        return replace(base, compacted=compacted, ssts=base.ssts.adding([file.handle for file in self.files]))
+        ssts = base.ssts.adding([file.handle for file in self.files])
+        return replace(change_runs(base, self._views_of), ssts=ssts)
 
     def _views_of(self, views: Iterable[SstView]) -> Iterable[SstView]:
         for view in views:
@@ -153,11 +154,7 @@ class CutViews:
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest with the views cut."""
         outside = complement_ranges(self.keys)
-        runs = (
-            SortedRun(run.id, tuple(part for view in run.views for part in self._parts(view, base, outside)))
-            for run in base.compacted
-        )
-        return replace(base, compacted=tuple(run for run in runs if run.views))
+        return change_runs(base, lambda views: (part for view in views for part in self._parts(view, base, outside)))
 
     def _parts(self, view: SstView, base: Manifest, outside: tuple[KeyRange, ...]) -> Iterator[SstView]:
         """Yield the parts of a view that stay, in key order."""
@@ -173,7 +170,7 @@ class CutViews:
 
 @dataclass(frozen=True, slots=True)
 class MergeRuns:
-    """Merged files replace the versions of some keys in neighbouring layers.
+    """Merged files replace the versions of some keys in neighbouring layers of one tree.
 
     The files join the lowest run that had any of these versions, and the runs above lose them. Versions of other keys
     stay; so several intervals of one run can be merged concurrently, one commit after the other.
@@ -184,6 +181,7 @@ class MergeRuns:
     keys : the merged intervals, ascending, not overlapping, none empty
     outputs : the files in key order; their rows keep their sequence numbers
     seed : random number that makes the ids of cut views
+    segment : the prefix of the tree, which all of the keys have
     is_lowest : no layer below the sources held any of the keys, which must still be so
     known_above : the only files above the sources that may hold some of the keys; the WAL may then hold no operand for
         them either. None for no such condition
@@ -195,6 +193,7 @@ class MergeRuns:
     keys: tuple[KeyRange, ...]
     outputs: tuple[NewFile, ...]
     seed: int
+    segment: bytes = b""
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
     drops_visible_rows: bool = False
@@ -218,9 +217,12 @@ class MergeRuns:
         CommitConflictError
             When a source is gone or was cut, or when other versions of the keys appeared where none may be.
         """
-        newest, oldest = self._find_place(base)
+        tree = next((tree for tree in base.trees() if tree.prefix == self.segment), None)
+        if tree is None:
+            raise _sources_changed("The segment of the merged files is gone.")
+        newest, oldest = self._find_place(base, tree.compacted)
         outside = complement_ranges(self.keys)
-        runs = list(base.compacted)
+        runs = list(tree.compacted)
         for at in range(newest, oldest + 1):
             parts = (piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed))
             left = [piece for piece in parts if not _is_empty(piece, base, self.gaps)]
@@ -230,13 +232,11 @@ class MergeRuns:
         ssts = base.ssts.adding([file.handle for file in self.outputs])
         lowest = sorted(runs[oldest].views, key=lambda view: view.key_range(ssts[view.sst_id]).start)
         runs[oldest] = SortedRun(runs[oldest].id, tuple(lowest))
-        return replace(base, compacted=tuple(run for run in runs if run.views), ssts=ssts)
+        return replace(base.with_runs({self.segment: (run for run in runs if run.views)}), ssts=ssts)
 
-    def _find_place(self, base: Manifest) -> tuple[int, int]:
+    def _find_place(self, base: Manifest, runs: Sequence[SortedRun]) -> tuple[int, int]:
         """Return the positions of the newest and the oldest run with sources, and check all others."""
-        found = {
-            part: at for at, run in enumerate(base.compacted) for view in run.views for part in self._parts(view, base)
-        }
+        found = {part: at for at, run in enumerate(runs) for view in run.views for part in self._parts(view, base)}
         wanted = {part for views in self.sources for view in views for part in self._parts(view, base)}
         known = {view.sst_id for views in self.sources for view in views}
         if not wanted or not wanted <= found.keys() or not known <= base.ssts.keys():
@@ -259,6 +259,30 @@ class MergeRuns:
             shown = view.key_range(handle)
             for keys in overlapping_ranges(self.keys, shown):
                 yield view.sst_id, keys.intersect(shown)
+
+
+def change_runs(base: Manifest, change: Callable[[Sequence[SstView]], Iterable[SstView]]) -> Manifest:
+    """Return the manifest with the views of every run changed; a run without views is dropped."""
+    changed = {
+        tree.prefix: (SortedRun(run.id, tuple(change(run.views))) for run in tree.compacted) for tree in base.trees()
+    }
+    return base.with_runs({prefix: (run for run in runs if run.views) for prefix, runs in changed.items()})
+
+
+def add_runs(base: Manifest, added: Mapping[bytes, Sequence[Sequence[SstView]]], taken: Iterable[int]) -> Manifest:
+    """Return the manifest with runs above the existing ones of their trees.
+
+    Parameters
+    ----------
+    added : for each tree the views of its runs, oldest first; one without views is left out
+    taken : ids that may not be used again; the new ones are above them
+    """
+    number = count(max(taken, default=-1) + 1)
+    runs = {tree.prefix: tree.compacted for tree in base.trees()}
+    for prefix, oldest_first in added.items():
+        new = [SortedRun(next(number), tuple(views)) for views in oldest_first if views]
+        runs[prefix] = (*reversed(new), *runs.get(prefix, ()))
+    return base.with_runs(runs)
 
 
 def _sources_changed(what: str) -> CommitConflictError:
@@ -315,6 +339,15 @@ def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
 def forbids_new_operands(edit: TreeEdit) -> bool:
     """Tell whether a merge operand added meanwhile could keep rows alive that an edit removes."""
     return isinstance(edit, MergeRuns) and edit.known_above is not None
+
+
+def files_by_segment(files: Sequence[NewFile], segments: KeySegments) -> dict[bytes, tuple[NewFile, ...]]:
+    """Return files by the prefix of their segment, in the given order."""
+    found: dict[bytes, tuple[NewFile, ...]] = {}
+    for file in files:
+        prefix = segments.prefix_of(file.keys.start)
+        found[prefix] = (*found.get(prefix, ()), file)
+    return found
 
 
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:

@@ -26,13 +26,14 @@ from slatespark.table.compaction.periodic_plan import find_due_files
 from slatespark.table.compaction.plan import (
     DUE,
     CompactionPlan,
+    Pick,
     SourceLayer,
-    Trees,
+    Tree,
     plan_due,
     plan_small_runs,
     trees_of,
 )
-from slatespark.table.compaction.run import Pick, compact_table
+from slatespark.table.compaction.run import compact_table
 from slatespark.table.compaction.state import count_operands, expired_until_ms
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -49,6 +50,7 @@ SMALL_BYTES: Final = 16 << 20  # smaller runs are small
 MIN_RUNS: Final = 16  # small runs that trigger a merge
 MIN_SERIES: Final = 4  # small runs in a row that are worth a merge
 MAX_RUNS: Final = 64  # merged at once: 1 GiB at most
+WRITES_PER_ROUND: Final = 8  # of many segments that are due at once, each write merges the runs of so small a part
 RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
 
 _log = logging.getLogger(__name__)
@@ -76,31 +78,50 @@ def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord 
 
 def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions) -> None:
     manifest = fetch_manifest(stores, record.manifest_id)
-    if not manifest.compacted or manifest.segments:
+    if not manifest.run_ids():
         return
     definition = resolve_definition(stores, manifest)
     if definition == NO_DEFINITION or not definition.auto_compacts:
         return
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
     pick: Pick = plan_after_write
-    if (plan := pick(trees)) is None:
+    if not (planned := _plans(pick, trees)):
         pick = partial(plan_due, due=_find_due(stores, clock, manifest, definition, trees))
-        plan = pick(trees)
-    if plan is None or _has_to_wait(stores, clock, plan, trees, record):
+        planned = _plans(pick, trees)
+    if not planned or _has_to_wait(stores, clock, planned, record):
         return
-    if definition.merge_operator is None and _holds_operands(stores, plan.files, file_properties(stores, manifest)):
+    known = file_properties(stores, manifest)
+    if definition.merge_operator is None and any(_holds_operands(stores, plan.files, known) for _, plan in planned):
         return
     left = _left_by(record, manifest)
     refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
-    compact_table(stores, clock, pick=pick, options=_options(options), baseline=left)
+    most = -(-len(trees) // WRITES_PER_ROUND)
+    compact_table(stores, clock, pick=_at_most(most, pick), options=_options(options), baseline=left)
+
+
+def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:
+    return [(tree, plan) for tree in trees if (plan := pick(tree)) is not None]
+
+
+def _at_most(count: int, pick: Pick) -> Pick:
+    """Return a choice of sources that plans so many compactions and no more."""
+    made = 0
+
+    def limited(tree: Tree) -> CompactionPlan | None:
+        nonlocal made
+        plan = pick(tree) if made < count else None
+        made += plan is not None
+        return plan
+
+    return limited
 
 
 def _find_due(
-    stores: TableStores, clock: Clock, manifest: Manifest, definition: TableDefinition, trees: Trees
+    stores: TableStores, clock: Clock, manifest: Manifest, definition: TableDefinition, trees: Sequence[Tree]
 ) -> frozenset[Ulid]:
     """Return the files of a version of ours that are due under `periodicCompactionInterval`."""
     interval_ms = definition.periodic_compaction_ms
-    files = distinct_files(source.layer for source in trees.layers)
+    files = distinct_files(source.layer for tree in trees for source in tree.layers)
     present_ms = clock.now_ms()
     # No request for tables of young files. One that was copied under a newer name has to wait a little longer.
     if interval_ms is None or all(file.id.timestamp_ms + interval_ms > present_ms for file in files):
@@ -116,15 +137,17 @@ def _find_due(
     )
 
 
-def _has_to_wait(stores: TableStores, clock: Clock, plan: CompactionPlan, trees: Trees, record: CommitRecord) -> bool:
+def _has_to_wait(
+    stores: TableStores, clock: Clock, planned: Sequence[tuple[Tree, CompactionPlan]], record: CommitRecord
+) -> bool:
     """Tell whether a compaction is running, with which this one could conflict, or one has failed not long ago."""
     listed, now_ms = fetch_compactions(stores)[1], clock.now_ms()
     if any(runs_here(stores, job, now_ms) for job in listed.active_jobs()):
         return True
     failed = [job for job in listed.jobs if job.status is CompactionStatus.FAILED]
-    if plan.kind == DUE:
+    if any(plan.kind == DUE for _, plan in planned):
         return any(now_ms - job.id.timestamp_ms < RETRY_MS for job in failed)
-    return bool(failed) and not is_worth_a_retry(trees, record)
+    return bool(failed) and not any(is_worth_a_retry(tree, record) for tree, _ in planned)
 
 
 def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:
@@ -138,22 +161,22 @@ def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:
     )
 
 
-def plan_after_write(trees: Trees) -> CompactionPlan | None:
-    """Return the plan that merges the small runs of a table; None if there are few."""
-    if len(_small_runs(trees)) < MIN_RUNS:
+def plan_after_write(tree: Tree) -> CompactionPlan | None:
+    """Return the plan that merges the small runs of a tree; None if there are few."""
+    if len(_small_runs(tree)) < MIN_RUNS:
         return None
-    return plan_small_runs(trees, below_bytes=SMALL_BYTES, at_least=MIN_SERIES, at_most=MAX_RUNS)
+    return plan_small_runs(tree, below_bytes=SMALL_BYTES, at_least=MIN_SERIES, at_most=MAX_RUNS)
 
 
-def is_worth_a_retry(trees: Trees, record: CommitRecord) -> bool:
+def is_worth_a_retry(tree: Tree, record: CommitRecord) -> bool:
     """Tell whether a write raised the number of small runs past the next multiple of `MIN_RUNS`."""
-    small = _small_runs(trees)
+    small = _small_runs(tree)
     before = [run for run in small if any(str(view.sst_id) not in record.files for view in run.views)]
     return len(small) // MIN_RUNS > len(before) // MIN_RUNS
 
 
-def _small_runs(trees: Trees) -> list[SourceLayer]:
-    return [layer for layer in trees.layers if layer.stored_bytes < SMALL_BYTES]
+def _small_runs(tree: Tree) -> list[SourceLayer]:
+    return [layer for layer in tree.layers if layer.stored_bytes < SMALL_BYTES]
 
 
 def _holds_operands(stores: TableStores, files: Sequence[SstFile], known: Mapping[Ulid, SstProperties]) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a full compaction would change nothing: the table is one compacted run already."""
+"""Whether a full compaction would change nothing: each tree is one compacted run already."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.properties import SstProperties
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.compaction.periodic_plan import may_have_expired
+from slatespark.table.compaction.plan import Tree
 from slatespark.table.compaction.state import CompactionState
 from slatespark.table.read.plan import FileSlice
 from slatespark.table.read.retention import retired_until_ms
@@ -18,13 +19,13 @@ from slatespark.table.retention.expiry_plan import is_whole
 from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import OWN_ROOT, TableStores
 
-MAX_RECORDS: Final = 16  # newest commit records searched for the compaction that wrote the run
+MAX_RECORDS: Final = 16  # newest commit records searched for the compaction that wrote the run, and one for each tree
 
 
-def is_compacted(
+def find_compacted(
     stores: TableStores, state: CompactionState, *, file_options: Collection[str], compression: str
-) -> bool:
-    """Tell whether the table is one sorted run that a compaction wrote, and nothing in it can be dropped.
+) -> frozenset[bytes]:
+    """Return the prefixes of the trees that are one run, which a compaction wrote, and of which nothing can be dropped.
 
     File properties decide. If they are unknown, or the WAL holds rows, the answer is no.
 
@@ -34,15 +35,26 @@ def is_compacted(
     file_options : keys of the given options that shape files; any of them but an equal `compression` asks for new files
     compression : codec of new files, as the option names it
     """
-    layers = state.trees.layers
-    if len(layers) != 1 or layers[0].run_id is None or state.snapshot.wal.last_seq:
-        return False
-    slices = layers[0].layer.slices
-    if set(file_options) - {"compression"}:
-        return False
-    if file_options and any(part.file.info.compression.name.lower() != compression for part in slices):
-        return False
-    return not any(_may_change(state, part) for part in slices) and _is_output(stores, slices)
+    if state.snapshot.wal.last_seq or set(file_options) - {"compression"}:
+        return frozenset()
+    found = {tree.segment: tree.layers[0].layer.slices for tree in state.trees if _is_one_run(tree)}
+    if file_options:
+        found = {segment: slices for segment, slices in found.items() if _have_codec(slices, compression)}
+    stable = {
+        segment: slices for segment, slices in found.items() if not any(_may_change(state, part) for part in slices)
+    }
+    written = _find_outputs(stores, MAX_RECORDS + len(state.trees) - 1) if stable else frozenset()
+    return frozenset(
+        segment for segment, slices in stable.items() if all(str(part.file.id) in written for part in slices)
+    )
+
+
+def _is_one_run(tree: Tree) -> bool:
+    return len(tree.layers) == 1 and tree.layers[0].run_id is not None
+
+
+def _have_codec(slices: Sequence[FileSlice], compression: str) -> bool:
+    return all(part.file.info.compression.name.lower() == compression for part in slices)
 
 
 def _may_change(state: CompactionState, part: FileSlice) -> bool:
@@ -68,12 +80,10 @@ def _may_lose_history(properties: SstProperties, floor_ms: int | None) -> bool:
     return properties.min_create_ts <= floor_ms
 
 
-def _is_output(stores: TableStores, slices: Sequence[FileSlice]) -> bool:
-    """Tell whether recent compactions wrote all of these files."""
-    wanted = {str(part.file.id) for part in slices}
+def _find_outputs(stores: TableStores, limit: int) -> frozenset[str]:
+    """Return the names of the files that compactions wrote, by the newest commit records."""
     try:
-        records = fetch_commit_records(stores.main, MAX_RECORDS, sound_only=True)
+        records = fetch_commit_records(stores.main, limit, sound_only=True)
     except CorruptDataError:
-        return False
-    written = {name for record in records if record.operation == Operation.COMPACT for name in record.files}
-    return wanted <= written
+        return frozenset()
+    return frozenset(name for record in records if record.operation == Operation.COMPACT for name in record.files)

@@ -7,9 +7,9 @@ views are merged. See docs/reference/format/compactions.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.format.compactions import DrainSpec, TieredSpec
@@ -17,7 +17,15 @@ from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.options.values import parse_count
-from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, merge_ranges, overlapping_ranges
+from slatespark.ranges import (
+    ALL_KEYS,
+    KeyRange,
+    complement_ranges,
+    merge_ranges,
+    overlapping_ranges,
+    parts_within,
+    prefix_range,
+)
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
@@ -97,28 +105,30 @@ class SourceLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Trees:
-    """The layers of a version, for planning.
+class Tree:
+    """The layers of one tree of a version, for planning: those of a segment, or all of a table without segments.
 
     Attributes
     ----------
     version : manifest id
     layers : newest first; without empty runs
     next_run_id : the number of a new run
+    segment : the prefix of its keys; empty for a table without segments
     busy : numbers of runs and ids of L0 views that another compaction merges
     """
 
     version: int
     layers: tuple[SourceLayer, ...]
     next_run_id: int
+    segment: bytes = b""
     busy: frozenset[int | Ulid] = frozenset()
 
     def is_busy(self, layer: SourceLayer) -> bool:
         """Tell whether another compaction merges a layer; an L0 view keeps its id when a commit makes it a run."""
         return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
 
-    def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Trees:
-        """Return the same trees with the sources of other compactions marked as busy."""
+    def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Tree:
+        """Return the same tree with the sources of other compactions marked as busy."""
         specs = list(jobs)
         busy = frozenset[int | Ulid](
             source for spec in specs for sources in (spec.sorted_runs, spec.l0_view_ids) for source in sources
@@ -127,15 +137,19 @@ class Trees:
         return replace(self, busy=busy, next_run_id=max([self.next_run_id, *taken]))
 
 
-def trees_of(version: int, manifest: Manifest, layers: Sequence[Layer]) -> Trees:
-    """Return the trees of a version.
+def trees_of(version: int, manifest: Manifest, layers: Sequence[Layer]) -> tuple[Tree, ...]:
+    """Return the trees of a version that have files, by prefix.
 
-    Requires: a database without segments; `layers` are all of its layers, newest first.
+    Requires: `layers` are all of its layers, as `plan_layers` returns them.
     """
-    views = [((view,), None) for view in manifest.l0] + [(run.views, run.id) for run in manifest.compacted]
-    found = (SourceLayer(layer, shown, run_id) for layer, (shown, run_id) in zip(layers, views, strict=True))
+    remaining = iter(layers)
     next_run_id = max(manifest.run_ids(), default=-1) + 1
-    return Trees(version, tuple(source for source in found if source.views), next_run_id)
+    trees = []
+    for tree in manifest.trees():
+        views = [((view,), None) for view in tree.l0] + [(run.views, run.id) for run in tree.compacted]
+        found = [SourceLayer(next(remaining), shown, run_id) for shown, run_id in views]
+        trees.append(Tree(version, tuple(source for source in found if source.views), next_run_id, tree.prefix))
+    return tuple(tree for tree in trees if tree.layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +165,7 @@ class CompactionPlan:
     destination : number of the output run
     is_lowest : nothing below the sources holds any of the keys, so tombstones can be dropped
     above : files above the sources that hold some of the keys
+    segment : the prefix of the tree
     """
 
     kind: str
@@ -160,6 +175,7 @@ class CompactionPlan:
     destination: int
     is_lowest: bool
     above: frozenset[Ulid] = field(default_factory=frozenset)
+    segment: bytes = b""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -188,7 +204,11 @@ class CompactionPlan:
             l0_view_ids=tuple(view.id for source in self.sources if source.run_id is None for view in source.views),
             sorted_runs=tuple(source.run_id for source in self.sources if source.run_id is not None),
             destination=self.destination,
+            segment=self.segment,
         )
+
+
+Pick: TypeAlias = Callable[[Tree], CompactionPlan | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +249,20 @@ def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together
 
 
 def plan_merge(
-    trees: Trees, kind: str, chosen: Sequence[SourceLayer], keys: Sequence[KeyRange] = (ALL_KEYS,)
+    tree: Tree, kind: str, chosen: Sequence[SourceLayer], keys: Sequence[KeyRange] = (ALL_KEYS,)
 ) -> CompactionPlan | None:
     """Return the plan that merges some keys of adjacent layers; None if the layers hold none of the keys.
 
     Parameters
     ----------
-    chosen : layers of the trees, newest first; none in between that holds any of the keys is left out
-    keys : ascending, not overlapping, none empty
+    chosen : layers of the tree, newest first; none in between that holds any of the keys is left out
+    keys : ascending, not overlapping, none empty; those outside the segment of the tree do not count
     """
     if not chosen:
         return None
-    first = trees.layers.index(chosen[0])
-    end = trees.layers.index(chosen[-1]) + 1
+    keys = parts_within(keys, prefix_range(tree.segment))
+    first = tree.layers.index(chosen[0])
+    end = tree.layers.index(chosen[-1]) + 1
     cut = [layer.cut(keys) for layer in chosen]
     sources = tuple(layer for layer in cut if layer.views)
     if not sources:
@@ -249,65 +270,78 @@ def plan_merge(
     runs = [source.run_id for source in sources if source.run_id is not None]
     return CompactionPlan(
         kind=kind,
-        version=trees.version,
+        version=tree.version,
         sources=sources,
         keys=tuple(keys),
-        destination=min(runs, default=trees.next_run_id),
-        is_lowest=not any(layer.cut(keys).views for layer in trees.layers[end:]),
-        above=frozenset(view.sst_id for layer in trees.layers[:first] for view in layer.cut(keys).views),
+        destination=min(runs, default=tree.next_run_id),
+        is_lowest=not any(layer.cut(keys).views for layer in tree.layers[end:]),
+        above=frozenset(view.sst_id for layer in tree.layers[:first] for view in layer.cut(keys).views),
+        segment=tree.segment,
     )
 
 
-def plan_full(trees: Trees) -> CompactionPlan | None:
-    """Return the plan that merges everything into one run; None for a table without files."""
-    return plan_merge(trees, FULL, trees.layers)
+def plan_full(tree: Tree, *, except_for: Collection[bytes] = ()) -> CompactionPlan | None:
+    """Return the plan that merges everything into one run; None for a tree without files.
+
+    Parameters
+    ----------
+    except_for : segments that stay as they are
+    """
+    return None if tree.segment in except_for else plan_merge(tree, FULL, tree.layers)
 
 
-def plan_interval(trees: Trees, keys: Sequence[KeyRange]) -> CompactionPlan | None:
+def plan_interval(tree: Tree, keys: Sequence[KeyRange]) -> CompactionPlan | None:
     """Return the plan that merges all layers in some key intervals; None if no file holds such keys."""
-    return plan_merge(trees, INTERVAL, trees.layers, keys)
+    return plan_merge(tree, INTERVAL, tree.layers, keys)
 
 
-def plan_l0(trees: Trees) -> CompactionPlan | None:
+def plan_l0(tree: Tree) -> CompactionPlan | None:
     """Return the plan that merges all L0 views into a new run; None if there are none."""
-    return plan_merge(trees, L0_ONLY, [layer for layer in trees.layers if layer.run_id is None])
+    return plan_merge(tree, L0_ONLY, [layer for layer in tree.layers if layer.run_id is None])
 
 
-def plan_due(trees: Trees, due: Collection[Ulid]) -> CompactionPlan | None:
+def plan_due(tree: Tree, due: Collection[Ulid]) -> CompactionPlan | None:
     """Return the plan that rewrites the due files of the newest layer that has any, in place; None if none has.
 
     Expired rows become tombstones, or are dropped if nothing older lies below. Rows hidden by newer files stay until
     they are merged.
     """
-    return _plan_files(trees, DUE, due)
+    return _plan_files(tree, DUE, due)
 
 
-def plan_cut_files(trees: Trees, files: Collection[Ulid]) -> CompactionPlan | None:
+def plan_cut_files(tree: Tree, files: Collection[Ulid]) -> CompactionPlan | None:
     """Return the plan that rewrites what the newest layer with any of some files shows of them, in place.
 
     Hidden rows of a file stay stored as long as any view shows another part of it. Layers that another compaction
     merges are left to it.
     """
-    return _plan_files(trees, CUT_FILES, files, skips_busy=True)
+    return _plan_files(tree, CUT_FILES, files, skips_busy=True)
 
 
-def _plan_files(trees: Trees, kind: str, files: Collection[Ulid], *, skips_busy: bool = False) -> CompactionPlan | None:
-    for layer in trees.layers:
+def _plan_files(tree: Tree, kind: str, files: Collection[Ulid], *, skips_busy: bool = False) -> CompactionPlan | None:
+    for layer in tree.layers:
         parts = [part.keys for part in layer.layer.slices if part.file.id in files]
-        if parts and not (skips_busy and trees.is_busy(layer)):
-            return plan_merge(trees, kind, [layer], _joined(parts))
+        if parts and not (skips_busy and tree.is_busy(layer)):
+            return plan_merge(tree, kind, [layer], _joined(parts))
     return None
 
 
-def find_cut_files(trees: Trees, keys: Sequence[KeyRange]) -> frozenset[Ulid]:
+def pick_next(pick: Pick, trees: Iterable[Tree], done: Collection[bytes]) -> CompactionPlan | None:
+    """Return the first plan for a tree that is not done; None if there is none."""
+    plans = (pick(tree) for tree in trees if tree.segment not in done)
+    return next((plan for plan in plans if plan is not None), None)
+
+
+def find_cut_files(trees: Iterable[Tree], keys: Sequence[KeyRange]) -> frozenset[Ulid]:
     """Return the files that reach into some key intervals, and of which no layer shows the whole part there.
 
     Parameters
     ----------
+    trees : all of a version
     keys : ascending, not overlapping
     """
     shown: dict[SstFile, list[KeyRange]] = {}
-    for layer in trees.layers:
+    for layer in (layer for tree in trees for layer in tree.layers):
         for part in layer.layer.slices:
             shown.setdefault(part.file, []).append(part.keys)
     return frozenset(
@@ -318,7 +352,7 @@ def find_cut_files(trees: Trees, keys: Sequence[KeyRange]) -> frozenset[Ulid]:
     )
 
 
-def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:
+def plan_small_runs(tree: Tree, *, below_bytes: int, at_least: int, at_most: int) -> CompactionPlan | None:
     """Return the plan that merges the longest series of adjacent small runs; None if it is too short.
 
     Parameters
@@ -326,8 +360,8 @@ def plan_small_runs(trees: Trees, *, below_bytes: int, at_least: int, at_most: i
     below_bytes : size limit of a small run
     at_least, at_most : length of the series, and how many of it are merged, the oldest ones
     """
-    series = max(_series(trees.layers, below_bytes), key=len, default=[])
-    return plan_merge(trees, SMALL, series[-at_most:]) if len(series) >= at_least else None
+    series = max(_series(tree.layers, below_bytes), key=len, default=[])
+    return plan_merge(tree, SMALL, series[-at_most:]) if len(series) >= at_least else None
 
 
 def _series(layers: Iterable[SourceLayer], below_bytes: int) -> Iterable[list[SourceLayer]]:
@@ -355,27 +389,27 @@ def _joined(parts: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
 # --- size tiers -----------------------------------------------------------------------------------------------------
 
 
-def plan_size_tiered(trees: Trees, tiers: SizeTiers) -> CompactionPlan | None:
+def plan_size_tiered(tree: Tree, tiers: SizeTiers) -> CompactionPlan | None:
     """Return the next merge of the client's scheduler; None if it finds nothing to merge.
 
     L0 views come first, the oldest ones if there are many. Then the newest series of runs of which each is at most
     `include_size_threshold` times as large as the smallest newer one. Either waits while `max_compaction_sources` runs
     of similar size lie below it; those are merged first. A busy layer ends a series.
     """
-    l0 = [layer for layer in trees.layers if layer.run_id is None]
-    runs = [layer for layer in trees.layers if layer.run_id is not None]
+    l0 = [layer for layer in tree.layers if layer.run_id is None]
+    runs = [layer for layer in tree.layers if layer.run_id is not None]
     sizes, most = [run.stored_bytes for run in runs], tiers.max_compaction_sources
     oldest = l0[-most:]
     size = sum(layer.stored_bytes for layer in oldest)
-    is_free = len(l0) >= tiers.min_compaction_sources and not any(trees.is_busy(layer) for layer in oldest)
+    is_free = len(l0) >= tiers.min_compaction_sources and not any(tree.is_busy(layer) for layer in oldest)
     if is_free and not _is_held_back(size, sizes, 0, tiers):
-        return plan_merge(trees, SIZE_TIERED, oldest)
-    busy = [at for at, run in enumerate(runs) if trees.is_busy(run)]
+        return plan_merge(tree, SIZE_TIERED, oldest)
+    busy = [at for at, run in enumerate(runs) if tree.is_busy(run)]
     for start in range(len(runs)):
         border = next((at for at in busy if at >= start), len(runs))
         end = min(_find_end(sizes, start, tiers), border)
         if end - start >= tiers.min_compaction_sources:
-            return plan_merge(trees, SIZE_TIERED, runs[max(start, end - most) : end])
+            return plan_merge(tree, SIZE_TIERED, runs[max(start, end - most) : end])
     return None
 
 

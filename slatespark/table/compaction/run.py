@@ -30,7 +30,7 @@ from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
-from slatespark.table.compaction.compacted import is_compacted
+from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
     FilterPlan,
@@ -46,10 +46,11 @@ from slatespark.table.compaction.plan import (
     DUE,
     SIZE_TIERED,
     CompactionPlan,
+    Pick,
     RangeTask,
     SizeTiers,
-    Trees,
     find_cut_files,
+    pick_next,
     plan_cut_files,
     plan_due,
     plan_full,
@@ -59,8 +60,13 @@ from slatespark.table.compaction.plan import (
 )
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
-from slatespark.table.compaction.state import CompactionState, count_operands, fetch_state, hold_no_operands
-from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.compaction.state import (
+    CompactionState,
+    check_operator,
+    count_operands,
+    fetch_state,
+    hold_no_operands,
+)
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
@@ -78,7 +84,6 @@ from slatespark.table.write.range_replace import named_ranges
 
 MAX_CONFLICTS: Final = 5  # with files that turn out to be harmless
 
-Pick: TypeAlias = Callable[[Trees], CompactionPlan | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
@@ -114,7 +119,7 @@ def compact_table(
 
     Parameters
     ----------
-    full : merge everything into one run; does nothing if the table is one compacted run, see `is_compacted`
+    full : merge everything into one run, or each segment; leaves out what is one compacted run, see `find_compacted`
     where : a condition on leading key columns: merge all layers within these intervals. Key options name one as well.
         Files of which rows were removed there, now or before, are written anew, so that a vacuum can delete these rows
     l0_only : merge all L0 views into a run
@@ -129,7 +134,7 @@ def compact_table(
         would merge
     range_bytes : approximate maximum that one task reads
     progress : called with the progress
-    dry_run : only plan; of several commits the first one
+    dry_run : only plan; of commits that follow from each other the first one
     baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
     force : a full compaction rewrites a compacted run too
     file_options : keys of the file options that the caller gave explicitly
@@ -165,12 +170,13 @@ def compact_table(
     if state.definition.history_retention_ms is not None and not dry_run:
         follow_history_retention(stores, clock)
         state = compaction.look()
-    _check_operator(given, state.definition, stores.url)
+    check_operator(given, state.definition, stores.url)
     keys = named_ranges(where, given, state.definition.codec())
     state = compaction.take_filters(filters, state, dry_run=dry_run)
-    may_skip = full and not force and pick is None and now_ms is None and not filters
-    if may_skip and is_compacted(stores, state, file_options=file_options, compression=given.compression):
-        return replace(compaction.run(state, lambda _: None, dry_run=dry_run), is_compacted=True)
+    if full and not force and pick is None and now_ms is None and not filters:
+        compacted = find_compacted(stores, state, file_options=file_options, compression=given.compression)
+        report = compaction.run(state, partial(plan_full, except_for=compacted), dry_run=dry_run)
+        return replace(report, is_compacted=bool(compacted) and not report.jobs)
     if keys is not None and pick is None:
         return compaction.run_intervals(state, keys, dry_run=dry_run)
     if pick is None:
@@ -178,18 +184,6 @@ def compact_table(
         ages = partial(plan_due, due=state.due_files(clock)) if due else None
         pick = ages or (plan_full if full else plan_l0 if l0_only else tiered)
     return compaction.run(state, pick, dry_run=dry_run)
-
-
-def _check_operator(options: WriteOptions, definition: TableDefinition, table: str) -> None:
-    """Refuse an operator other than that of reads: a compaction folds for good."""
-    given, own = options.merge_operator, definition.merge_operator
-    if given is None or own is None or resolve_operator(given) is resolve_operator(own):
-        return
-    raise OptionError(
-        f"mergeOperator: {given} was given, but the merge operator of {table} is {own}.",
-        why="A compaction folds operands for good.",
-        todo="Leave the option out, or change the table's property.",
-    )
 
 
 @dataclass(slots=True)
@@ -247,19 +241,19 @@ class _Compaction:
     def run(self, state: CompactionState, pick: Pick, *, dry_run: bool) -> CompactionReport:
         """Run one job after the other, and return the report."""
         began_ms = self.clock.now_ms()
-        most = len(self.jobs) + len(state.trees.layers)  # enough for the present layers; those added later may wait
-        while len(self.jobs) < most and (plan := pick(state.trees)) is not None:
+        most = len(self.jobs) + sum(len(tree.layers) for tree in state.trees)  # layers that are added later may wait
+        done: set[bytes] = set()  # segments for which one job was enough
+        while len(self.jobs) < most and (plan := pick_next(pick, state.trees, done)) is not None:
             stage = self._plan_filters(state, plan)
             self._check_operands(state, plan, stage.rules)
-            if dry_run:
-                self.jobs.append(job_facts(plan, waits=stage.waits))
-                if (preview := getattr(self.runner, "preview", None)) is not None:
-                    preview(self._tasks(plan, stage, planned_ms=0))
-                break
-            self.jobs.append(self._run_job(state, plan, stage))
+            self.jobs.append(self._preview(plan, stage) if dry_run else self._run_job(state, plan, stage))
             if plan.kind not in _REPEATED:
+                done.add(plan.segment)
+            elif dry_run:
                 break
-            state = self.look()
+            if done.issuperset(tree.segment for tree in state.trees):
+                break
+            state = state if dry_run else self.look()
         return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
 
     def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange], *, dry_run: bool) -> CompactionReport:
@@ -315,6 +309,11 @@ class _Compaction:
                 f"mergeOperator: {self.stores.url} holds merge operands, but no merge operator is known.",
                 todo="Give the option mergeOperator, or set the table's property.",
             )
+
+    def _preview(self, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+        if (preview := getattr(self.runner, "preview", None)) is not None:
+            preview(self._tasks(plan, stage, planned_ms=0))
+        return job_facts(plan, waits=stage.waits)
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
@@ -403,6 +402,7 @@ class _Compaction:
             keys=plan.keys,
             outputs=outputs,
             seed=self.clock.random_bits(_SEED_BITS),
+            segment=plan.segment,
             is_lowest=plan.is_lowest,
             known_above=plan.above if stage.rules.retired_ms is not None else None,
             drops_visible_rows=self.drops_visible_rows,

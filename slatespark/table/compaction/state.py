@@ -6,20 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from slatespark.errors import OptionError
 from slatespark.format.compactions import Compaction
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.options import ReadOptions
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.compaction.periodic_plan import find_due_files
-from slatespark.table.compaction.plan import Trees, trees_of
+from slatespark.table.compaction.plan import Tree, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_stats
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
@@ -36,6 +38,7 @@ class CompactionState:
     ----------
     number, definition : of the table; the number is None for a raw table without a definition, and 0 for a clone that
         uses its parent's
+    trees : those with files
     known : properties of files, from commit records
     """
 
@@ -43,7 +46,7 @@ class CompactionState:
     number: int | None
     definition: TableDefinition
     now_ms: int
-    trees: Trees
+    trees: tuple[Tree, ...]
     known: Mapping[Ulid, SstProperties]
 
     @property
@@ -54,7 +57,7 @@ class CompactionState:
     def due_files(self, clock: Clock) -> frozenset[Ulid]:
         """Return the files that are due under the table's `periodicCompactionInterval`."""
         return find_due_files(
-            distinct_files(source.layer for source in self.trees.layers),
+            distinct_files(source.layer for tree in self.trees for source in tree.layers),
             self.known,
             self.definition.periodic_compaction_ms,
             present_ms=clock.now_ms(),
@@ -83,8 +86,9 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     number, definition = fetch_definition(stores, manifest)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
-    trees = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
-    trees = trees.beside(job.spec for job in jobs if _is_at_work(stores, job, clock))
+    busy = [job.spec for job in jobs if _is_at_work(stores, job, clock)]
+    found = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
+    trees = tuple(tree.beside(busy) for tree in found)
     return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
 
 
@@ -119,3 +123,15 @@ def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping
 def hold_no_operands(sst_ids: Iterable[Ulid], known: Mapping[Ulid, SstProperties]) -> bool:
     """Tell whether files are known to hold no merge operands."""
     return all(sst_id in known and not known[sst_id].merges for sst_id in sst_ids)
+
+
+def check_operator(options: WriteOptions, definition: TableDefinition, table: str) -> None:
+    """Refuse an operator other than that of reads: a compaction folds for good."""
+    given, own = options.merge_operator, definition.merge_operator
+    if given is None or own is None or resolve_operator(given) is resolve_operator(own):
+        return
+    raise OptionError(
+        f"mergeOperator: {given} was given, but the merge operator of {table} is {own}.",
+        why="A compaction folds operands for good.",
+        todo="Leave the option out, or change the table's property.",
+    )

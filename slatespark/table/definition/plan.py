@@ -19,6 +19,7 @@ from slatespark.errors import ConflictError, OptionError, SchemaError, TableExis
 from slatespark.options import WriteOptions
 from slatespark.options.properties import (
     FIXED_PROPERTIES,
+    SEGMENT_PROPERTIES,
     parse_property,
     require_consistent_properties,
 )
@@ -126,6 +127,7 @@ def plan_definition(
         columns = None if options.key_columns is None else all_nullable(canonical_schema(stored))
         return plan_creation(columns, options, options.properties)
     _check_agreement(current, options)
+    current = current.declaring(options.properties)
     if current.schema is None or not options.merge_schema or options.operation == "delete":
         return current
     known = pa.schema([field for field in stored if not kinds.is_null(field.type) or _is_new(field, current)])
@@ -149,6 +151,8 @@ def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
         if given not in (None, known):
             raise OptionError(f"{name} is {given}, but the table has {known}.", todo=_DROP)
     for name, text in options.properties.items():
+        if name in SEGMENT_PROPERTIES:
+            continue  # `declaring` compares them
         known_text = current.properties.get(name, FIXED_PROPERTIES.get(name))
         if known_text is None or parse_property(name, known_text) != parse_property(name, text):
             todo = _DROP if name in FIXED_PROPERTIES else "Use setProperties."
@@ -292,6 +296,7 @@ def join_created(current: TableDefinition, planned: TableDefinition, *, merge_sc
     same = current.schema == planned.schema and (current == NO_DEFINITION or current.properties == planned.properties)
     same = same or (planned.created_by != "" and current.created_by == planned.created_by)
     alike = current.same_keys(planned) and _same_times(current, planned)
+    alike = alike and current.segment_extractor == planned.segment_extractor
     if not alike or not (same or (merge_schema and current.is_typed)):
         raise TableExistsError(
             "Another job created this table first, with other columns or properties.",

@@ -9,7 +9,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.options.properties import parse_property
+from slatespark.errors import OptionError
+from slatespark.format.segments import SegmentExtractor
+from slatespark.options.properties import SEGMENT_PROPERTIES, parse_property, require_consistent_properties
 from slatespark.options.values import parse_duration_or_none
 from slatespark.units import MIN_MS
 
@@ -131,6 +133,41 @@ class TableDefinition:
         """The built-in operator that folds operands unless an option gives one; None if the table sets none."""
         given = self.properties.get("mergeOperator")
         return None if given is None else str(parse_property("mergeOperator", given))
+
+    @property
+    def segment_extractor(self) -> SegmentExtractor | None:
+        """How keys are cut into segments; None if that is not declared."""
+        name = self.properties.get("segmentExtractor")
+        if name is None:
+            return None
+        length, delimiter = (self.properties.get(name) for name in ("segmentPrefixLength", "segmentDelimiter"))
+        return SegmentExtractor(
+            name,
+            None if length is None else int(length),
+            None if delimiter is None else parse_property("segmentDelimiter", delimiter),
+        )
+
+    def declaring(self, properties: Mapping[str, str]) -> TableDefinition:
+        """Return the definition with the segment extractor that the options of one write declare, if any.
+
+        It is not stored: with a definition, a table of another client would get our default properties, too.
+
+        Raises
+        ------
+        OptionError
+            When the declaration is incomplete, or the table has another one.
+        """
+        declared = {name: properties[name] for name in SEGMENT_PROPERTIES if name in properties}
+        if not declared:
+            return self
+        require_consistent_properties(declared)
+        known, given = self.segment_extractor, replace(NO_DEFINITION, properties=declared).segment_extractor
+        if known not in (None, given):
+            raise OptionError(
+                f"The segment extractor is declared as {given}, but that of the table is {known}.",
+                todo="Leave the declaration out, or change it with setProperties.",
+            )
+        return replace(self, properties={**self.properties, **declared})
 
     def codec(self) -> RowCodec:
         """Return how rows are stored."""

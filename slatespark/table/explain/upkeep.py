@@ -38,7 +38,7 @@ class PreviewRunner:
 
     def preview(self, tasks: Sequence[RangeTask]) -> None:
         """Keep the ranges."""
-        self.tasks = list(tasks)
+        self.tasks.extend(tasks)
 
     def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
         """Never called: a dry run merges nothing."""
@@ -55,7 +55,7 @@ def explain_compaction(
 ) -> ExplanationFacts:
     """Return what a compaction touches, and what it costs in this process.
 
-    Of several merges one after the other it is the first one.
+    Of merges that follow from each other it is the first one.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def explain_compaction(
         for task in tasks:
             read = costs.of_layers(task.layers, window_size(task.options.write_buffer_bytes, len(task.layers)))
             estimated += read + _upload(task, read.high.read_bytes)
-        estimated += commits(1, planning)
+        estimated += commits(len(plan.jobs), planning)
     return ExplanationFacts(
         url=stores.url,
         operation="compact",

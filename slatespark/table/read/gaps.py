@@ -12,7 +12,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, overlapping_ranges
+from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, parts_within
 from slatespark.table.read.cursor import MIN_WINDOW_BYTES, layer_windows
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -73,11 +73,6 @@ def find_gaps_around(
                 [*(within if inside else ()), *(beside if len(beside) <= _MAX_PARTS else ())]
             )
     return find_gaps(stores, asked, codec)
-
-
-def parts_within(ranges: Sequence[KeyRange], keys: KeyRange) -> list[KeyRange]:
-    """Return the parts of some ranges that lie in `keys`. Requires: ranges ascending, not overlapping."""
-    return [part.intersect(keys) for part in overlapping_ranges(ranges, keys)]
 
 
 def is_gap(keys: KeyRange, gaps: Sequence[KeyRange]) -> bool:

@@ -407,7 +407,7 @@ class _Reaping:
         rows.flags[:] |= np.uint8(HAS_CREATE)
         rows.create_ts[:] = job.create_ts_ms
         pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
-        return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms)
+        return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms, segments=job.segments)
 
     # --- report -------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.errors import InvalidRequestError
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
@@ -50,6 +51,7 @@ def merge_overlaps(
     *,
     first_seq: int,
     fold: MergeFunction | None = None,
+    segments: KeySegments = WHOLE,
 ) -> Outputs:
     """Return the files of a write with those rewritten that share keys with files of another task.
 
@@ -59,6 +61,7 @@ def merge_overlaps(
     encoder : with the sequence column, or the column of times
     first_seq : of the oldest version of a key, where rows have times
     fold : joins operands of one key and time, None if not given
+    segments : of the table
 
     Raises
     ------
@@ -87,6 +90,7 @@ def merge_overlaps(
         options,
         clock,
         clock.now_ms(),
+        segments=segments,
     )
     chosen = {file.handle.id for file in files}
     rest = (tuple(file for file in group if file.handle.id not in chosen) for group in outputs)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
-from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns
+from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, key_at
 from slatespark.table.read.merge_function import MergeFunction, fold_rows, row_at
 
 
@@ -27,6 +27,10 @@ class SortedRows:
     sources: Sequence[RowColumns]
     rows: NDArray[np.int64]
     is_scattered: bool = False
+
+    def key(self, at: int) -> bytes:
+        """Return the key of row number `at` of the piece."""
+        return key_at(self.sources, int(self.rows[at]))
 
 
 def one_version_per_key(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from slatespark.format.codecs import parse_compression
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
@@ -20,8 +24,8 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.read.merge_function import row_at
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.rows.segment_split import split_segments
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
@@ -71,12 +75,13 @@ def upload_sorted(
     clock: Clock,
     planned_ms: int,
     *,
+    segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
     All versions of a key are in one file, unless they are as large as a file. Then the key ends a file and begins the
-    next one, newer versions first.
+    next one, newer versions first. A file holds keys of one segment.
 
     Parameters
     ----------
@@ -86,8 +91,31 @@ def upload_sorted(
     clock : for the random part of file ids
     planned_ms : time part of file ids, from the driver, so that clocks of executors do not matter
         (docs/reference/format/objects.md)
+    segments : of the table, unless all rows are known to be of one
     pace : of the uploads; None for as fast as it goes
+
+    Raises
+    ------
+    InvalidRequestError
+        When a key belongs to no segment.
     """
+    parts = groupby(split_segments(pieces, segments), key=itemgetter(0))
+    return tuple(
+        file
+        for _, part in parts
+        for file in _upload_segment(store, (piece for _, piece in part), options, clock, planned_ms, pace)
+    )
+
+
+def _upload_segment(
+    store: ObjectStore,
+    pieces: Iterable[SortedRows],
+    options: WriteOptions,
+    clock: Clock,
+    planned_ms: int,
+    pace: UploadPace | None,
+) -> list[NewFile]:
+    """Write the rows of one segment; parameters as for `upload_sorted`."""
     files: list[NewFile] = []
     builder: SstBuilder | None = None
     reached: bytes | None = None  # the last key of a file that is full
@@ -106,10 +134,10 @@ def upload_sorted(
             builder = builder or _new_builder(options, planned_ms)
             builder.add(step.sources, step.rows)
             if builder.estimated_bytes >= options.sst_bytes:
-                reached = row_at(step.sources, int(step.rows[-1])).key
+                reached = step.key(-1)
     if builder is not None:
         files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
-    return tuple(files)
+    return files
 
 
 def upload_task(
@@ -119,17 +147,27 @@ def upload_task(
     options: WriteOptions,
     planned_ms: int,
     *,
+    segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
 ) -> tuple[NewFile, ...]:
     """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
 
     If a row comes late, the files uploaded before it are merged with the rest and deleted: no manifest shows them yet.
     """
-    files = upload_sorted(stores.main, sorter.ascending(), options, clock, planned_ms, pace=pace)
+    upload = partial(
+        upload_sorted,
+        stores.main,
+        options=options,
+        clock=clock,
+        planned_ms=planned_ms,
+        segments=segments,
+        pace=pace,
+    )
+    files = upload(sorter.ascending())
     if sorter.is_done:
         return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
     below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
-    merged = upload_sorted(stores.main, sorter.merged(below), options, clock, planned_ms, pace=pace)
+    merged = upload(sorter.merged(below))
     for file in files:
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(file.handle.id))
@@ -147,7 +185,7 @@ def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
 
 def _count_versions(step: SortedRows, key: bytes) -> int:
     """Return how many rows at the beginning are of that key."""
-    if row_at(step.sources, int(step.rows[0])).key != key:
+    if step.key(0) != key:
         return 0
     others = np.flatnonzero(new_key_mask(step.sources, step.rows)[1:])
     return int(others[0]) + 1 if len(others) else len(step.rows)

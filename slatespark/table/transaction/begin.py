@@ -42,7 +42,7 @@ def begin_transaction(
     resolve_operator(options.merge_operator)
     snapshot, _ = resolve_held(stores, read, clock)
     found = fetch_latest_manifest(stores) if read.reads_past else snapshot.version
-    definition = resolve_definition(stores, found.value)
+    definition = resolve_definition(stores, found.value).declaring(options.properties)
     # After the snapshot: this looks for newer versions, so own sequence numbers lie above those of the snapshot.
     job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
     point = ReadPoint(snapshot, definition)

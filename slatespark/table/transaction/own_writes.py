@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CommitConflictError
+from slatespark.format.segments import KeySegments
 from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import MERGE, RowColumns, Visibility
 from slatespark.options import WriteOptions
@@ -92,7 +93,9 @@ class OwnWrites:
         return OwnWrites(tuple(replace(task, files=tuple(f)) for task, f in zip(self.tasks, outputs, strict=True)))
 
 
-def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions) -> OwnWrites:
+def drop_hidden(
+    stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions, segments: KeySegments
+) -> OwnWrites:
     """Return the writes without the row versions that later writes of the same transaction hide.
 
     The versions stay if dropping them would rewrite more than `commitRewriteLimit`, or would put fixed expiries and
@@ -112,6 +115,7 @@ def drop_hidden(stores: TableStores, clock: Clock, own: OwnWrites, options: Writ
         options,
         clock,
         clock.now_ms(),
+        segments=segments,
     )
     ids = {file.handle.id for _, files in chosen for file in files}
     left = [tuple(file for file in task.files if file.handle.id not in ids) for task in own.tasks]

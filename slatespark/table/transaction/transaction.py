@@ -119,7 +119,7 @@ class Transaction:
         self._stores, self._clock, self._common, self._begun = stores, clock, dict(common), dict(begun)
         self._options, self._job, self._point, self._read_ms = options, job, point, read_ms
         self._state = TransactionState.OPEN
-        self._files = UnpublishedFiles(stores, clock, options, write_id=job.write_id, created_ms=job.planned_ms)
+        self._files = UnpublishedFiles(stores, clock, options, job)
         self._depends = Dependencies(stores, point, options.write_buffer_bytes)
         self._tried_from: int | None = None  # the newest version at the first attempt to commit
 

@@ -9,6 +9,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
 from slatespark.table.stores import TableStores
@@ -23,15 +24,12 @@ class UnpublishedFiles:
     Parameters
     ----------
     options : of the commit
-    write_id : names the lease of the transaction
-    created_ms : when that lease was published
+    job : of the transaction, which has a lease
     """
 
-    def __init__(
-        self, stores: TableStores, clock: Clock, options: WriteOptions, *, write_id: str, created_ms: int
-    ) -> None:
-        self._stores, self._clock, self._options = stores, clock, options
-        self._write_id, self._created_ms, self._lease_renewed_ms = write_id, created_ms, created_ms
+    def __init__(self, stores: TableStores, clock: Clock, options: WriteOptions, job: WriteJob) -> None:
+        self._stores, self._clock, self._options, self._segments = stores, clock, options, job.segments
+        self._write_id, self._created_ms, self._lease_renewed_ms = job.write_id, job.planned_ms, job.planned_ms
         self._uploaded: set[Ulid] = set()
         self._writes = OwnWrites()
 
@@ -47,7 +45,7 @@ class UnpublishedFiles:
 
     def drop_hidden_versions(self) -> None:
         """Drop row versions that later writes of the transaction hide."""
-        self.replace_writes(drop_hidden(self._stores, self._clock, self._writes, self._options))
+        self.replace_writes(drop_hidden(self._stores, self._clock, self._writes, self._options, self._segments))
 
     def move(self, *, by_seq: int, by_ms: int) -> None:
         """Give all rows higher sequence numbers and another time; raises as `move_writes`."""

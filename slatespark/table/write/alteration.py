@@ -15,6 +15,7 @@ from slatespark.options.properties import (
     FIXED_PROPERTIES,
     parse_properties,
     parse_property,
+    refuse_hold,
     require_consistent_properties,
 )
 from slatespark.ranges import KeyRange
@@ -22,6 +23,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.bounds import raise_bounds
+from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -48,6 +50,7 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
         When a property is unknown, does not take the value, or cannot change.
     """
     properties = parse_properties(given)
+    manifest = fetch_latest_manifest(stores)[1]
 
     def change(known: TableDefinition) -> TableDefinition:
         for name in FIXED_PROPERTIES:
@@ -55,9 +58,14 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
                 raise OptionError(f"{name} cannot change after a table was created.", todo="Create another table.")
         joined = {**known.properties, **properties}
         require_consistent_properties(joined)
-        return replace(known, properties=joined)
+        changed = replace(known, properties=joined)
+        if changed.segment_extractor is not None:
+            check_extractor(stores.url, manifest, changed.segment_extractor)
+        if manifest.segment_extractor_name is not None:
+            refuse_hold(joined)
+        return changed
 
-    return _evolve(stores, clock, change)
+    return evolve_definition(stores, clock, manifest, change)
 
 
 def _meaning(properties: Mapping[str, str], name: str) -> object:

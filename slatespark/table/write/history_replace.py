@@ -51,7 +51,7 @@ def upload_tombstones(
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
     stamp = job.stamp(TOMBSTONE_TASK, options)
     sorter = TaskSorter(run_read(stores, plan), encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
-    files = upload_task(stores, clock, sorter, options, job.planned_ms)
+    files = upload_task(stores, clock, sorter, options, job.planned_ms, segments=job.segments)
     return files, ReadSet.of_plan(plan)
 
 

@@ -98,7 +98,7 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
-    definition = resolve_definition(stores, found.value)
+    definition = resolve_definition(stores, found.value).declaring(options.properties)
     with tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder:
         scratch = open_scratch(folder)
         files = [_copy(scratch, number, path, stores.storage) for number, path in enumerate(paths)]
@@ -209,10 +209,15 @@ def _upload_all(
         pieces = _dated(source, file, job, options, has_history=has_history)
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
             rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
-            outputs.append(upload_sorted(stores.main, rows, options, clock, job.planned_ms, pace=pace))
+            uploaded = upload_sorted(
+                stores.main, rows, options, clock, job.planned_ms, segments=job.segments, pace=pace
+            )
+            outputs.append(uploaded)
     if has_history:
         encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
-        return merge_overlaps(stores, clock, outputs, encoder, options, first_seq=first_seq, fold=fold)
+        return merge_overlaps(
+            stores, clock, outputs, encoder, options, first_seq=first_seq, fold=fold, segments=job.segments
+        )
     _refuse_shared_keys(stores, outputs, files, options)
     return tuple(outputs)
 

@@ -174,7 +174,8 @@ def run_task(
     stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
     sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
-        return upload_task(stores, clock, sorter, load.options, load.job.planned_ms, pace=pace)
+        job = load.job
+        return upload_task(stores, clock, sorter, load.options, job.planned_ms, segments=job.segments, pace=pace)
 
 
 def commit_load(
@@ -197,7 +198,16 @@ def commit_load(
         clear_marks(stores.main, load.job.write_id)
     if load.encoder.sequence_column is not None or load.encoder.has_times:
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
-        outputs = merge_overlaps(stores, clock, outputs, load.encoder, load.options, first_seq=first_seq, fold=fold)
+        outputs = merge_overlaps(
+            stores,
+            clock,
+            outputs,
+            load.encoder,
+            load.options,
+            first_seq=first_seq,
+            fold=fold,
+            segments=load.job.segments,
+        )
     if load.keeps_past and load.encoder.bounds is not None:
         tombstones, interval = upload_tombstones(stores, clock, load.job, load.options, load.encoder.bounds)
         outputs = (tombstones, *outputs)

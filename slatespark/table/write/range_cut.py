@@ -12,12 +12,12 @@ from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.manifest import Manifest
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, parts_within
 from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap, parts_within
+from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
 from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
 

@@ -167,7 +167,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
-    definition = resolve_definition(stores, found.value)
+    definition = resolve_definition(stores, found.value).declaring(options.properties)
     if definition.has_history:
         raise OptionError(
             "deleteRange: a range cannot be cut out of a history table.",

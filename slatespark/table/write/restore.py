@@ -17,6 +17,7 @@ import numpy as np
 
 from slatespark.errors import HistoryTrimmedError, InternalError, SlateError
 from slatespark.format.manifest import ExternalDb, Manifest, SstView
+from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
@@ -89,9 +90,10 @@ def restore_to_version(
             definition=resolve_definition(stores, found.value),
         )
         with abandoned_on_error(stores, job):
-            flushed = _flush_wal(stores, clock, source, options)
+            segments = job.segments.joined(KeySegments.of(source))
+            flushed = _flush_wal(stores, clock, source, segments, options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
-            edit = replace(edit, version=version)
+            edit = replace(edit, version=version, segments=segments)
             nothing_since = LastSeq(stores, job.base_seq)
             record = commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
     if record is None:
@@ -116,9 +118,13 @@ def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callabl
         seen.add(view.id)
         return view
 
-    layers = [*([view] for view in source.l0), *(run.views for run in source.compacted)]  # newest first
+    layers = [  # newest first within each tree
+        views
+        for tree in source.trees()
+        for views in (*((view,) for view in tree.l0), *(r.views for r in tree.compacted))
+    ]
     runs = tuple(tuple(own(view) for view in views) for views in reversed(layers))
-    return RestoreTrees(runs, source.ssts, _used(source), flushed)
+    return RestoreTrees(runs, source.ssts, _used(source), flushed, KeySegments.of(source))
 
 
 def _used(source: Manifest) -> tuple[ExternalDb, ...]:
@@ -171,11 +177,13 @@ def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) ->
             )
 
 
-def _flush_wal(stores: TableStores, clock: Clock, source: Manifest, options: WriteOptions) -> tuple[NewFile, ...]:
+def _flush_wal(
+    stores: TableStores, clock: Clock, source: Manifest, segments: KeySegments, options: WriteOptions
+) -> tuple[NewFile, ...]:
     """Write the rows that were only in the WAL of a version to files; they keep their sequence numbers."""
     tail = fetch_wal_tail(stores, source, source.wal_id_last_seen + 1)
     rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
     if rows is None:
         return ()
     pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
-    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms())
+    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms(), segments=segments)

@@ -5,12 +5,13 @@ See docs/explanation/editing-a-manifest.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import ExternalDb, Manifest, SortedRun, SstMap, SstView
-from slatespark.table.commit.tree_edit import identity_views
+from slatespark.format.manifest import ExternalDb, Manifest, SstMap, SstView
+from slatespark.format.segments import WHOLE, KeySegments
+from slatespark.table.commit.tree_edit import DROP_TREES, add_runs, files_by_segment, identity_views
 from slatespark.table.rows.sst_upload import NewFile
 
 
@@ -24,6 +25,7 @@ class RestoreTrees:
     ssts : the SSTs of the views
     external_dbs : the databases that own some of the SSTs, as in that version
     flushed : files of rows that were only in the WAL of that version, newer than all runs
+    segments : the segment of each file
     version : the id of that version, which a checkpoint has to keep until the commit; None if its files are kept anyway
     """
 
@@ -31,6 +33,7 @@ class RestoreTrees:
     ssts: SstMap = field(default_factory=SstMap)
     external_dbs: tuple[ExternalDb, ...] = ()
     flushed: tuple[NewFile, ...] = ()
+    segments: KeySegments = WHOLE
     version: int | None = None
     keeps_wal: bool = False
 
@@ -55,12 +58,14 @@ class RestoreTrees:
             raise CommitConflictError(
                 f"The checkpoint of version {self.version} was deleted during the restore.", todo="Try again."
             )
-        views = [*self.runs, tuple(identity_views(self.flushed))]
-        first = max(base.run_ids(), default=-1) + 1
-        runs = [SortedRun(first + at, run) for at, run in enumerate(run for run in views if run)]
+        restored: dict[bytes, list[Sequence[SstView]]] = {}
+        for run in filter(None, self.runs):
+            first_key = self.ssts[run[0].sst_id].key_range().start
+            restored.setdefault(self.segments.prefix_of(first_key), []).append(run)
+        for prefix, files in files_by_segment(self.flushed, self.segments).items():
+            restored.setdefault(prefix, []).append(identity_views(files))
         return replace(
-            base,
-            compacted=tuple(reversed(runs)),
+            add_runs(DROP_TREES.apply(base), restored, base.run_ids()),
             ssts=self.ssts.adding([file.handle for file in self.flushed]),
             external_dbs=_joined(base.external_dbs, self.external_dbs),
         )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.properties import SstProperties
+from slatespark.format.segments import KeySegments
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
@@ -85,7 +86,7 @@ def trim_history(
         )
     found = snapshot.version
     job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
-    trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms)
+    trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms, job.segments)
     with abandoned_on_error(stores, job):
         edit = trimming.plan(snapshot)
         if edit is None:
@@ -103,6 +104,7 @@ class _Trimming:
     ----------
     after_ms : versions created later are removed
     planned_ms : time part of the ids of new files
+    segments : of the table
     """
 
     stores: TableStores
@@ -110,6 +112,7 @@ class _Trimming:
     after_ms: int
     options: WriteOptions
     planned_ms: int
+    segments: KeySegments
 
     def plan(self, snapshot: Snapshot) -> TrimTrees | None:
         """Upload the remaining rows of files with late versions, and return the edit; None if there are none."""
@@ -123,7 +126,7 @@ class _Trimming:
             return None
         replacements = {view: self._rewritten(part) for view, part in late.items()}
         from_wal = [] if wal is None else [SortedRows([wal], kept)]
-        return TrimTrees(frozenset(views), replacements, self._upload(from_wal))
+        return TrimTrees(frozenset(views), replacements, self._upload(from_wal), self.segments)
 
     def _views(self, manifest: Manifest) -> dict[SstView, FileSlice]:
         """Return the part of a file that each view shows."""
@@ -156,7 +159,7 @@ class _Trimming:
 
     def _upload(self, pieces: Iterable[SortedRows]) -> tuple[NewFile, ...]:
         rows = (piece for piece in pieces if len(piece.rows))
-        return upload_sorted(self.stores.main, rows, self.options, self.clock, self.planned_ms)
+        return upload_sorted(self.stores.main, rows, self.options, self.clock, self.planned_ms, segments=self.segments)
 
 
 def _text(time_ms: int) -> str:

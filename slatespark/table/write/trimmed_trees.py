@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import Manifest, SortedRun, SstView
-from slatespark.table.commit.tree_edit import ReplaceViews, identity_views
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.segments import WHOLE, KeySegments
+from slatespark.table.commit.tree_edit import ReplaceViews, add_runs, files_by_segment, identity_views
 from slatespark.table.rows.sst_upload import NewFile
 
 
@@ -19,12 +20,14 @@ class TrimTrees:
     ----------
     planned_on : all views of the planned manifest: new ones may hold late versions, or rows that were in the WAL
     replacements : as in `ReplaceViews`
-    from_wal : files of the remaining rows of the WAL, in key order; they become the newest run
+    from_wal : files of the remaining rows of the WAL, in key order; they become the newest run of their tree
+    segments : the segment of each file
     """
 
     planned_on: frozenset[SstView]
     replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
     from_wal: tuple[NewFile, ...] = ()
+    segments: KeySegments = WHOLE
     keeps_wal: bool = False
 
     @property
@@ -49,6 +52,8 @@ class TrimTrees:
         trimmed = ReplaceViews(self.replacements).apply(base)
         if not self.from_wal:
             return trimmed
-        run = SortedRun(max(base.run_ids(), default=-1) + 1, tuple(identity_views(self.from_wal)))
+        added = {
+            prefix: [identity_views(files)] for prefix, files in files_by_segment(self.from_wal, self.segments).items()
+        }
         ssts = trimmed.ssts.adding([file.handle for file in self.from_wal])
-        return replace(trimmed, compacted=(run, *trimmed.compacted), ssts=ssts)
+        return replace(add_runs(trimmed, added, base.run_ids()), ssts=ssts)

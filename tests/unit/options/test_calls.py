@@ -18,6 +18,7 @@ TABLE = {"path": "/t"}
 FILES = {"compression", "blockSize", "bloomBitsPerKey", "writeBuffer"}
 ROWS = {"operation", "opColumn", "ttl", "ttlColumn", "expireAtColumn", "ttlFrom", "sequenceColumn", "mergeOperator"}
 COMMIT = {"txnAppId", "txnVersion", "ifClientActive", "commitRewriteLimit", "gcMinAge", "mergeOperator"}
+COMMIT |= {"segmentExtractor", "segmentPrefixLength", "segmentDelimiter"}
 RAW_KEYS = {"startKey", "endKey", "keyPrefix"}
 TIMES = {"timestamp", "timestampColumn"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}

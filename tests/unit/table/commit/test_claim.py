@@ -16,7 +16,7 @@ from slatespark.format.compactions import (
     WorkerSpec,
     encode_compactions,
 )
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest, Segment, SortedRun, encode_manifest
 from slatespark.format.paths import compactions_path, manifest_path, wal_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
@@ -127,7 +127,13 @@ def test_a_manifest_that_breaks_a_rule_is_not_published(
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (Manifest(segment_extractor_name="x"), "segmented"),
+        (Manifest(segments=(Segment(b"a", None, (), ()),)), "no segment extractor"),
+        (
+            Manifest(
+                segments=(Segment(b"a", None, (), ()),), segment_extractor_name="x", compacted=(SortedRun(1, ()),)
+            ),
+            "outside",
+        ),
         (Manifest(initialized=False), "clone"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row, rows_to_columns
+from slatespark.format.segments import WHOLE
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
@@ -76,17 +77,18 @@ def cut(*keys: tuple[bytes, bytes | None]) -> CutViews:
 def test_rows_that_an_edit_keeps(edit: TreeEdit, kept: list[int]) -> None:
     stores, clock = new_stores(), FakeClock(1000)
     files = upload_drained(
-        stores, Drained(rows_to_columns(ROWS), 7, None), edit, WriteOptions.parse({"path": "memory://unused"}), clock
+        stores,
+        Drained(rows_to_columns(ROWS), 7, None),
+        edit,
+        WHOLE,
+        WriteOptions.parse({"path": "memory://unused"}),
+        clock,
     )
     assert [row.seq for file in files for row in rows_of(stores, file)] == kept
 
 
 def test_no_rows_need_no_file() -> None:
     stores = new_stores()
-    assert (
-        upload_drained(
-            stores, Drained(None, 3, None), KEEP_TREES, WriteOptions.parse({"path": "memory://unused"}), FakeClock(0)
-        )
-        == ()
-    )
+    options = WriteOptions.parse({"path": "memory://unused"})
+    assert upload_drained(stores, Drained(None, 3, None), KEEP_TREES, WHOLE, options, FakeClock(0)) == ()
     assert list(stores.main.list("")) == []

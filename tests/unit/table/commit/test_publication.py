@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from slatespark.format.info import SstInfo
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import (
     Manifest,
+    Segment,
     SortedRun,
     SstHandle,
     SstMap,
@@ -19,16 +21,18 @@ from slatespark.format.manifest import (
     encode_manifest,
 )
 from slatespark.format.properties import SstProperties
+from slatespark.format.segments import WHOLE, KeySegments, SegmentExtractor
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.commit.publication import CommitChange, next_manifest, stack_outputs
-from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews, TreeEdit
 from slatespark.table.read.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
 from tests.support.golden import DATA, Case, run_golden
 
+SLASH = KeySegments((), SegmentExtractor("slash", delimiter=b"/"))
 FILES = sorted((DATA / "table").glob("*.txt"))
 
 
@@ -135,40 +139,48 @@ def print_manifest(case: Case) -> str:
     manifest = next_manifest(base, changed, now_ms=1000 * given["at"], nonce=1)
     check_manifest(manifest, None if is_new else base, new_id=5, now_ms=None)
     assert decode_manifest(encode_manifest(manifest)) == manifest
-    runs = [
-        f"run {run.id}: {', '.join(shown_view(manifest, view) for view in run.views)}" for run in manifest.compacted
-    ]
-    assert manifest.l0 == ()
-    return "\n".join([*map(str.rstrip, runs), shown_facts(manifest)])
+    assert not any(tree.l0 for tree in manifest.trees())
+    runs = [line.rstrip() for tree in manifest.trees() for line in shown_runs(manifest, tree)]
+    return "\n".join([*runs, shown_facts(manifest)])
+
+
+def shown_runs(manifest: Manifest, tree: Segment) -> Iterator[str]:
+    name, marker = tree.prefix.decode(), tree.last_compacted_l0_sst_view_id
+    for run in tree.compacted:
+        yield f"{name} run {run.id}: ".lstrip() + ", ".join(shown_view(manifest, view) for view in run.views)
+    if name and marker is not None:
+        yield f"{name} marker {marker.value}"
 
 
 def parse_base(lines: Sequence[str], given: Mapping[str, int]) -> Manifest:
     handles: list[SstHandle] = []
-    l0: tuple[SstView, ...] = ()
-    runs = []
+    trees: dict[str, Segment] = {}
     for line in lines:
         name, _, text = line.partition(":")
-        if name == "L0" or name.startswith("run "):
+        prefix, _, layer = f" {name}".rpartition(" run ") if " run " in f" {name}" else f" {name}".rpartition(" L")
+        if layer.isdigit():
             files = parse_files(text)
             handles += [file.handle for file in files]
             views = tuple(SstView(file.handle.id, file.handle.id) for file in files)
-            l0 = views if name == "L0" else l0
-            runs += [] if name == "L0" else [SortedRun(int(name.removeprefix("run ")), views)]
+            tree = trees.get(prefix.strip(), Segment(prefix.strip().encode(), None, (), ()))
+            if "run" in name:
+                tree = replace(tree, compacted=(*tree.compacted, SortedRun(int(layer), views)))
+            trees[prefix.strip()] = tree if "run" in name else replace(tree, l0=views)
     if "seq" not in given:
         return Manifest()
     points = ((given["seq"], given["tracked"]),) if "tracked" in given else ()
+    marker = Ulid(given["marker"]) if "marker" in given else None
+    root = replace(trees.pop("", Segment(b"", None, (), ())), last_compacted_l0_sst_view_id=marker)
     return Manifest(
         ssts=SstMap(handles),
-        l0=l0,
-        compacted=tuple(runs),
+        segment_extractor_name="slash" if trees else None,
         last_l0_seq=given["seq"],
         recent_snapshot_min_seq=given["seq"],
         last_l0_clock_tick=given["tick"],
         replay_after_wal_id=given["wal"],
         wal_id_last_seen=given["wal"],
-        last_compacted_l0_sst_view_id=Ulid(given["marker"]) if "marker" in given else None,
         sequence_tracker=SequenceTracker(points),
-    )
+    ).with_trees([root, *trees.values()])
 
 
 def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapping[str, str]) -> CommitChange:
@@ -179,8 +191,14 @@ def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapp
         last_seq=given["new_seq"],
         tick_ms=given["new_tick"],
         wal_id=given["fence"],
-        edit=DROP_TREES if "overwrite" in arguments else KEEP_TREES,
+        edit=DROP_TREES if "overwrite" in arguments else cut_of(arguments),
+        segments=SLASH if "segmented" in arguments else WHOLE,
     )
+
+
+def cut_of(arguments: Mapping[str, str]) -> TreeEdit:
+    start, _, end = arguments.get("cut", "").partition("..")
+    return CutViews((KeyRange(start.encode(), end.encode()),), seed=7) if start else KEEP_TREES
 
 
 def parse_files(text: str) -> tuple[NewFile, ...]:

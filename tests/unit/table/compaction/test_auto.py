@@ -23,7 +23,7 @@ from slatespark.table.compaction.auto import (
     plan_after_write,
 )
 from slatespark.table.compaction.job import listed_job
-from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Trees
+from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Tree
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.read.plan import FileSlice, Layer
@@ -35,7 +35,7 @@ from tests.unit.table.layers import new_stores, put_file
 MIB = 1 << 20
 
 
-def trees(*sizes_mib: float) -> Trees:
+def tree(*sizes_mib: float) -> Tree:
     """Runs of the given sizes, newest first."""
     stores, layers = new_stores(), []
     part = put_file(stores, [Row(b"a", 1)])
@@ -44,7 +44,7 @@ def trees(*sizes_mib: float) -> Trees:
         file = replace(part.file, info=info)
         layer = Layer(f"run {number}", (FileSlice(file, part.keys),))
         layers.append(SourceLayer(layer, (SstView(file.id, file.id),), len(sizes_mib) - number))
-    return Trees(7, tuple(layers), 100)
+    return Tree(7, tuple(layers), 100)
 
 
 def chosen(plan: CompactionPlan | None) -> list[int | None] | None:
@@ -52,21 +52,21 @@ def chosen(plan: CompactionPlan | None) -> list[int | None] | None:
 
 
 def test_few_small_runs_stay() -> None:
-    assert plan_after_write(trees(*[1] * (MIN_RUNS - 1), 900)) is None
-    assert plan_after_write(trees(*[SMALL_BYTES / MIB] * 40)) is None
+    assert plan_after_write(tree(*[1] * (MIN_RUNS - 1), 900)) is None
+    assert plan_after_write(tree(*[SMALL_BYTES / MIB] * 40)) is None
 
 
 def test_many_small_runs_are_merged_and_large_ones_left() -> None:
-    assert chosen(plan_after_write(trees(*[1] * MIN_RUNS, 900))) == list(range(MIN_RUNS + 1, 1, -1))
+    assert chosen(plan_after_write(tree(*[1] * MIN_RUNS, 900))) == list(range(MIN_RUNS + 1, 1, -1))
 
 
 def test_the_longest_series_of_neighbours_is_merged() -> None:
-    assert chosen(plan_after_write(trees(*[1] * 5, 900, *[1] * 11))) == list(range(11, 0, -1))
-    assert plan_after_write(trees(*[1, 1, 1, 900] * 6)) is None
+    assert chosen(plan_after_write(tree(*[1] * 5, 900, *[1] * 11))) == list(range(11, 0, -1))
+    assert plan_after_write(tree(*[1, 1, 1, 900] * 6)) is None
 
 
 def test_a_merge_is_bounded() -> None:
-    assert chosen(plan_after_write(trees(*[1] * 100))) == list(range(MAX_RUNS, 0, -1))
+    assert chosen(plan_after_write(tree(*[1] * 100))) == list(range(MAX_RUNS, 0, -1))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_merge_is_bounded() -> None:
 )
 def test_a_retry_waits_for_more_small_runs(small: int, own: int, expected: bool) -> None:
     views = [SstView(Ulid(number), Ulid(number)) for number in range(small + 1)]
-    found = trees(*[1] * small, 900)
+    found = tree(*[1] * small, 900)
     layers = tuple(replace(layer, views=(view,)) for layer, view in zip(found.layers, views, strict=True))
     files: dict[str, Any] = {str(view.sst_id): {} for view in views[:own]}
     record = CommitRecord(7, "write", "0123456789abcdef", "slatespark", 0, 0, None, None, files=files)

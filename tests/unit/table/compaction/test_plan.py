@@ -16,7 +16,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.compaction.plan import (
     CompactionPlan,
     SizeTiers,
-    Trees,
+    Tree,
     plan_due,
     plan_full,
     plan_interval,
@@ -37,8 +37,8 @@ class File:
     last: bytes = b"z"
 
 
-def trees(*runs: File | list[File], l0: tuple[File, ...] = ()) -> Trees:
-    """Trees of L0 views and runs, newest first; files are numbered in this order, from 1."""
+def tree(*runs: File | list[File], l0: tuple[File, ...] = ()) -> Tree:
+    """A tree of L0 views and runs, newest first; files are numbered in this order, from 1."""
     handles: list[SstHandle] = []
 
     def show(file: File) -> SstView:
@@ -60,15 +60,16 @@ def trees(*runs: File | list[File], l0: tuple[File, ...] = ()) -> Trees:
         for at, run in enumerate(runs)
     )
     manifest = Manifest(ssts=SstMap(handles), l0=views, compacted=compacted)
-    return trees_of(7, manifest, plan_layers(manifest, {}))
+    found = trees_of(7, manifest, plan_layers(manifest, {}))
+    return found[0] if found else Tree(7, (), len(runs))
 
 
 def numbers(plan: CompactionPlan | None) -> list[int]:
     return [] if plan is None else [file.id.low for file in plan.files]
 
 
-def sized(*sizes: int, l0: int = 0) -> Trees:
-    return trees(*(File(size) for size in sizes), l0=(File(1),) * l0)
+def sized(*sizes: int, l0: int = 0) -> Tree:
+    return tree(*(File(size) for size in sizes), l0=(File(1),) * l0)
 
 
 # --- size tiers: the client's own choices are in tests/interop --------------------------------------------------------
@@ -91,7 +92,7 @@ def sized(*sizes: int, l0: int = 0) -> Trees:
         pytest.param(sized(*[8] * 8, l0=4), [5, 6, 7, 8, 9, 10, 11, 12], id="eight runs wait below L0"),
     ],
 )
-def test_size_tiered_choice(found: Trees, chosen: list[int]) -> None:
+def test_size_tiered_choice(found: Tree, chosen: list[int]) -> None:
     assert numbers(plan_size_tiered(found, SizeTiers())) == chosen
 
 
@@ -107,7 +108,7 @@ def test_size_tiered_choice(found: Trees, chosen: list[int]) -> None:
         pytest.param(sized(*[1] * 5), {make_ulid(1, 5)}, [1, 2, 3, 4], id="a view that was in L0"),
     ],
 )
-def test_size_tiered_choice_with_busy_layers(found: Trees, busy: set[int | Ulid], chosen: list[int]) -> None:
+def test_size_tiered_choice_with_busy_layers(found: Tree, busy: set[int | Ulid], chosen: list[int]) -> None:
     assert numbers(plan_size_tiered(replace(found, busy=frozenset(busy)), SizeTiers())) == chosen
 
 
@@ -142,7 +143,7 @@ def test_invalid_size_tier_parameters(given: tuple[object, object, object], mess
 
 # --- the others -------------------------------------------------------------------------------------------------------
 
-LAYERS = trees(File(5, b"a", b"f"), [File(6, b"a", b"g"), File(7, b"h", b"z")], l0=(File(3, b"x", b"z"), File(4)))
+LAYERS = tree(File(5, b"a", b"f"), [File(6, b"a", b"g"), File(7, b"h", b"z")], l0=(File(3, b"x", b"z"), File(4)))
 
 
 def test_full_plan() -> None:
@@ -151,8 +152,8 @@ def test_full_plan() -> None:
     assert numbers(plan) == [1, 2, 3, 4, 5]
     assert (plan.destination, plan.is_lowest, plan.above) == (0, True, frozenset())
     assert (plan.spec.sorted_runs, len(plan.spec.l0_view_ids), plan.spec.destination) == ((1, 0), 2, 0)
-    assert plan_full(trees()) is None
-    assert plan_full(trees([])) is None, "a run without a view"
+    assert plan_full(tree()) is None
+    assert plan_full(tree([])) is None, "a run without a view"
 
 
 def test_interval_plan() -> None:
@@ -189,7 +190,7 @@ def test_due_files_stay_in_their_layer() -> None:
 
 
 def test_due_files_that_share_a_key() -> None:
-    found = trees([File(1, b"a", b"k"), File(1, b"k", b"z"), File(1, b"zz", b"zzz")])
+    found = tree([File(1, b"a", b"k"), File(1, b"k", b"z"), File(1, b"zz", b"zzz")])
     plan = plan_due(found, {make_ulid(1, 1)})
     assert plan is not None
     assert numbers(plan) == [1, 2], "the older versions of its last key are in the next one"
@@ -199,7 +200,7 @@ def test_due_files_that_share_a_key() -> None:
 
 
 def test_a_layer_in_between_without_the_keys() -> None:
-    found = trees(File(1, b"a", b"c"), File(1, b"x", b"z"), File(1, b"a", b"c"))
+    found = tree(File(1, b"a", b"c"), File(1, b"x", b"z"), File(1, b"a", b"c"))
     plan = plan_interval(found, [KeyRange(b"a", b"d")])
     assert plan is not None
     assert plan.spec.sorted_runs == (2, 0)

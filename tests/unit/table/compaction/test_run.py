@@ -653,8 +653,8 @@ def test_no_table() -> None:
         compact_table(TableStores(main=store, wal=store), FakeClock())
 
 
-def test_a_segmented_database() -> None:
+def test_a_clone_that_is_being_made() -> None:
     store = MemoryStore(f"compact/{next(_names)}")
-    store.put(manifest_path(1), [encode_manifest(Manifest(segment_extractor_name="prefix"))])
-    with pytest.raises(UnsupportedFormatError, match="prefix"):
+    store.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
+    with pytest.raises(UnsupportedFormatError, match="clone"):
         compact_table(TableStores(main=store, wal=store), FakeClock(), full=True)

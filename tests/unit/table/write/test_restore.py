@@ -168,8 +168,8 @@ def test_invalid_restores_are_refused(table: Table) -> None:
         table.store.restoreToTimestamp(NOW_MS - 1)
     with pytest.raises(OptionError, match="Unknown"):
         table.store.restoreToVersion(table.first, force=True)
-    table.inner.put(manifest_path(number + 1), [encode_manifest(Manifest(segment_extractor_name="fixed3"))])
-    with pytest.raises(UnsupportedFormatError, match="segmented"):
+    table.inner.put(manifest_path(number + 1), [encode_manifest(Manifest(initialized=False))])
+    with pytest.raises(UnsupportedFormatError, match="clone"):
         table.store.restoreToVersion(table.first)
 
 
