@@ -16,6 +16,7 @@ from slatespark.encoding.column_types import VARIANT
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, TableNotFoundError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest
+from slatespark.format.segments import SegmentExtractor
 from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, EarlierBounds, TableDefinition
@@ -179,11 +180,34 @@ def test_properties_are_text_of_checked_values() -> None:
         "versionRetention": "none",
         "mergeOperator": "sum",
     }
-    for name in TABLE_PROPERTIES:
+    for name in TABLE_PROPERTIES.keys() - {"segmentExtractor", "segmentDelimiter"}:
         with pytest.raises(OptionError, match=name):
             parse_properties({name: "nothing of the kind"})
     with pytest.raises(OptionError, match="retention"):
         parse_properties({"retentions": "7d"})
+
+
+@pytest.mark.parametrize(
+    ("given_value", "text", "delimiter"),
+    [
+        ("/", "/", b"/"),
+        ("::", "::", b"::"),
+        (b"/", "/", b"/"),
+        ("X'00'", "X'00'", b"\0"),
+        ("x'2F2f'", "//", b"//"),
+        (b"\0", "X'00'", b"\0"),
+        (" ", "X'20'", b" "),
+        ("é", "é", "é".encode()),
+        (b"\xff", "X'ff'", b"\xff"),
+        (b"x'2f'", "X'7827326627'", b"x'2f'"),
+        ("x'2", "x'2", b"x'2"),
+    ],
+)
+def test_a_delimiter_is_text_or_bytes(given_value: str | bytes, text: str, delimiter: bytes) -> None:
+    properties = parse_properties({"segmentExtractor": "x", "segmentDelimiter": given_value})
+    assert properties["segmentDelimiter"] == text
+    assert parse_properties(properties) == properties
+    assert TableDefinition(properties=properties).segment_extractor == SegmentExtractor("x", delimiter=delimiter)
 
 
 @pytest.mark.parametrize(
