@@ -32,6 +32,7 @@ class Call(Enum):
     TRANSACTION_READ = auto()  # a read within a transaction
     TRANSACTION_WRITE = auto()
     COMPACT = auto()
+    WORKER = auto()  # a worker for the compactions of clients
 
 
 def option(

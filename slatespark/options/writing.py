@@ -45,7 +45,7 @@ _WRITE: Final = (Call.WRITE,)
 _ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options of rows
 _KEYS: Final = (Call.WRITE, Call.COMPACT)  # options that select the keys to rewrite
 _COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
-_SEVERAL_FILES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT)
+_SEVERAL_FILES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 

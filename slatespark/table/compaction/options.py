@@ -11,6 +11,7 @@ from slatespark.options.values import normalize_name, unknown_option
 
 _FILE_OPTIONS: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey")
 _TAKEN: Final = option_keys(WriteOptions, Call.COMPACT)
+_OF_WORKER: Final = option_keys(WriteOptions, Call.WORKER)
 _ARGUMENTS: Final = (
     "full",
     "force",
@@ -52,6 +53,16 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
             todo=f"Use one of {', '.join(_TAKEN)}.",
         )
     return WriteOptions.parse({**common, **given})
+
+
+def parse_worker(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a compaction worker takes, checked; raises `OptionError` for any other."""
+    known = {normalize_name(name) for name in _OF_WORKER}
+    for name in given:
+        if normalize_name(name) not in known:
+            raise unknown_option(name, list(_OF_WORKER))
+    WriteOptions.parse({"path": "?", **given})
+    return dict(given)
 
 
 def given_file_options(given: Mapping[str, Any]) -> frozenset[str]:

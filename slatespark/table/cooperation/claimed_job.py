@@ -66,13 +66,14 @@ class ClaimedJob:
     entry : as we listed it last: running, with our worker
     worker_id : ours
     found : the newest manifest, read after the claim: what is merged, and by which rules
-    waited_ms : how long the job had been listed before the claim, by the times in the list
+    may_be_handed : a hand-over was tried, so the outputs may be committed: they must not be deleted any more
     """
 
     jobs: JobList
     entry: Compaction
     worker_id: str
     found: Version[Manifest]
+    may_be_handed: bool = False
     _lost: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -106,11 +107,13 @@ class ClaimedJob:
             entry = self._owned(listed)
             if rivals_at_work(listed, entry):
                 raise SourcesGoneError(str(self.id))
+            self.may_be_handed = True
             return with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
 
         def is_handed(listed: Compactions) -> bool:
             entry = find_job(listed, self.id)
-            return entry is not None and entry.status is CompactionStatus.COMPACTED and self._is_ours(entry)
+            handed = (CompactionStatus.COMPACTED, CompactionStatus.COMPLETED)
+            return entry is not None and entry.status in handed and self._is_ours(entry)
 
         self._end(handed, is_handed)
 
@@ -185,41 +188,41 @@ class ClaimedJob:
 
 @contextlib.contextmanager
 def claimed_job(
-    jobs: JobList, job_id: Ulid, worker_id: str, *, heartbeat_ms: int = HEARTBEAT_MS
+    jobs: JobList,
+    job_id: Ulid,
+    worker_id: str,
+    *,
+    heartbeat_ms: int = HEARTBEAT_MS,
+    fails_without_sources: bool = False,
 ) -> Iterator[ClaimedJob | None]:
     """Claim a scheduled job, with heartbeats while the context is open; None if it is not to be had.
 
     Whoever leaves the context without `hand_over` or `fail` has released the job.
 
+    Parameters
+    ----------
+    heartbeat_ms : their interval
+    fails_without_sources : fail a job of which a source is missing, instead of releasing it
+
     Raises
     ------
     SourcesGoneError
-        When the newest version lacks a source: the job was released.
+        When the newest version lacks a source.
     """
-
-    def claimed(listed: Compactions) -> Compactions | None:
-        entry = find_job(listed, job_id)
-        if entry is None or not is_claimable(listed, entry):
-            return None
-        worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
-        return with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
-
-    listed = jobs.edit(claimed)
-    entry = find_job(listed.value, job_id)
-    if entry is None or entry.status is not CompactionStatus.RUNNING or entry.worker is None:
+    entry = _claim(jobs, job_id, worker_id)
+    if entry is None:
         yield None
         return
-    if entry.worker.worker_id != worker_id:
-        yield None
-        return
-    # The version that the job is merged at is read after the claim: the coordinator writes manifests first, so it is
-    # at least as new as the list in which the job is ours.
     job = ClaimedJob(jobs, entry, worker_id, Version(0, Manifest()))
     heart = threading.Thread(target=job.beat_regularly, args=(heartbeat_ms,), name=f"{worker_id} {job_id}", daemon=True)
     heart.start()
     try:
+        # Read after the claim: the coordinator writes manifests first, so this one is at least as new as the list in
+        # which the job is ours.
         job.found = fetch_latest_manifest(jobs.stores)
         if not has_sources(job.found.value, entry.spec):
+            if fails_without_sources:
+                job.fail()
             raise SourcesGoneError(str(job_id))
         yield job
     finally:
@@ -228,3 +231,26 @@ def claimed_job(
                 job.release()
         job._ended.set()
         heart.join()
+
+
+def _claim(jobs: JobList, job_id: Ulid, worker_id: str) -> Compaction | None:
+    """Return the entry of a job that is ours from now on; None if it is not to be had."""
+    was_free = False
+
+    def claimed(listed: Compactions) -> Compactions | None:
+        nonlocal was_free
+        entry = find_job(listed, job_id)
+        if entry is None or not is_claimable(listed, entry):
+            return None
+        was_free = True
+        worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
+        return with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
+
+    def is_claimed(listed: Compactions) -> bool:
+        entry = find_job(listed, job_id)
+        if entry is None or entry.status is not CompactionStatus.RUNNING or entry.worker is None:
+            return False
+        return was_free and entry.worker.worker_id == worker_id
+
+    listed = jobs.edit(claimed, is_done=is_claimed).value
+    return find_job(listed, job_id) if is_claimed(listed) else None

@@ -53,6 +53,11 @@ class JobList:
             self._known = known
             return known
 
+    @property
+    def known(self) -> Compactions:
+        """The version that was read last; costs no request."""
+        return Compactions(compactor_epoch=0) if self._known is None else self._known.value
+
     def find(self, job_id: Ulid) -> Compaction | None:
         """Return a job of the newest version; None if it is not listed."""
         return find_job(self.refresh().value, job_id)

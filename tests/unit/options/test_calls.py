@@ -9,7 +9,7 @@ import pytest
 
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
-from slatespark.table.compaction.options import parse_compaction
+from slatespark.table.compaction.options import parse_compaction, parse_worker
 from slatespark.table.rows.sst_writer import SstWriter
 from slatespark.table.transaction.options import parse_begin, parse_read, parse_write
 from slatespark.table.write.ingest import parse_ingest
@@ -31,6 +31,7 @@ TAKEN = {
     Call.TRANSACTION_WRITE: ROWS | FILES | {"sstSize"},
     Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - PLACE,
     Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive"},
+    Call.WORKER: FILES | {"sstSize", "mergeOperator"},
 }
 EVERY_KEY = sorted({*option_keys(ReadOptions), *option_keys(WriteOptions)})
 
@@ -48,6 +49,7 @@ PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
     Call.TRANSACTION_WRITE: lambda given: parse_write(TABLE, {}, given),
     Call.TRANSACTION_READ: lambda given: parse_read(TABLE, {}, given),
     Call.COMPACT: lambda given: parse_compaction(TABLE, given),
+    Call.WORKER: parse_worker,
 }
 
 
@@ -82,6 +84,7 @@ def test_reads_and_writes_take_all_their_options() -> None:
         (Call.TRANSACTION_READ, "splitSizes", "splitSize"),
         (Call.COMPACT, "startKeys", "startKey"),
         (Call.COMPACT, "dryRuns", "dryRun"),
+        (Call.WORKER, "sstSizes", "sstSize"),
     ],
 )
 def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call, misspelt: str, nearest: str) -> None:
@@ -91,7 +94,7 @@ def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call,
 
 def test_options_of_other_calls_are_not_suggested() -> None:
     for misspelt in ("txnAppIds", "opColumns"):
-        for call in (Call.TRANSACTION_READ, Call.COMPACT):
+        for call in (Call.TRANSACTION_READ, Call.COMPACT, Call.WORKER):
             with pytest.raises(OptionError) as caught:
                 PARSERS[call]({misspelt: None})
             assert misspelt[:-1] not in str(caught.value).replace(misspelt, "")

@@ -1,0 +1,158 @@
+"""A job of a client's scheduler, merged as the client's own compactor would, and handed back to its coordinator.
+
+What is kept is decided by the manifest that is read after the claim: snapshots that are open in the client, its last
+clock tick, and whether anything lies below. A history table keeps what its floor keeps, since the client would drop
+versions that we can keep. See docs/explanation/what-a-compaction-keeps.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slatespark.errors import OptionError
+from slatespark.format.compactions import TieredSpec
+from slatespark.format.manifest import NO_TICK, Manifest
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock
+from slatespark.table.commit.discard import delete_files
+from slatespark.table.compaction.filter import CompactionFilter
+from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
+from slatespark.table.compaction.merge import MergedRange, MergeRules
+from slatespark.table.compaction.plan import CompactionPlan, SourceLayer
+from slatespark.table.compaction.ranges import RANGE_FILES, Runner, plan_tasks
+from slatespark.table.compaction.state import count_operands
+from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.job_rules import find_tree
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.plan import plan_layers
+from slatespark.table.read.properties import file_properties
+from slatespark.table.stores import TableStores, external_roots
+
+CLIENT: Final = "client"  # the kind of such a plan
+
+_ANY_SEQ: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMerge:
+    """How jobs of clients are merged.
+
+    Attributes
+    ----------
+    options : of the files, and `mergeOperator`
+    keeps_codec : new files have the codec of the newest source
+    filters : decide about the versions that would be kept
+    together : how many ranges are merged at a time
+    """
+
+    options: WriteOptions
+    keeps_codec: bool = True
+    filters: tuple[CompactionFilter, ...] = ()
+    together: int = 1
+
+
+def merge_client_job(
+    stores: TableStores, clock: Clock, job: ClaimedJob, how: ClientMerge, runner: Runner
+) -> tuple[CompactionPlan, list[MergedRange]]:
+    """Merge a claimed job and hand it back; return what was merged.
+
+    Parameters
+    ----------
+    runner : merges the ranges and returns the results in their order
+
+    Raises
+    ------
+    JobLostError, SourcesGoneError
+        When the job is no longer ours, or cannot be committed. The outputs are deleted.
+    OptionError
+        When there are merge operands, and no operator is known.
+    """
+    assert isinstance(job.entry.spec, TieredSpec)
+    plan = plan_client_job(stores, job.found, job.entry.spec)
+    stage = plan_client_merge(stores, job.found.value, plan, how)
+    options = how.options
+    if how.keeps_codec and plan.files:
+        options = replace(options, compression=plan.files[0].info.compression.name.lower())
+    tasks = plan_tasks(
+        stores,
+        plan,
+        stage,
+        options,
+        planned_ms=job.id.timestamp_ms,
+        range_bytes=RANGE_FILES * options.sst_bytes,
+        together=how.together,
+    )
+    merged: list[MergedRange] = []
+    try:
+        for part in runner(tasks):
+            merged.append(part)
+            job.check()
+        job.hand_over([file.handle for part in merged for file in part.files])
+    except BaseException:
+        if not job.may_be_handed:
+            delete_files(stores, [file.handle.id for part in merged for file in part.files])
+        raise
+    return plan, merged
+
+
+def plan_client_job(stores: TableStores, found: Version[Manifest], spec: TieredSpec) -> CompactionPlan:
+    """Return the plan that merges the sources of a job, whole, in a version that has them."""
+    tree = find_tree(found.value, spec.segment)
+    assert tree is not None
+    alone = replace(found.value, l0=tree.l0, compacted=tree.compacted, segments=())
+    views = [((view,), None) for view in tree.l0] + [(run.views, run.id) for run in tree.compacted]
+    layers = plan_layers(alone, external_roots(stores, found.value))
+    sources = [SourceLayer(layer, shown, run_id) for layer, (shown, run_id) in zip(layers, views, strict=True)]
+    merged = [at for at, source in enumerate(sources) if _is_source(source, spec)]
+    return CompactionPlan(
+        kind=CLIENT,
+        version=found.number,
+        sources=tuple(sources[at] for at in merged if sources[at].views),
+        keys=(ALL_KEYS,),
+        destination=spec.destination,
+        is_lowest=not any(source.views for source in sources[max(merged) + 1 :]),
+        above=frozenset(view.sst_id for source in sources[: min(merged)] for view in source.views),
+    )
+
+
+def _is_source(source: SourceLayer, spec: TieredSpec) -> bool:
+    if source.run_id is not None:
+        return source.run_id in spec.sorted_runs
+    return source.views[0].id in spec.l0_view_ids
+
+
+def plan_client_merge(stores: TableStores, manifest: Manifest, plan: CompactionPlan, how: ClientMerge) -> FilterPlan:
+    """Return the rules of the merge, and the filters to call; raises `OptionError` for operands without an operator."""
+    definition = fetch_definition(stores, manifest).value
+    rules = client_rules(manifest, definition, how.options, drops_tombstones=plan.is_lowest)
+    if resolve_operator(rules.merge_operator) is None and _hold_operands(stores, manifest, plan):
+        raise OptionError(
+            f"mergeOperator: {stores.url} holds merge operands, but no merge operator is known.",
+            todo="Give the worker a mergeOperator, the same as the client's.",
+        )
+    return plan_filters(check_filters(how.filters, definition, stores.url), rules, definition, manifest, stores.url)
+
+
+def _hold_operands(stores: TableStores, manifest: Manifest, plan: CompactionPlan) -> bool:
+    """Tell whether sources hold operands, as far as is known without reading rows; a merge refuses them in any case."""
+    return bool(count_operands(stores, plan.files, file_properties(stores, manifest)))
+
+
+def client_rules(
+    manifest: Manifest, definition: TableDefinition, options: WriteOptions, *, drops_tombstones: bool
+) -> MergeRules:
+    """Return what the client's compactor would keep, or more of a history table."""
+    tick_ms = manifest.last_l0_clock_tick
+    return MergeRules(
+        now_ms=None if tick_ms == NO_TICK else tick_ms,
+        min_seq=_ANY_SEQ if definition.has_history else manifest.recent_snapshot_min_seq,
+        drops_tombstones=drops_tombstones,
+        floor_ms=definition.full_history_ts_low_ms if definition.has_history else None,
+        has_history=definition.has_history,
+        merge_operator=options.merge_operator or definition.merge_operator,
+    )
