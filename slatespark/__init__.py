@@ -30,6 +30,7 @@ from slatespark.errors import (
 
 if TYPE_CHECKING:
     from slatespark.slate_store import SlateStore
+    from slatespark.spark.compaction_worker import CompactionWorker
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
     from slatespark.spark.transaction import SlateTransaction
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",
     "CompactionFilter": "slatespark.table.compaction.filter",
+    "CompactionWorker": "slatespark.spark.compaction_worker",
     "ExpireFilter": "slatespark.table.compaction.filter",
     "FilterDecisions": "slatespark.table.compaction.filter",
     "HistoryFloorFilter": "slatespark.table.compaction.filter",
@@ -69,6 +71,7 @@ __all__ = [
     "ClockRegressionError",
     "CommitConflictError",
     "CompactionFilter",
+    "CompactionWorker",
     "ConflictError",
     "CorruptDataError",
     "ExpireFilter",

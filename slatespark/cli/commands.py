@@ -18,6 +18,7 @@ from slatespark.cli import (
     vacuum_command,
     verify_command,
     version_commands,
+    worker_command,
     write_commands,
 )
 from slatespark.cli.app import app
@@ -40,6 +41,7 @@ __all__ = [
     "vacuum_command",
     "verify_command",
     "version_commands",
+    "worker_command",
     "write_commands",
 ]
 
@@ -69,6 +71,7 @@ ORDER = (  # of the commands in --help
     "clone",
     "copy-to",
     "compact",
+    "worker",
     "reap",
     "vacuum",
     "prove-absent",

@@ -20,11 +20,13 @@ class _Batch(Generic[T]):
     is_urgent : goes before others
     waiting : not begun yet, with their numbers
     running : how many run
+    turn : when one was last begun, counted over all jobs
     """
 
     is_urgent: bool
     waiting: deque[tuple[int, Callable[[], T]]]
     running: int = 0
+    turn: int = 0
     results: dict[int, T] = field(default_factory=dict)
     error: BaseException | None = None
 
@@ -32,8 +34,8 @@ class _Batch(Generic[T]):
 class FairThreads:
     """Runs the tasks of several jobs on a fixed number of threads.
 
-    A free thread takes a task of an urgent job first, then of the job for which the fewest run: a job of a thousand
-    tasks does not keep a small one waiting for longer than a task takes.
+    A free thread takes a task of an urgent job first, then of the job for which the fewest run, and of several such
+    jobs in turn. So a job of a thousand tasks does not keep a small one waiting for longer than a task takes.
 
     Parameters
     ----------
@@ -44,6 +46,7 @@ class FairThreads:
         self._batches: list[_Batch[object]] = []
         self._changed = threading.Condition()
         self._is_closed = False
+        self._turn = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"slatespark-merge-{number}", daemon=True)
             for number in range(count)
@@ -104,7 +107,9 @@ class FairThreads:
             ready = [batch for batch in self._batches if batch.waiting]
             if not ready:
                 return None
-            batch = min(ready, key=lambda each: (not each.is_urgent, each.running))
+            batch = min(ready, key=lambda each: (not each.is_urgent, each.running, each.turn))
             batch.running += 1
+            self._turn += 1
+            batch.turn = self._turn
             number, task = batch.waiting.popleft()
             return batch, number, task

@@ -209,7 +209,6 @@ class Worker:
 
     def runOnce(self) -> tuple[WorkerOutcome, ...]:
         """Merge the jobs that wait now, and return what came of each, and of databases that could not be looked at."""
-        self._stop.clear()
         outcomes: list[WorkerOutcome] = []
         with self._session(outcomes.append) as session:
             session.look()
@@ -228,7 +227,6 @@ class Worker:
         listener : called with what came of each job; from several threads, one at a time
         """
         end_ms = None if until is None else parse_time_ms(until, name="until")
-        self._stop.clear()
         with self._session(listener) as session:
             while not self._stop.is_set() and (end_ms is None or read_clock(self._clock) < end_ms):
                 session.look()
@@ -237,7 +235,10 @@ class Worker:
             self._stop.set()
 
     def stop(self) -> None:
-        """Let `run`, in another thread, release its jobs and return: as soon as the windows in hand are merged."""
+        """Let `run`, in another thread, release its jobs and return: as soon as the windows in hand are merged.
+
+        Called before `run`, it lets that return at once.
+        """
         self._stop.set()
         self._wakes.set()
 
@@ -248,6 +249,7 @@ class Worker:
             yield session
         finally:
             session.close()
+            self._stop.clear()
 
 
 @dataclass(slots=True)
@@ -389,7 +391,7 @@ class _Session:
             job.check()
 
         if self.worker._runner is not None:
-            return self.worker._runner
+            return _watched(self.worker._runner, check)
         if self.ranges is None:
             self.ranges = FairThreads(self.worker._threads)
         threads, clock = self.ranges, self.worker._clock
@@ -408,6 +410,19 @@ class _Session:
         database.last_error = error
         with self._telling:
             self.listener(WorkerOutcome(database.url, report, error))
+
+
+def _watched(runner: Runner, check: Callable[[], None]) -> Runner:
+    """Return a runner that stops when `check` raises: at once if it can be watched, else between its results."""
+    if (watch := getattr(runner, "watched", None)) is not None:
+        runner = watch(check)
+
+    def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
+        for part in runner(tasks):
+            yield part
+            check()
+
+    return run
 
 
 def _report(

@@ -1,0 +1,168 @@
+"""The command `worker`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, Storage
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line
+from slatespark.cli.table_arguments import command_arguments
+from slatespark.display.worker_text import job_line, status_line
+from slatespark.errors import OptionError
+from slatespark.spark.compaction_worker import CompactionWorker, worker_session
+from slatespark.table.compaction.worker_report import WorkerOutcome, WorkerStatus
+from slatespark.units import parse_duration_ms
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def worker(
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...", help="Locations of the databases: local paths, or fsspec URLs.", show_default=False
+        ),
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Merge what waits now, and exit.")] = False,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Key ranges merged at a time; by default one per processor.", min=1),
+    ] = None,
+    spark: Annotated[
+        str | None,
+        typer.Option(metavar="MASTER", help="Merge with Spark: local[4], spark://host:7077, ...", show_default=False),
+    ] = None,
+    merge_operator: Annotated[
+        str | None,
+        typer.Option(metavar="OPERATOR", help="How merge operands are folded, as in the client.", show_default=False),
+    ] = None,
+    poll_interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two looks at a database.")
+    ] = "1s",
+    heartbeat_interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="At most a third of the client's worker_heartbeat_timeout.")
+    ] = "3s",
+    backlog_interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two lines about what waits.")
+    ] = "1m",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="Option of new files; may be repeated: compression, blockSize, sstSize, bloomBitsPerKey, writeBuffer.",
+        ),
+    ] = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge the compactions that live SlateDB clients hand over, until it is stopped.
+
+    SIGTERM and SIGINT release the jobs in hand. Exit code 0: stopped, or with --once all jobs were merged; 1: with
+    --once a job or a database failed.
+    """
+    arguments = command_arguments(tables[0], option=option, storage=storage)
+    if spark is not None and parallelism is not None:
+        raise OptionError("--spark and --parallelism are both given.", todo="Give one of them.")
+    every_s = parse_duration_ms(backlog_interval, name="--backlog-interval") / 1000
+    with contextlib.nullcontext() if spark is None else worker_session(spark) as session:
+        served = CompactionWorker(
+            tables,
+            spark=session,
+            parallelism=parallelism,
+            pollInterval=poll_interval,
+            heartbeatInterval=heartbeat_interval,
+            mergeOperator=merge_operator,
+            options=arguments.options,
+            clock=arguments.clock,
+            **arguments.location,
+        )
+        with _stopped_by_signals(served):
+            if once:
+                _show_all(served.runOnce(), as_json=as_json)
+                return
+            with _backlog_lines(served, every_s, as_json=as_json):
+                served.run(listener=lambda outcome: _show(outcome, as_json=as_json))
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(served: CompactionWorker) -> Iterator[None]:
+    """Stop the worker at SIGTERM and SIGINT, as orchestrators and terminals ask for it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = {kind: signal.signal(kind, lambda *_: served.stop()) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def _backlog_lines(served: CompactionWorker, every_s: float, *, as_json: bool) -> Iterator[None]:
+    """Print what waits in each database from time to time."""
+    ended = threading.Event()
+
+    def show() -> None:
+        while not ended.wait(every_s):
+            for status in served.status():
+                typer.echo(json.dumps({"status": _plain_status(status)}) if as_json else status_line(status))
+
+    thread = threading.Thread(target=show, name="slatespark-backlog", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show_all(outcomes: tuple[WorkerOutcome, ...], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json_document([_plain(outcome) for outcome in outcomes]))
+    else:
+        for outcome in outcomes:
+            _show(outcome, as_json=False)
+    if any(outcome.error is not None for outcome in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show(outcome: WorkerOutcome, *, as_json: bool) -> None:
+    """Print what came of a job as a line."""
+    if as_json:
+        typer.echo(json.dumps(_plain(outcome)))
+    elif outcome.report is not None:
+        typer.echo(job_line(outcome.report))
+    elif outcome.error is not None:
+        typer.echo(one_line(outcome.error), err=True)
+
+
+def _plain(outcome: WorkerOutcome) -> dict[str, Any]:
+    """Return an outcome for JSON: the fields of the report, or the error as one line."""
+    if outcome.report is None:
+        return {"url": outcome.url, "error": None if outcome.error is None else one_line(outcome.error)}
+    return {**asdict(outcome.report), "mb_per_s": outcome.report.mb_per_s, "error": None}
+
+
+def _plain_status(status: WorkerStatus) -> dict[str, Any]:
+    error = status.last_error
+    return {
+        "url": status.url,
+        "backlog": None if status.backlog is None else asdict(status.backlog),
+        "merging": status.merging,
+        "handed_over": status.handed_over,
+        "failed": status.failed,
+        "bytes_in": status.bytes_in,
+        "last_error": None if error is None else one_line(error),
+    }
