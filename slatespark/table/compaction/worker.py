@@ -47,6 +47,7 @@ from slatespark.table.cooperation.claimed_job import (
 )
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import parse_duration_ms, parse_time_ms
 
@@ -156,6 +157,7 @@ class Worker:
         self._heartbeat_ms = _positive(heartbeatInterval, "heartbeatInterval")
         given = {**(options or {}), **({} if mergeOperator is None else {"mergeOperator": mergeOperator})}
         self._options = parse_worker(given)
+        resolve_operator(WriteOptions.parse({"path": "?", **given}).merge_operator)  # refuses an unknown one early
         self._keeps_codec = "compression" not in given_file_options(given)
         self._filters, self._runner = tuple(filters), runner
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
