@@ -49,9 +49,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
         return LocalStore(_local_folder(url))
     if protocol == "memory":
         return MemoryStore(url[len("memory://") :])
-    from slatespark.storage.fsspec_store import FsspecStore
+    from slatespark.storage.remote_store import RemoteStore
 
-    return FsspecStore(url, options)
+    return RemoteStore(url, options)
 
 
 def open_scratch(folder: str) -> ObjectStore:

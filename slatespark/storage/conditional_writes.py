@@ -52,7 +52,11 @@ def prove_once(
     if server in _PROVEN:
         return
     path = f"{_FOLDER}/{secrets.token_hex(8)}-conditional-write"
-    create(path)
+    try:
+        create(path)
+    except Exception as exc:
+        if classify_error(exc) is not Outcome.EXISTS:  # the driver repeated a request whose answer was lost
+            raise
     try:
         break_condition(path)
     except Exception as exc:

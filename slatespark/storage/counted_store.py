@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from slatespark.ranges import ByteRange, coalesce
-from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
+from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.requests import Requests, list_requests
 from slatespark.storage.s3_driver import upload_requests
 

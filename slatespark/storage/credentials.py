@@ -13,10 +13,12 @@ from slatespark.errors import InvalidRequestError
 # Options whose values may be shown; all others are treated as secrets.
 _SHOWABLE = frozenset(
     {
+        "account_name",
         "addressing_style",
         "anon",
         "connect_timeout",
         "consistency",
+        "driver",
         "endpoint_url",
         "project",
         "protocol",
@@ -24,12 +26,14 @@ _SHOWABLE = frozenset(
         "region",
         "requester_pays",
         "server_side_encryption",
+        "service_account",
         "timeout",
         "use_ssl",
         "verify",
     }
 )
 _SECRET_VARIABLES = (
+    "AZURE_CLIENT_SECRET",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
     "AZURE_STORAGE_ACCOUNT_KEY",
@@ -70,6 +74,10 @@ class BackendOptions(Mapping[str, str]):
     def __reduce__(self) -> tuple[object, tuple[bytes]]:
         # No protection, but a pickle dumped into a log shows no secret in clear text.
         return _unsealed, (base64.b85encode(json.dumps(self._values).encode()),)
+
+    def without(self, name: str) -> BackendOptions:
+        """Return the options without one of them."""
+        return BackendOptions({key: value for key, value in self._values.items() if key != name})
 
     def identity(self) -> tuple[tuple[str, str], ...]:
         """Return a key that identifies the options; contains the secrets."""

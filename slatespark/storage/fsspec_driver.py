@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
@@ -20,40 +20,6 @@ CONCURRENCY = 16
 # Protocols with conditional creation on the server: If-None-Match on S3 and Azure, ifGenerationMatch on Google. Other
 # drivers check first and then write, so two writers may both succeed.
 CONDITIONAL_CREATE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az"})
-
-
-class Driver(Protocol):
-    """The requests of a `FsspecStore`; paths are relative to its root."""
-
-    def read(self, path: str) -> bytes:
-        """Return a whole object."""
-
-    def read_span(self, path: str, span: ByteRange) -> bytes:
-        """Return a non-empty range; fewer bytes if the object ends before it."""
-
-    def read_spans(self, path: str, spans: Sequence[ByteRange]) -> list[bytes | BaseException]:
-        """Return several ranges, one request each; failed ones as their exceptions."""
-
-    def head(self, path: str) -> ObjectMeta:
-        """Return size and modification time."""
-
-    def list(self, prefix: str, start_after: str) -> list[ObjectMeta]:
-        """Return the objects directly in the folder, in any order; may include some up to `start_after`."""
-
-    def create(self, path: str, data: bytes) -> None:
-        """Create an object atomically, or raise an error that `classify_error` maps to EXISTS."""
-
-    def replace(self, path: str, data: bytes, expected: bytes) -> None:
-        """Replace the content `expected` by `data` atomically, or raise an error that maps to EXISTS."""
-
-    def write(self, path: str, parts: Sequence[Buffer]) -> None:
-        """Store the concatenation of `parts`."""
-
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object."""
-
-    def delete(self, path: str) -> None:
-        """Delete an object."""
 
 
 # By process (a child must not use its parent's connections), protocol and options. Entries live as long as the process,

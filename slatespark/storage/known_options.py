@@ -9,10 +9,13 @@ from typing import Final
 
 from slatespark.errors import OptionError
 
+DRIVER_MEANING: Final = "obstore or fsspec: the library that sends the requests"
+
 S3_OPTIONS: Final = {
     "addressing_style": "path, virtual or auto",
     "anon": "true: send no credentials",
     "connect_timeout": "seconds",
+    "driver": DRIVER_MEANING,
     "endpoint_url": "URL of a server other than Amazon's",
     "key": "access key id",
     "kms_key_id": "key for server_side_encryption=aws:kms",
@@ -27,6 +30,33 @@ S3_OPTIONS: Final = {
     "verify": "false, or the path of a certificate bundle",
 }
 
+GOOGLE_OPTIONS: Final = {
+    "anon": "true: send no credentials",
+    "connect_timeout": "seconds",
+    "driver": DRIVER_MEANING,
+    "endpoint_url": "URL of a server other than Google's",
+    "read_timeout": "seconds",
+    "service_account": "path of the key file of a service account",
+    "service_account_key": "content of such a file",
+    "token": "access token",
+    "verify": "false, or the path of a certificate bundle",
+}
+
+AZURE_OPTIONS: Final = {
+    "account_key": "access key of the storage account",
+    "account_name": "storage account, unless the URL names it",
+    "anon": "true: send no credentials",
+    "client_id": "application (client) id of a service principal or managed identity",
+    "client_secret": "secret of a service principal",
+    "connect_timeout": "seconds",
+    "connection_string": "account, key or signature, and server, as Azure's portal shows them",
+    "driver": DRIVER_MEANING,
+    "endpoint_url": "URL of a server other than Azure's",
+    "read_timeout": "seconds",
+    "sas_token": "shared access signature",
+    "tenant_id": "directory (tenant) id of a service principal",
+    "verify": "false, or the path of a certificate bundle",
+}
 
 ROOT_OPTION: Final = "root"  # where external paths of clones start; for the table, not for a backend
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ _BY_STATUS = {
     501: Outcome.REFUSED,
 }
 
-# S3 error codes that are more specific than their HTTP status, or have the status 200 or 400.
+# Error codes of S3 and Azure that are more specific than their HTTP status, or have the status 200 or 400.
 _BY_CODE = {
+    "BlobAlreadyExists": Outcome.EXISTS,
+    "ConditionNotMet": Outcome.EXISTS,
+    "ContainerBeingDeleted": Outcome.TRANSIENT,
+    "ContainerNotFound": Outcome.NO_BUCKET,
     "AuthorizationHeaderMalformed": Outcome.ELSEWHERE,  # signed for another region
     "IllegalLocationConstraintException": Outcome.ELSEWHERE,
     "PermanentRedirect": Outcome.ELSEWHERE,
@@ -87,6 +92,10 @@ _BY_NAME = {
     "ServiceRequestError": Outcome.TRANSIENT,
     "ServiceResponseError": Outcome.TRANSIENT,
     "TransportError": Outcome.TRANSIENT,
+    "AlreadyExistsError": Outcome.EXISTS,
+    "PreconditionError": Outcome.EXISTS,
+    "PermissionDeniedError": Outcome.DENIED,
+    "UnauthenticatedError": Outcome.DENIED,
     "ClientAuthenticationError": Outcome.DENIED,
     "DefaultCredentialsError": Outcome.DENIED,
     "NoAuthTokenError": Outcome.DENIED,
@@ -97,6 +106,12 @@ _BY_NAME = {
     "TokenRetrievalError": Outcome.DENIED,
     "UnauthorizedSSOTokenError": Outcome.DENIED,
 }
+
+# As obstore quotes an answer.
+_CODE_IN_TEXT = re.compile(r"<Code>(\w+)</Code>")
+_STATUS_IN_TEXT = re.compile(r"non-2xx status code: (\d{3})")
+_TLS_TEXTS = ("InvalidContentType", "InvalidCertificate", "UnknownIssuer")
+_RANGE_TEXTS = ("Wanted range starting at", "value for CONTENT_RANGE header")  # the second of an empty object
 
 # Reasons of OpenSSL that no retry changes: the server speaks plain HTTP, or its certificate is not trusted.
 _TLS_REASONS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "CERTIFICATE_VERIFY_FAILED", "UNSUPPORTED_PROTOCOL")
@@ -133,14 +148,33 @@ def classify_error(error: BaseException) -> Outcome:
     while link is not None and link not in links:
         links.append(link)
         link = link.__cause__  # not __context__, which may be an error that the caller was handling
-    verdicts = (rule(link) for rule in (_by_code, _by_tls, _by_class, _by_status, _by_errno) for link in links)
+    verdicts = (
+        rule(link) for rule in (_by_code, _by_tls, _by_text, _by_class, _by_status, _by_errno) for link in links
+    )
     return next((verdict for verdict in verdicts if verdict is not None), Outcome.REFUSED)
 
 
 def _by_code(error: BaseException) -> Outcome | None:
     response = getattr(error, "response", None)
     details = response.get("Error") if isinstance(response, dict) else None
-    return _BY_CODE.get(str(details.get("Code"))) if isinstance(details, dict) else None
+    if isinstance(details, dict):
+        return _BY_CODE.get(str(details.get("Code")))
+    in_text = _CODE_IN_TEXT.search(str(error))
+    return None if in_text is None else _BY_CODE.get(in_text[1])
+
+
+def _by_text(error: BaseException) -> Outcome | None:
+    """Classify an error of obstore, which has what happened in its text alone."""
+    if type(error).__module__.partition(".")[0] != "obstore":
+        return None
+    text = str(error)
+    if any(reason in text for reason in _TLS_TEXTS):
+        return Outcome.NO_TLS
+    if any(reason in text for reason in _RANGE_TEXTS):
+        return Outcome.PAST_END
+    if "Received redirect" in text:
+        return Outcome.ELSEWHERE
+    return Outcome.TRANSIENT if "HTTP error" in text else None
 
 
 def _by_tls(error: BaseException) -> Outcome | None:
@@ -170,6 +204,8 @@ def _by_status(error: BaseException) -> Outcome | None:
     status = meta.get("HTTPStatusCode") if isinstance(meta, dict) else None
     for name in ("status_code", "status", "code"):
         status = status if isinstance(status, int) else getattr(error, name, None)
+    in_text = _STATUS_IN_TEXT.search(str(error))
+    status = int(in_text[1]) if in_text is not None else status
     if isinstance(status, int) and status >= 300:
         return _BY_STATUS.get(status, Outcome.TRANSIENT if status >= 500 else Outcome.REFUSED)
     return None
@@ -267,8 +303,13 @@ def _content_equals(read: Callable[[], Buffer], data: bytes) -> bool:
         return False
 
 
+def _driver_text(exc: Exception) -> str:
+    said = str(exc).partition("Debug source:")[0]  # obstore adds its data structures
+    return " ".join(said.split())[:500]
+
+
 def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
-    why = options.mask(f"The driver reports: {type(exc).__name__}: {' '.join(str(exc).split())[:500]}")
+    why = options.mask(f"The driver reports: {type(exc).__name__}: {_driver_text(exc)}")
     cannot = f"Cannot {what} {location}."
     match outcome:
         case Outcome.MISSING if what not in ("create", "write"):

@@ -42,7 +42,7 @@ class S3Driver:
     def __init__(self, url: str, options: BackendOptions) -> None:
         self._bucket, _, root = url.removeprefix("s3://").partition("/")
         self._prefix = f"{root}/" if root else ""
-        self._timeout_s = 2 * (_seconds(options, "connect_timeout") + _seconds(options, "read_timeout"))
+        self._timeout_s = 2 * (timeout_s(options, "connect_timeout") + timeout_s(options, "read_timeout"))
         self._fs = shared_file_system("s3", options, lambda: _open(options))
 
     def read(self, path: str) -> bytes:
@@ -96,7 +96,7 @@ class S3Driver:
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`."""
         joined = JoinedParts(parts)
-        chunk_bytes = _part_size(len(joined))
+        chunk_bytes = part_size(len(joined))
         # s3fs sends less than two chunks in one request, which needs bytes; otherwise it slices its argument.
         data = joined if len(joined) >= 2 * chunk_bytes else joined[:]
         self._upload(path, data, chunksize=chunk_bytes, max_concurrency=PARTS_IN_FLIGHT)
@@ -141,11 +141,12 @@ class S3Driver:
 
 def upload_requests(size: int) -> int:
     """Return the requests for an upload of so many bytes."""
-    part_bytes = _part_size(size)
+    part_bytes = part_size(size)
     return 1 if size < 2 * part_bytes else 2 + -(-size // part_bytes)  # begin, parts, complete
 
 
-def _part_size(size: int) -> int:
+def part_size(size: int) -> int:
+    """Return the bytes of one part of an upload."""
     return max(PART_BYTES, -(-size // MOST_PARTS))
 
 
@@ -182,8 +183,7 @@ def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     for name in ("anon", "requester_pays", "use_ssl"):
         if name in options:
             arguments[name] = parse_flag(options[name], f"storage.{name}")
-    variables = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
-    endpoint = options.get("endpoint_url") or next(filter(None, variables), None)
+    endpoint = s3_endpoint(options)
     if endpoint:
         arguments["endpoint_url"] = endpoint
     arguments["client_kwargs"] = _client_arguments(options)
@@ -191,6 +191,12 @@ def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     encryption = {"ServerSideEncryption": "server_side_encryption", "SSEKMSKeyId": "kms_key_id"}
     arguments["s3_additional_kwargs"] = {key: options[name] for key, name in encryption.items() if name in options}
     return arguments
+
+
+def s3_endpoint(options: Mapping[str, str]) -> str | None:
+    """Return the URL of a server other than Amazon's, from the options or the environment."""
+    variables = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
+    return options.get("endpoint_url") or next(filter(None, variables), None)
 
 
 def _client_arguments(options: Mapping[str, str]) -> dict[str, Any]:
@@ -208,8 +214,8 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     arguments: dict[str, Any] = {
         "retries": {"mode": "standard", "total_max_attempts": 3},
         "max_pool_connections": 2 * CONCURRENCY,
-        "connect_timeout": _seconds(options, "connect_timeout"),
-        "read_timeout": _seconds(options, "read_timeout"),
+        "connect_timeout": timeout_s(options, "connect_timeout"),
+        "read_timeout": timeout_s(options, "read_timeout"),
     }
     if other_server:  # many do not support the checksums that Amazon's library adds by default
         arguments |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
@@ -220,7 +226,8 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     return arguments
 
 
-def _seconds(options: Mapping[str, str], name: str) -> float:
+def timeout_s(options: Mapping[str, str], name: str) -> float:
+    """Return a timeout in seconds; raises `OptionError`."""
     text = options.get(name, DEFAULT_TIMEOUTS_S[name])
     try:
         seconds = float(text)

@@ -6,8 +6,8 @@ from slatespark.encoding.predicates.key_plan import MAX_POINTS, MAX_RANGES
 from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.format.sst import MIN_FILTER_KEYS
 from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
-from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.local_store import MAP_BYTES
+from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan

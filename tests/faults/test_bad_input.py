@@ -20,7 +20,7 @@ from slatespark import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
-from slatespark.storage.fsspec_store import FsspecStore
+from slatespark.storage.remote_store import RemoteStore
 from slatespark.table.records.operations import Operation
 from tests.faults.busy_database import check_serves_on, make_busy
 from tests.faults.jobs import Job, Pair, store_on, table_of
@@ -214,7 +214,7 @@ def test_a_store_without_atomic_create_is_only_read(database: Path) -> None:
     for name, data in contents(database).items():
         files.pipe_file(f"/careless/db/{name}", data)
     before = set(files.find("/careless"))
-    store = FsspecStore("memory://careless/db")
+    store = RemoteStore("memory://careless/db")
     theirs, ours = store_on(store), SlateStore.open(str(database))
     assert theirs.scan(mergeOperator="concat").read_all().equals(ours.scan(mergeOperator="concat").read_all())
     assert theirs.get(b"k001") == ours.get(b"k001")
@@ -223,7 +223,7 @@ def test_a_store_without_atomic_create_is_only_read(database: Path) -> None:
         "memory://",
         lambda: theirs.write(table_of(ROWS)),
         lambda: Job(store),
-        lambda: Job(FsspecStore("memory://careless/new"), operation=Operation.CREATE),
+        lambda: Job(RemoteStore("memory://careless/new"), operation=Operation.CREATE),
     )
     assert set(files.find("/careless")) == before
 

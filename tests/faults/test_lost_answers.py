@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from slatespark.storage import open_store, s3_driver
-from slatespark.storage.fsspec_store import FsspecStore
+from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records
@@ -31,7 +31,7 @@ def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
 
 
 @pytest.fixture
-def shaky(moto_server: MotoServer, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> FsspecStore:
+def shaky(moto_server: MotoServer, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> RemoteStore:
     """A store behind the proxy; the library below repeats nothing, so that we have to."""
     arguments = s3_driver.s3_arguments
 
@@ -42,13 +42,13 @@ def shaky(moto_server: MotoServer, proxy: FaultyProxy, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(s3_driver, "s3_arguments", without_repetition)
     bucket = moto_server.create_bucket(f"lost-{next(_names)}")
-    return FsspecStore(f"{bucket}/db", {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
+    return RemoteStore(f"{bucket}/db", {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["lose answer", "drop", (409, "ConditionalRequestConflict"), (503, "SlowDown")])
 def test_any_request_that_writes_may_lose_its_answer(
-    fault: Fault, shaky: FsspecStore, proxy: FaultyProxy, moto_server: MotoServer
+    fault: Fault, shaky: RemoteStore, proxy: FaultyProxy, moto_server: MotoServer
 ) -> None:
     straight = open_store(shaky.url, moto_server.options)
     Job(shaky).upload(table_of([(b"key0", b"0")])).commit()

@@ -37,7 +37,7 @@ class MotoServer:
     def start(self, *, attempts: int = 3, patience_s: float = 60) -> None:
         """Start on a free port and wait for the first answer; on another port if somebody else was faster."""
         for _ in range(attempts):
-            port = _free_port()
+            port = free_port()
             self.endpoint = f"http://127.0.0.1:{port}"
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _SERVE, "-H", "127.0.0.1", "-p", str(port)],
@@ -135,7 +135,7 @@ def moto_server() -> Iterator[MotoServer]:
         yield server
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

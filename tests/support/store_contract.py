@@ -15,7 +15,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import ObjectStore
 
-UNUSUAL_NAMES = [
+UNUSUAL_NAMES = (
     "a b",
     "a%20b",
     "a+b&c=d",
@@ -29,7 +29,7 @@ UNUSUAL_NAMES = [
     "a:b@c",
     "'\"",
     "\\",
-]
+)
 SPAN_PAST_END = [ByteRange(0, 11), ByteRange(9, 11), ByteRange(10, 11), ByteRange(500, 600), ByteRange(11, 11)]
 
 
@@ -37,6 +37,7 @@ class StoreReadContract:
     """Reading. The fixture `store` holds what the fixture `fill` puts there."""
 
     names_are_flat = False  # an object may have the name of a folder
+    unusual_names: tuple[str, ...] = UNUSUAL_NAMES
 
     @pytest.fixture
     def fill(self, store: ObjectStore) -> Callable[[str, bytes], None]:
@@ -140,12 +141,12 @@ class StoreReadContract:
         assert [meta.path for meta in store.list("")] == ["top"]
 
     def test_unusual_names(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
-        for name in UNUSUAL_NAMES:
+        for name in self.unusual_names:
             fill(f"odd/{name}", name.encode())
             assert store.get(f"odd/{name}") == name.encode()
             assert store.get_range(f"odd/{name}", ByteRange(0, 1)) == name.encode()[:1]
             assert store.head(f"odd/{name}").size == len(name.encode())
-        assert [meta.path for meta in store.list("odd/")] == sorted(f"odd/{name}" for name in UNUSUAL_NAMES)
+        assert [meta.path for meta in store.list("odd/")] == sorted(f"odd/{name}" for name in self.unusual_names)
 
     @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", ".", "a/./b", "a\0b"])
     def test_paths_stay_below_the_root(self, store: ObjectStore, path: str) -> None:
@@ -307,7 +308,7 @@ class StoreContract(StoreReadContract):
         assert [*store.list_unfinished("a/"), *store.list_unfinished("none/")] == []
 
     def test_unusual_names_written(self, store: ObjectStore) -> None:
-        for name in UNUSUAL_NAMES:
+        for name in self.unusual_names:
             store.create(f"odd/{name}", b"1")
             store.copy(f"odd/{name}", f"copy/{name}")
             assert store.get(f"copy/{name}") == b"1"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from slatespark.ranges import ByteRange
 from slatespark.storage.counted_store import range_requests
-from slatespark.storage.fsspec_store import MAX_GAP_BYTES
+from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
 from slatespark.table.read.cursor import group_blocks, window_size

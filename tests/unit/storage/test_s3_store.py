@@ -16,8 +16,8 @@ from slatespark.errors import InvalidRequestError, TableNotFoundError, Unavailab
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store, read_ahead, s3_driver
 from slatespark.storage.counted_store import CountedStore, RequestTally
-from slatespark.storage.fsspec_store import FsspecStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
 from tests.support.moto_server import KEY, SECRET, MotoServer
 from tests.support.store_contract import StoreContract
@@ -57,7 +57,7 @@ def shaky(moto_server: MotoServer, bucket: str, proxy: FaultyProxy, monkeypatch:
         return changed
 
     monkeypatch.setattr(s3_driver, "s3_arguments", without_repetition)
-    store = FsspecStore(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
+    store = RemoteStore(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
     store.create("first", b"1")
     proxy.requests.clear()
     return store
@@ -256,7 +256,7 @@ def test_lasting_failures_are_not_retried(shaky: ObjectStore, proxy: FaultyProxy
 
 def test_https_of_a_server_that_speaks_http(moto_server: MotoServer, bucket: str) -> None:
     endpoint = moto_server.endpoint.replace("http:", "https:")
-    store = FsspecStore(bucket, {**moto_server.options, "endpoint_url": endpoint})
+    store = RemoteStore(bucket, {**moto_server.options, "endpoint_url": endpoint})
     with pytest.raises(InvalidRequestError, match="https or http"):
         store.get("x")
 
@@ -333,13 +333,13 @@ def test_connection_refused(bucket: str) -> None:
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
         options = {"endpoint_url": endpoint, "key": "some-key-id", "secret": "hidden-secret", "region": "us-east-1"}
         with pytest.raises(UnavailableError, match=f"{bucket}/x") as caught:
-            FsspecStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
+            RemoteStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
     assert "hidden-secret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_silent_server_times_out(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> None:
     proxy.is_silent = True
     options = {**moto_server.options, "endpoint_url": proxy.endpoint, "connect_timeout": "0.2", "read_timeout": "0.2"}
-    store = FsspecStore(bucket, options, policy=RetryPolicy(attempts=1))
+    store = RemoteStore(bucket, options, policy=RetryPolicy(attempts=1))
     with pytest.raises(UnavailableError, match="write"):
         store.put("x", [b"1"])

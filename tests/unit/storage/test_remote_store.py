@@ -13,8 +13,8 @@ from slatespark.errors import CorruptDataError, InvalidRequestError, Unavailable
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store
 from slatespark.storage.fsspec_driver import CONDITIONAL_CREATE, FsspecDriver
-from slatespark.storage.fsspec_store import MAX_GAP_BYTES, MAX_MERGED_BYTES, FsspecStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
+from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES, RemoteStore
 from slatespark.storage.retry import RetryPolicy
 from slatespark.storage.s3_driver import JoinedParts, s3_arguments
 from tests.support.store_contract import StoreReadContract
@@ -27,7 +27,7 @@ class TestOtherFileSystem(StoreReadContract):
 
     @pytest.fixture
     def store(self) -> ObjectStore:
-        return FsspecStore(f"memory://other-{next(_names)}/root")
+        return RemoteStore(f"memory://other-{next(_names)}/root")
 
     @pytest.fixture
     def fill(self, store: ObjectStore) -> Callable[[str, bytes], None]:
@@ -63,7 +63,7 @@ def test_invalid_urls(url: str) -> None:
 def test_urls() -> None:
     assert open_store("s3a://bucket/a/b/").url == "s3://bucket/a/b"
     assert open_store("S3://bucket").url == "s3://bucket"
-    assert repr(open_store("s3a://bucket", {"anon": "true"})) == "FsspecStore('s3://bucket', BackendOptions(anon))"
+    assert repr(open_store("s3a://bucket", {"anon": "true"})) == "RemoteStore('s3://bucket', BackendOptions(anon))"
 
 
 class FakeDriver:
@@ -121,8 +121,8 @@ class FakeDriver:
         self._fail()
 
 
-def store_on(driver: FakeDriver, attempts: int = 3) -> FsspecStore:
-    store = FsspecStore("gs://fake", policy=RetryPolicy(attempts, sleep=lambda _: None))
+def store_on(driver: FakeDriver, attempts: int = 3) -> RemoteStore:
+    store = RemoteStore("gs://fake", policy=RetryPolicy(attempts, sleep=lambda _: None))
     store._driver, store._pid = driver, os.getpid()
     return store
 
@@ -263,5 +263,5 @@ def test_arguments_of_s3fs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_policy_is_pickled() -> None:
-    again = pickle.loads(pickle.dumps(FsspecStore("s3://b", policy=RetryPolicy(attempts=2))))
+    again = pickle.loads(pickle.dumps(RemoteStore("s3://b", policy=RetryPolicy(attempts=2))))
     assert again._policy.attempts == 2

@@ -1,4 +1,4 @@
-"""Objects on S3 and other stores through fsspec, with retries."""
+"""Objects on S3, Google Cloud Storage, Azure and other remote stores, with retries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange, coalesce
 from slatespark.storage.addressing import check_folder, check_path, check_span
 from slatespark.storage.credentials import BackendOptions, refuse_user_info
-from slatespark.storage.fsspec_driver import Driver
+from slatespark.storage.driver import Driver, check_options, make_driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
 
@@ -24,7 +24,7 @@ _LARGEST_OFFSET = 1 << 62  # far above any object size; servers disagree on larg
 T = TypeVar("T")
 
 
-class FsspecStore:
+class RemoteStore:
     """Objects below `url`. Requests with transient failures are retried.
 
     Parameters
@@ -43,13 +43,10 @@ class FsspecStore:
         self._driver: Driver | None = None
         self._pid = 0
         refuse_user_info(self._options.get("endpoint_url", ""))
-        if self._url.startswith("s3://"):
-            from slatespark.storage.s3_driver import s3_arguments
-
-            s3_arguments(self._options)  # report wrong options here, not on the first request
+        check_options(self._url, self._options)  # report wrong options here, not on the first request
 
     def __repr__(self) -> str:
-        return f"FsspecStore({self._url!r}, {self._options!r})"
+        return f"RemoteStore({self._url!r}, {self._options!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (self._url, self._options, self._policy)
@@ -142,7 +139,7 @@ class FsspecStore:
 
     def _connected(self) -> Driver:
         if self._driver is None or self._pid != os.getpid():
-            self._driver = _make_driver(self._url, self._options)
+            self._driver = make_driver(self._url, self._options)
             self._pid = os.getpid()
         return self._driver
 
@@ -186,16 +183,6 @@ def _cut(span: ByteRange, merged: Sequence[ByteRange], blocks: Sequence[bytes]) 
     return memoryview(blocks[place])[inner.start : inner.end]
 
 
-def _make_driver(url: str, options: BackendOptions) -> Driver:
-    if url.startswith("s3://"):
-        from slatespark.storage.s3_driver import S3Driver
-
-        return S3Driver(url, options)
-    from slatespark.storage.fsspec_driver import FsspecDriver
-
-    return FsspecDriver(url, options)
-
-
 def _plain_url(url: str) -> str:
     """Return the normalized root; raises `InvalidRequestError` for an invalid one."""
     refuse_user_info(url)
@@ -210,5 +197,5 @@ def _plain_url(url: str) -> str:
     return f"{protocol}://{place.rstrip('/')}"
 
 
-def _reopened(url: str, options: BackendOptions, policy: RetryPolicy) -> FsspecStore:
-    return FsspecStore(url, options, policy=policy)
+def _reopened(url: str, options: BackendOptions, policy: RetryPolicy) -> RemoteStore:
+    return RemoteStore(url, options, policy=policy)

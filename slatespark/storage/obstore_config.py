@@ -1,0 +1,205 @@
+"""Buckets and containers as obstore opens them, by URL and `storage.*` options."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.options.values import parse_flag
+from slatespark.storage.credentials import BackendOptions
+from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
+from slatespark.storage.s3_driver import s3_endpoint, timeout_s
+
+S3: Final = "s3"
+GOOGLE: Final = "gs"
+AZURE: Final = "az"
+
+# What URLs are called, and whose they are.
+PROTOCOLS: Final[Mapping[str, str]] = {
+    "s3": S3,
+    "gs": GOOGLE,
+    "gcs": GOOGLE,
+    "az": AZURE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+}
+
+_OPTIONS: Final = {S3: S3_OPTIONS, GOOGLE: GOOGLE_OPTIONS, AZURE: AZURE_OPTIONS}
+
+# obstore repeats a request a few times, so that one lost part does not restart a large upload.
+_RETRIES: Final = {
+    "max_retries": 2,
+    "retry_timeout": timedelta(seconds=30),
+    "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=1), "base": 2},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket or container, and the root of a store in it.
+
+    Attributes
+    ----------
+    url : of the root
+    provider : `S3`, `GOOGLE` or `AZURE`
+    name, root : without slashes at the ends
+    account : of Azure, if the URL names it
+    """
+
+    url: str
+    provider: str
+    name: str
+    root: str
+    account: str | None = None
+
+
+def parse_url(url: str) -> Bucket:
+    """Return what a URL names; requires one of `PROTOCOLS`."""
+    protocol, _, place = url.partition("://")
+    host, _, root = place.partition("/")
+    container, at, server = host.partition("@")
+    account = server.partition(".")[0] if at else None
+    return Bucket(url, PROTOCOLS[protocol], container, root.strip("/"), account)
+
+
+def check_options(bucket: Bucket, options: BackendOptions) -> None:
+    """Refuse unknown and malformed options; raises `OptionError`."""
+    refuse_unknown_options(bucket.provider, options, _OPTIONS[bucket.provider])
+    _client_options(options, _arguments(bucket, options)[1])
+
+
+def import_obstore() -> Any:
+    """Return the module `obstore`."""
+    try:
+        return importlib.import_module("obstore")
+    except ImportError as exc:
+        raise InvalidRequestError("obstore is not installed.", why=str(exc), todo="Install it with pip.") from exc
+
+
+# By process and what identifies a client. Entries live as long as the process, so tables share connections.
+_CLIENTS: dict[tuple[object, ...], Any] = {}
+
+
+def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, bool]:
+    """Return obstore's client of a bucket, and whether its server is known to honor conditional writes."""
+    arguments, endpoint = _arguments(bucket, options)
+    key = (os.getpid(), bucket.provider, bucket.name, bucket.account, endpoint, options.identity())
+    if key not in _CLIENTS:
+        import_obstore()
+        module = importlib.import_module("obstore.store")
+        kind = {S3: module.S3Store, GOOGLE: module.GCSStore, AZURE: module.AzureStore}[bucket.provider]
+        if bucket.provider == S3 and not {"access_key_id", "skip_signature"} & arguments.keys():
+            arguments["credential_provider"] = _aws_credentials(options.get("profile"))
+        client = kind(
+            bucket.name, client_options=_client_options(options, endpoint), retry_config=_RETRIES, **arguments
+        )
+        _CLIENTS.setdefault(key, client)
+    return _CLIENTS[key], endpoint is None
+
+
+def _arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments of obstore's client, and the URL of a server other than the provider's own."""
+    make = {S3: _s3_arguments, GOOGLE: _google_arguments, AZURE: _azure_arguments}[bucket.provider]
+    arguments, endpoint = make(bucket, options)
+    if "anon" in options and parse_flag(options["anon"], "storage.anon"):
+        arguments["skip_signature"] = True
+    return {name: value for name, value in arguments.items() if value is not None}, endpoint
+
+
+def _client_options(options: Mapping[str, str], endpoint: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=timeout_s(options, "connect_timeout")),
+        "read_timeout": timedelta(seconds=timeout_s(options, "read_timeout")),
+        "timeout": timedelta(days=1),  # of a whole request; a slow large one is no failure
+    }
+    if endpoint is not None and endpoint.startswith("http://"):
+        found["allow_http"] = True
+    if verify := options.get("verify"):
+        if verify.lower() in ("true", "false"):
+            found["allow_invalid_certificates"] = not parse_flag(verify, "storage.verify")
+        else:
+            found["root_certificate"] = Path(verify).read_bytes()
+    return found
+
+
+def _s3_arguments(_: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
+    endpoint = s3_endpoint(options)
+    style = options.get("addressing_style", "auto")
+    arguments = {
+        "access_key_id": options.get("key") or os.environ.get("AWS_ACCESS_KEY_ID"),
+        "secret_access_key": options.get("secret") or os.environ.get("AWS_SECRET_ACCESS_KEY"),
+        "session_token": options.get("token") or (None if "key" in options else os.environ.get("AWS_SESSION_TOKEN")),
+        "region": options.get("region") or os.environ.get("AWS_REGION") or "us-east-1",
+        "endpoint": endpoint,
+        "virtual_hosted_style_request": style == "virtual" or (style == "auto" and endpoint is None),
+        "server_side_encryption": options.get("server_side_encryption"),
+        "sse_kms_key_id": options.get("kms_key_id"),
+    }
+    if "requester_pays" in options:
+        arguments["request_payer"] = parse_flag(options["requester_pays"], "storage.requester_pays")
+    return arguments, endpoint
+
+
+def _google_arguments(_: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
+    endpoint = options.get("endpoint_url")
+    return {
+        "service_account": options.get("service_account"),
+        "service_account_key": options.get("service_account_key"),
+        "bearer_token": options.get("token"),
+        "base_url": endpoint,
+    }, endpoint
+
+
+def _azure_arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
+    connection = _connection_string(options)
+    account = bucket.account or options.get("account_name") or connection.get("accountname")
+    account = account or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if account is None:
+        raise OptionError(
+            f"{bucket.url} names no storage account.",
+            todo="Set storage.account_name, or use abfss://container@account.dfs.core.windows.net/path.",
+        )
+    endpoint = options.get("endpoint_url") or connection.get("blobendpoint")
+    return {
+        "account_name": account,
+        "account_key": options.get("account_key") or connection.get("accountkey"),
+        "sas_key": options.get("sas_token") or connection.get("sharedaccesssignature"),
+        "tenant_id": options.get("tenant_id"),
+        "client_id": options.get("client_id"),
+        "client_secret": options.get("client_secret"),
+        "endpoint": endpoint,
+    }, endpoint
+
+
+def _connection_string(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of Azure's `name=value;...`, by lower-case name."""
+    text = options.get("connection_string") or os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    pairs = (part.partition("=") for part in text.split(";") if part)
+    return {name.strip().lower(): value for name, _, value in pairs}
+
+
+def _aws_credentials(profile: str | None) -> Callable[[], dict[str, Any]]:
+    """Return a source of credentials that finds and renews them as Amazon's tools do: files, SSO, roles."""
+    from botocore.session import Session
+
+    session = Session(profile=profile)
+
+    def provide() -> dict[str, Any]:
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise PermissionError("No credentials were found in the environment, files or role.")
+        frozen = credentials.get_frozen_credentials()
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            "expires_at": getattr(credentials, "_expiry_time", None),
+        }
+
+    return provide
