@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from slatespark.display.text import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
 from slatespark.table.commit.version_retention import is_retained
 from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableFacts
 from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
+
+MAX_SEGMENTS: Final = 8  # whose prefixes are shown
 
 
 def describe_text(facts: TableFacts) -> str:
@@ -31,12 +34,18 @@ def describe_text(facts: TableFacts) -> str:
     if facts.rows is not None:
         at = [name for name, _ in pairs].index("compression")
         pairs.insert(at, ("row versions", _rows_text(facts)))
-    if facts.segments:
-        pairs.append(("segments", ", ".join(facts.segments)))
+    if facts.segment_extractor is not None:
+        pairs.append(("segments", _segments_text(facts)))
     pairs.extend(("checkpoint", text) for text in _checkpoint_texts(facts))
     pairs.extend(("external database", text) for text in _external_texts(facts))
     pairs.extend(("compaction job", text) for text in _job_texts(facts))
     return align_facts(pairs)
+
+
+def _segments_text(facts: TableFacts) -> str:
+    shown = ", ".join(facts.segments[:MAX_SEGMENTS])
+    more = f", and {len(facts.segments) - MAX_SEGMENTS:,} more" if len(facts.segments) > MAX_SEGMENTS else ""
+    return f"{len(facts.segments):,} by {printable(facts.segment_extractor or '')}{': ' if shown else ''}{shown}{more}"
 
 
 def history_facts(facts: TableFacts) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
 
     columns = {
         "layer": [file.layer for file in files],
+        "segment": ["" if file.segment is None else _key_text(file.segment, as_text=as_text) for file in files],
         "file": [file.id for file in files],
         "database": [file.root or "" for file in files],
         "from key": [first(file) for file in files],

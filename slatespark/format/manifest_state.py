@@ -24,8 +24,8 @@ class Segment:
     compacted: tuple[SortedRun, ...]
 
     def is_empty(self) -> bool:
-        """Tell whether it has neither L0 views nor runs."""
-        return not self.l0 and not self.compacted
+        """Tell whether it has no view; it may have runs without any."""
+        return not self.l0 and not any(run.views for run in self.compacted)
 
 
 @dataclass(frozen=True, slots=True)

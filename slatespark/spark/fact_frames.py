@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 DETAIL: Final = (
     "url STRING, kind STRING, version BIGINT, keyColumns ARRAY<STRING>, keyFormat STRING, valueFormat STRING, "
     "properties MAP<STRING, STRING>, files BIGINT, storedBytes BIGINT, l0Views BIGINT, sortedRuns BIGINT, "
-    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP, historyFloor TIMESTAMP"
+    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP, "
+    "historyFloor TIMESTAMP, segmentExtractor STRING, segments ARRAY<BINARY>"
 )
 HISTORY: Final = (
     "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
@@ -32,10 +33,12 @@ FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
     "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
     "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, "
-    "propertiesVersion INT, showsRows BOOLEAN"
+    "propertiesVersion INT, showsRows BOOLEAN, segment BINARY"
 )
 SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
-RUNS: Final = "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY"
+RUNS: Final = (
+    "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY, segment BINARY"
+)
 CHECKPOINTS: Final = "id STRING, name STRING, version BIGINT, created TIMESTAMP, expires TIMESTAMP"
 EXPIRY: Final = (
     "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
@@ -63,6 +66,8 @@ def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
         list(facts.versions),
         None if facts.history_floors is None else facts.history_floors.stored_ms,
         None if facts.history_floors is None else facts.history_floors.effective_ms,
+        facts.segment_extractor,
+        None if facts.segment_extractor is None else [bytes.fromhex(prefix) for prefix in facts.segments],
     )
     return _frame(spark, DETAIL, [row])
 
@@ -121,6 +126,7 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
             None if facts.features is None else list(facts.features),
             facts.properties_version,
             facts.shows_rows,
+            facts.segment,
         )
         for facts in files
     ]
@@ -129,7 +135,10 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
 
 def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
     """Return the layers, newest first."""
-    rows = [(facts.number, facts.name, facts.files, facts.stored_bytes, facts.start, facts.end) for facts in layers]
+    rows = [
+        (facts.number, facts.name, facts.files, facts.stored_bytes, facts.start, facts.end, facts.segment)
+        for facts in layers
+    ]
     return _frame(spark, RUNS, rows)
 
 

@@ -25,6 +25,7 @@ from tests.docs.pages import REPOSITORY
 KIB, MIB = 1 << 10, 1 << 20
 RETRIES = RetryPolicy()
 SECONDS = {10: "ten seconds"}
+PARTS = {8: "an eighth"}
 
 FACTS = {
     "docs/explanation/speed.md": [
@@ -38,6 +39,7 @@ FACTS = {
     ],
     "docs/how-to/automatic-compaction.md": [
         f"leaves {auto.MIN_RUNS} or more runs below {auto.SMALL_BYTES // MIB} MiB",
+        f"at most {PARTS[auto.WRITES_PER_ROUND]} of all segments",
         f"at least {auto.MIN_SERIES} and at most {auto.MAX_RUNS} of them",
         f"{auto.MAX_RUNS * auto.SMALL_BYTES >> 30} GiB at most",
         f"the oldest {periodic_plan.MAX_FILES} of them, or the oldest {periodic_plan.MAX_BYTES >> 30} GiB",

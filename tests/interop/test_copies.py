@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import collect_garbage, compact_full, create_checkpoint, seq_for_time
@@ -16,6 +16,7 @@ from tests.support.fixture_databases import FIXTURES, NEWER_FIXTURES
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 from tests.support.s3_location import s3_location
+from tests.support.segments import FixedPrefix
 
 COMPACTING = ClientOptions(compactor=True)
 
@@ -113,10 +114,20 @@ def test_of_what_the_client_made(case: Path, tmp_path: Path) -> None:
 
 def test_a_segmented_database(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "segments", tmp_path / "db")
+    options = ClientOptions(segments=FixedPrefix(3, "fixed3"))
+    with Client.open(place(tmp_path, "db"), options) as client:
+        for key in (b"aaa in the WAL", b"zzz in the WAL"):
+            client.put(key, b"1")
+        client.flush_wal()
     store = SlateStore.open(str(tmp_path / "db"))
+    with pytest.raises(InvalidRequestError, match="needs a new segment"):
+        store.copyTo(tmp_path / "refused")
+    store.setProperties(**FixedPrefix(3, "fixed3").options)
     copy = store.copyTo(tmp_path / "copy")
     assert copy.scan(now=0).read_all() == store.scan(now=0).read_all()
-    assert fetch_latest_manifest(copy._stores)[1].segments == fetch_latest_manifest(store._stores)[1].segments
+    with Client.open(place(tmp_path, "copy"), options) as client:
+        assert {row.key: row.value for row in client.scan()} == ours(copy)
+        assert client.get(b"aaa in the WAL") == client.get(b"zzz in the WAL") == b"1"
 
 
 @pytest.mark.s3

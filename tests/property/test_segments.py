@@ -143,7 +143,7 @@ class Database:
         prefix = named(self.extractor, name, b"")
         self.cut(prefix, prefix + b"\xff")
         version = self.store.deleteRange(keyPrefix=prefix, **FENCE)
-        assert prefix not in self.prefixes()
+        assert not any(segment.l0 for segment in self.manifest().segments if segment.prefix == prefix)
         return version
 
     def compact(self, kind: str, bounds: tuple[bytes, bytes]) -> None:

@@ -15,6 +15,7 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import TableNotFoundError
 from slatespark.format.codecs import Compression
 from slatespark.format.manifest import NO_TICK, Manifest
+from slatespark.format.segments import KeySegments
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
@@ -133,6 +134,7 @@ class TableFacts:
     last_seq : highest visible sequence number, of files and WAL
     clock_tick_ms : highest create_ts of any row; None if nothing was ever written
     segments : prefixes, in hexadecimal
+    segment_extractor : its name; None for a table without segments
     external : other databases that own files of this one
     versions : existing manifest ids, ascending
     rows : None unless requested
@@ -163,6 +165,7 @@ class TableFacts:
     versions: tuple[int, ...]
     definition: DefinitionFacts | None = None
     history_floors: HistoryFloors | None = None
+    segment_extractor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> 
     found = _find_definition(stores, snapshot.manifest)
     codec = RAW_CODEC if found is None else found[1].codec()
     facts = _with_floors(_table_facts(stores, snapshot, layers, found), stores, options, clock, snapshot, found)
-    return TableSummary(facts, layer_facts(layers), codec)
+    return TableSummary(facts, layer_facts(layers, KeySegments.of(snapshot.manifest)), codec)
 
 
 def _table_facts(
@@ -232,6 +235,7 @@ def _table_facts(
         jobs=_jobs(stores),
         versions=tuple(list_manifests(stores)),
         definition=None if definition is None else _definition(*definition),
+        segment_extractor=manifest.segment_extractor_name,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from slatespark.format.properties import VERSION as PROPERTIES_VERSION
 from slatespark.format.properties import SstProperties
+from slatespark.format.segments import KeySegments
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
@@ -41,6 +42,7 @@ class FileFacts:
         unknown, as for files of other clients
     properties_version : format version of the properties; None without any
     shows_rows : False if no key can lie between `start` and `end`: a commit, compaction or vacuum removes such a view
+    segment : prefix of its segment; None in a table without segments
     """
 
     layer: str
@@ -62,6 +64,7 @@ class FileFacts:
     features: tuple[str, ...] | None = None
     properties_version: int | None = None
     shows_rows: bool = True
+    segment: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class LayerFacts:
     stored_bytes : of the whole files
     start, end : keys [start, end) from its first to its last; None is open
     parts : its files in key order
+    segment : prefix of its segment; None in a table without segments
     """
 
     number: int
@@ -85,6 +89,7 @@ class LayerFacts:
     start: bytes
     end: bytes | None
     parts: tuple[FileFacts, ...]
+    segment: bytes | None = None
 
 
 def list_files(
@@ -95,9 +100,12 @@ def list_files(
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
-    codec = resolve_codec(stores, manifest)
+    codec, segments = resolve_codec(stores, manifest), KeySegments.of(manifest)
     return tuple(
-        replace(_file_facts(layer, part, known, stats), shows_rows=may_show_rows(part.keys, part.file.info, codec))
+        replace(
+            _file_facts(layer, part, known, stats, segments),
+            shows_rows=may_show_rows(part.keys, part.file.info, codec),
+        )
         for layer in layers
         for part in layer.slices
     )
@@ -106,15 +114,15 @@ def list_files(
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
     """Return the layers of the version that a read with these options resolves to, newest first, from the manifest."""
     manifest = resolve_snapshot(stores, options, clock).manifest
-    return layer_facts(fetch_layers(stores, manifest))
+    return layer_facts(fetch_layers(stores, manifest), KeySegments.of(manifest))
 
 
-def layer_facts(layers: Sequence[Layer]) -> tuple[LayerFacts, ...]:
+def layer_facts(layers: Sequence[Layer], segments: KeySegments) -> tuple[LayerFacts, ...]:
     """Return the facts of layers, in the same order."""
-    return tuple(_layer_facts(number, layer) for number, layer in enumerate(layers))
+    return tuple(_layer_facts(number, layer, segments) for number, layer in enumerate(layers))
 
 
-def _layer_facts(number: int, layer: Layer) -> LayerFacts:
+def _layer_facts(number: int, layer: Layer, segments: KeySegments) -> LayerFacts:
     files = distinct_files([layer])
     ends = [part.keys.end for part in layer.slices]
     return LayerFacts(
@@ -124,12 +132,22 @@ def _layer_facts(number: int, layer: Layer) -> LayerFacts:
         stored_bytes=sum(file.info.sections_end for file in files),
         start=min((part.keys.start for part in layer.slices), default=b""),
         end=None if None in ends else max((end for end in ends if end is not None), default=None),
-        parts=tuple(_file_facts(layer, part, {}, {}) for part in layer.slices),
+        parts=tuple(_file_facts(layer, part, {}, {}, segments) for part in layer.slices),
+        segment=_segment_of(layer.slices[0], segments) if layer.slices else None,
     )
 
 
+def _segment_of(part: FileSlice, segments: KeySegments) -> bytes | None:
+    """Return the prefix of the segment that a file belongs to; None in a table without segments."""
+    return segments.find_prefix(part.keys.start) or None
+
+
 def _file_facts(
-    layer: Layer, part: FileSlice, known: Mapping[Ulid, SstProperties], stats: Mapping[SstFile, SstStats | None]
+    layer: Layer,
+    part: FileSlice,
+    known: Mapping[Ulid, SstProperties],
+    stats: Mapping[SstFile, SstStats | None],
+    segments: KeySegments,
 ) -> FileFacts:
     file = part.file
     counted, properties = stats.get(file), known.get(file.id)
@@ -144,6 +162,7 @@ def _file_facts(
         created_ms=file.id.timestamp_ms,
         rows=None if counted is None else counted.num_rows,
         blocks=None if counted is None else len(counted.block_counts) or None,
+        segment=_segment_of(part, segments),
     )
     if properties is None:
         return facts

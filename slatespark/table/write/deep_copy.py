@@ -21,9 +21,8 @@ from slatespark.errors import (
     OptionError,
     SlateError,
     TableExistsError,
-    UnsupportedFormatError,
 )
-from slatespark.format.manifest import NO_TICK, Manifest, SortedRun, SstHandle
+from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
 from slatespark.format.paths import (
     COMPACTED_DIR,
     COMPACTIONS_DIR,
@@ -34,6 +33,7 @@ from slatespark.format.paths import (
     sst_id,
     sst_path,
 )
+from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.sst_check import check_sst
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
@@ -55,7 +55,7 @@ from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.tree_edit import identity_views
+from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition
@@ -130,13 +130,14 @@ def copy_table(
     Raises
     ------
     TableExistsError, InvalidRequestError
-        When the place is not empty, but for what a copy left that died; or there is no such version.
+        When the place is not empty, but for what a copy left that died; when there is no such version; or when rows of
+        the WAL need a new segment, and the segment extractor is not declared.
     HistoryTrimmedError
         When the version, or a file of it, was collected.
     CorruptDataError
         When a file is damaged.
     UnsupportedFormatError
-        When a later release wrote the table, or its WAL holds rows for several segments.
+        When a later release wrote the table.
     """
     refuse_unfinished(stores, fetch_state_with_wal(stores)[1])
     _refuse_nested(stores, made)
@@ -149,32 +150,33 @@ def copy_table(
         _refuse_other_definition(made, clock, definition)
         _copy_files(guard, source.value, runner, progress)
         tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
-        drained = _drain(guard, source.value, tail)
-        manifest = plan_copy(source.value, drained, tail, draw_nonce(clock))
+        segments = KeySegments.of(source.value, definition.segment_extractor)
+        drained = _drain(guard, source.value, tail, segments)
+        manifest = plan_copy(source.value, drained, tail, draw_nonce(clock), segments)
         guard.renew()
         return _publish(guard, source.value, manifest, definition, drained)
 
 
-def plan_copy(source: Manifest, drained: tuple[NewFile, ...], tail: WalTail, nonce: int) -> Manifest:
+def plan_copy(
+    source: Manifest, drained: tuple[NewFile, ...], tail: WalTail, nonce: int, segments: KeySegments = WHOLE
+) -> Manifest:
     """Return the first manifest of a copy: the trees of `source`, rows of its WAL on top, and no WAL.
 
     Parameters
     ----------
     drained : files of the rows that were only in the WAL
     tail : of the WAL
+    segments : of the table
     """
     base = without_l0(source)
-    runs = base.compacted
-    if drained:
-        runs = (SortedRun(max(base.run_ids(), default=-1) + 1, tuple(identity_views(drained))), *runs)
+    added = {prefix: [identity_views(files)] for prefix, files in files_by_segment(drained, segments).items()}
     return replace(
-        base,
+        add_runs(base, added, base.run_ids()),
         nonce=nonce,
         external_dbs=(),
         replay_after_wal_id=0,
         wal_id_last_seen=0,
         ssts=base.ssts.keeping(_shown(source)).adding([file.handle for file in drained]),
-        compacted=runs,
         checkpoints=(),
         last_l0_seq=max(base.last_l0_seq, tail.last_seq),
         last_l0_clock_tick=max(base.last_l0_clock_tick, NO_TICK if tail.tick_ms is None else tail.tick_ms),
@@ -305,19 +307,14 @@ def _size(file: CopiedFile) -> int:
     return file.handle.info.sections_end
 
 
-def _drain(guard: _Guard, source: Manifest, tail: WalTail) -> tuple[NewFile, ...]:
+def _drain(guard: _Guard, source: Manifest, tail: WalTail, segments: KeySegments) -> tuple[NewFile, ...]:
     """Write the rows that are only in the WAL to files of the copy; they keep their sequence numbers."""
     rows = fetch_wal_rows(guard.stores, tail, source.last_l0_seq, ALL_KEYS)
     if rows is None:
         return ()
-    if source.segment_extractor_name is not None:
-        raise UnsupportedFormatError(
-            f"{guard.stores.url} is segmented, and rows of its WAL are in no segment yet.",
-            todo="Flush the database with its client, then copy it.",
-        )
     pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
     options = WriteOptions(path=guard.made.url)
-    return upload_sorted(guard.made.main, pieces, options, guard.clock, guard.clock.now_ms())
+    return upload_sorted(guard.made.main, pieces, options, guard.clock, guard.clock.now_ms(), segments=segments)
 
 
 # --- publication ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from slatespark.display.describe_text import describe_text
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.describe import CodecFacts, ExternalFacts, JobFacts, RowFacts, TableFacts, WalFacts
@@ -27,6 +31,7 @@ FACTS = TableFacts(
     external=(ExternalFacts("other/db", 2, "id-3"),),
     jobs=(JobFacts("01J", "running", 0, 3, "worker-1", 5),),
     versions=(3, 5, 6, 7),
+    segment_extractor="by_tenant",
 )
 
 
@@ -47,12 +52,21 @@ compression        none (2 files, 2.9 KiB), zstd (1 file, 2.0 KiB)
 last seq           99
 clock tick         1970-01-01T00:00:00.000Z
 WAL tail           files 4-6, last seq 99
-segments           6161
+segments           1 by by_tenant: 6161
 checkpoint         id-1 daily: version 5, created 1970-01-01T00:00:00.000Z, expires 1970-01-01T00:00:01.000Z
 checkpoint         id-2: version 6, created 1970-01-01T00:00:00.000Z, does not expire
 external database  other/db: 2 files, checkpoint id-3
 compaction job     01J: running, 3 sources, created 1970-01-01T00:00:00.000Z, worker worker-1"""
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 by by_tenant"), (8, "8 by by_tenant: " + ", ".join(["61"] * 8)), (1010, ", 61, and 1,002 more")],
+)
+def test_many_segments_are_counted(count: int, text: str) -> None:
+    (line,) = (line for line in describe_text(replace(FACTS, segments=("61",) * count)).splitlines() if "by_" in line)
+    assert line.endswith(text)
 
 
 def test_a_description_has_the_definition() -> None:
