@@ -45,6 +45,7 @@ _WRITE: Final = (Call.WRITE,)
 _ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options of rows
 _KEYS: Final = (Call.WRITE, Call.COMPACT)  # options that select the keys to rewrite
 _COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
+_BESIDE: Final = (Call.WRITE, Call.COMPACT)  # options of what a client commits for us
 _SEVERAL_FILES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
@@ -342,10 +343,20 @@ class WriteOptions:
     if_client_active: str = option(
         "ifClientActive",
         doc="`fail` refuses to commit if a SlateDB client was active on the table during the write. `fence` commits "
-        "and fences that client.",
-        parse=parse_choice("fail", "fence"),
+        "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
+        "undisturbed; for upserts, deletes of keys, merge operands and compactions.",
+        parse=parse_choice("fail", "fence", "cooperate"),
         calls=(*_COMMIT, Call.COMPACT),
         default="fail",
+    )
+    client_timeout_ms: int = option(
+        "clientTimeout",
+        doc="With `ifClientActive=cooperate`: how long the client may take to answer, and to flush rows that it "
+        "acknowledged before the write.",
+        parse=parse_duration,
+        calls=_BESIDE,
+        default=30_000,
+        shown="`30s`",
     )
     gc_min_age_ms: int = option(
         "gcMinAge",
@@ -389,6 +400,11 @@ class WriteOptions:
             raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
         if self.replace_where is not None and given:
             raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
+
+    @property
+    def cooperates(self) -> bool:
+        """Whether a live client commits the rows."""
+        return self.if_client_active == "cooperate"
 
     @property
     def txn(self) -> tuple[str, int] | None:

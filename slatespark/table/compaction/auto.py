@@ -94,7 +94,8 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
     if definition.merge_operator is None and any(_holds_operands(stores, plan.files, known) for _, plan in planned):
         return
     left = _left_by(record, manifest)
-    refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
+    if not options.cooperates:
+        refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
     compact_table(stores, clock, pick=_at_most(most, pick), options=_options(options), baseline=left)
 
@@ -186,7 +187,10 @@ def _holds_operands(stores: TableStores, files: Sequence[SstFile], known: Mappin
 
 
 def _options(options: WriteOptions) -> WriteOptions:
-    """Return the options of the merge: file options of the write, and no fencing of a client that came since."""
+    """Return the options of the merge: file options of the write, and no fencing of a client that came since.
+
+    Where a live client committed the write, it commits the merge too.
+    """
     return WriteOptions(
         path=options.path,
         compression=options.compression,
@@ -195,7 +199,8 @@ def _options(options: WriteOptions) -> WriteOptions:
         bloom_bits_per_key=options.bloom_bits_per_key,
         write_buffer_bytes=options.write_buffer_bytes,
         gc_min_age_ms=options.gc_min_age_ms,
-        if_client_active="fail",
+        if_client_active="cooperate" if options.cooperates else "fail",
+        client_timeout_ms=options.client_timeout_ms,
         wal_path=options.wal_path,
         storage=options.storage,
     )

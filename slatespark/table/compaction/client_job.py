@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slatespark.errors import OptionError
 from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.options import WriteOptions
@@ -20,18 +19,16 @@ from slatespark.table.commit.discard import delete_files
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
 from slatespark.table.compaction.merge import MergedRange, MergeRules
-from slatespark.table.compaction.plan import CompactionPlan, SourceLayer
+from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, trees_of
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, plan_tasks
-from slatespark.table.compaction.state import count_operands
+from slatespark.table.compaction.state import check_operands
 from slatespark.table.cooperation.claimed_job import ClaimedJob
-from slatespark.table.cooperation.job_rules import find_tree
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import plan_layers
+from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.properties import file_properties
-from slatespark.table.stores import TableStores, external_roots
+from slatespark.table.stores import TableStores
 
 CLIENT: Final = "client"  # the kind of such a plan
 
@@ -102,21 +99,20 @@ def merge_client_job(
 
 def plan_client_job(stores: TableStores, found: Version[Manifest], spec: TieredSpec) -> CompactionPlan:
     """Return the plan that merges the sources of a job, whole, in a version that has them."""
-    tree = find_tree(found.value, spec.segment)
-    assert tree is not None
-    alone = replace(found.value, l0=tree.l0, compacted=tree.compacted, segments=())
-    views = [((view,), None) for view in tree.l0] + [(run.views, run.id) for run in tree.compacted]
-    layers = plan_layers(alone, external_roots(stores, found.value))
-    sources = [SourceLayer(layer, shown, run_id) for layer, (shown, run_id) in zip(layers, views, strict=True)]
-    merged = [at for at, source in enumerate(sources) if _is_source(source, spec)]
+    trees = trees_of(found.number, found.value, fetch_layers(stores, found.value))
+    layers = next((tree.layers for tree in trees if tree.segment == spec.segment), ())
+    merged = [at for at, source in enumerate(layers) if _is_source(source, spec)]  # none if all sources are empty
+    below = layers[max(merged) + 1 :] if merged else ()
+    above = layers[: min(merged)] if merged else ()
     return CompactionPlan(
         kind=CLIENT,
         version=found.number,
-        sources=tuple(sources[at] for at in merged if sources[at].views),
+        sources=tuple(layers[at] for at in merged),
         keys=(ALL_KEYS,),
         destination=spec.destination,
-        is_lowest=not any(source.views for source in sources[max(merged) + 1 :]),
-        above=frozenset(view.sst_id for source in sources[: min(merged)] for view in source.views),
+        is_lowest=not below,
+        above=frozenset(view.sst_id for source in above for view in source.views),
+        segment=spec.segment,
     )
 
 
@@ -130,17 +126,8 @@ def plan_client_merge(stores: TableStores, manifest: Manifest, plan: CompactionP
     """Return the rules of the merge, and the filters to call; raises `OptionError` for operands without an operator."""
     definition = fetch_definition(stores, manifest).value
     rules = client_rules(manifest, definition, how.options, drops_tombstones=plan.is_lowest)
-    if resolve_operator(rules.merge_operator) is None and _hold_operands(stores, manifest, plan):
-        raise OptionError(
-            f"mergeOperator: {stores.url} holds merge operands, but no merge operator is known.",
-            todo="Give the worker a mergeOperator, the same as the client's.",
-        )
+    check_operands(stores, plan, rules, file_properties(stores, manifest))
     return plan_filters(check_filters(how.filters, definition, stores.url), rules, definition, manifest, stores.url)
-
-
-def _hold_operands(stores: TableStores, manifest: Manifest, plan: CompactionPlan) -> bool:
-    """Tell whether sources hold operands, as far as is known without reading rows; a merge refuses them in any case."""
-    return bool(count_operands(stores, plan.files, file_properties(stores, manifest)))
 
 
 def client_rules(

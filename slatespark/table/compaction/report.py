@@ -23,7 +23,8 @@ class CompactionJob:
     destination : number of the output run
     is_lowest : nothing older lies below, so tombstones were dropped
     files_in, bytes_in : files and stored bytes read; of a plan, the whole files
-    version : published by the commit; None for a plan that was not run, as all below
+    version : published by the commit; None for a plan that was not run, as all below; beside a live client whose own
+        worker was faster, all below are None
     files_out, bytes_out : files and bytes written
     rows_in, rows_out : versions read and written
     expired : versions that had expired or were past retention

@@ -30,6 +30,7 @@ from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
+from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
@@ -62,15 +63,15 @@ from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_thread
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
 from slatespark.table.compaction.state import (
     CompactionState,
+    check_operands,
     check_operator,
-    count_operands,
     fetch_state,
     hold_no_operands,
 )
+from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
-from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
@@ -244,10 +245,18 @@ class _Compaction:
         most = len(self.jobs) + sum(len(tree.layers) for tree in state.trees)  # layers that are added later may wait
         done: set[bytes] = set()  # segments for which one job was enough
         while len(self.jobs) < most and (plan := pick_next(pick, state.trees, done)) is not None:
-            stage = self._plan_filters(state, plan)
-            self._check_operands(state, plan, stage.rules)
-            self.jobs.append(self._preview(plan, stage) if dry_run else self._run_job(state, plan, stage))
-            if plan.kind not in _REPEATED:
+            if self.options.cooperates:
+                refuse_hold(state)
+                plan = whole_plan(self.stores, state.snapshot.version, plan)
+            if self.options.cooperates and not dry_run:
+                job = self._run_beside_client(pick, plan.segment)
+                self.jobs += [] if job is None else [job]
+            else:
+                stage = self._plan_filters(state, plan)
+                check_operands(self.stores, plan, stage.rules, state.known)
+                job = self._preview(plan, stage) if dry_run else self._run_job(state, plan, stage)
+                self.jobs.append(job)
+            if plan.kind not in _REPEATED or job is None:
                 done.add(plan.segment)
             elif dry_run:
                 break
@@ -302,14 +311,6 @@ class _Compaction:
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         return wal is None or not (wal.flags & MERGE).any()
 
-    def _check_operands(self, state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> None:
-        """Refuse operands without an operator, before any row is read."""
-        if resolve_operator(rules.merge_operator) is None and count_operands(self.stores, plan.files, state.known):
-            raise OptionError(
-                f"mergeOperator: {self.stores.url} holds merge operands, but no merge operator is known.",
-                todo="Give the option mergeOperator, or set the table's property.",
-            )
-
     def _preview(self, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
         if (preview := getattr(self.runner, "preview", None)) is not None:
             preview(self._tasks(plan, stage, planned_ms=0))
@@ -356,12 +357,50 @@ class _Compaction:
             raise
         return job_facts(plan, waits=stage.waits, record=record, merged=merged)
 
-    def _merge(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int, merged: list[MergedRange]) -> None:
-        """Append the result of each range to `merged`, in key order."""
+    def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
+        """Run the next job of a tree, which the live client commits; None if there is nothing to merge any more."""
+        others = not self.filters and self.asked_ms is None
+        beside = BesideClient(self.stores, self.clock, self.options, pick, segment, accepts_others=others)
+        try:
+            return self._merge_beside(beside)
+        except TakenError as exc:
+            return beside.facts_of_other(exc)
+
+    def _merge_beside(self, beside: BesideClient) -> CompactionJob | None:
+        with beside.job() as found:
+            if found is None:
+                return None
+            job, plan = found
+            state = self.look()
+            stage = self._plan_filters(state, plan)
+            check_operands(self.stores, plan, stage.rules, state.known)
+            merged: list[MergedRange] = []
+            try:
+                self._merge(plan, stage, job.id.timestamp_ms, merged, job.check)
+                newest = self.look()
+                may_retire = stage.rules.retired_ms is None or self._may_retire(newest, plan)
+                beside.check(self._requirements(state, plan, stage), newest, merged, may_retire=may_retire)
+                record = beside.commit(job, merged)
+            except BaseException:
+                beside.discard(job, merged)
+                raise
+        return job_facts(plan, waits=stage.waits, record=record, merged=merged)
+
+    def _merge(
+        self,
+        plan: CompactionPlan,
+        stage: FilterPlan,
+        planned_ms: int,
+        merged: list[MergedRange],
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Append the result of each range to `merged`, in key order; `check` stops it by raising."""
         tasks = self._tasks(plan, stage, planned_ms)
         read_bytes = 0
         for part in self.runner(tasks):
             merged.append(part)
+            if check is not None:
+                check()
             read_bytes += part.bytes_in
             if self.progress is not None:
                 self.progress("Merging", read_bytes, max(read_bytes, plan.stored_bytes))
@@ -382,7 +421,9 @@ class _Compaction:
     def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""
         yield FilesExist()
-        if _may_fold(state, plan, stage.rules):
+        if stage.rules.merge_operator is not None and not hold_no_operands(
+            (file.id for file in plan.files), state.known
+        ):
             yield SameMergeOperator(state.definition)
         if stage.rules.retired_ms is not None:
             yield SameRetention(state.definition)
@@ -457,8 +498,3 @@ class _Compaction:
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,
         )
-
-
-def _may_fold(state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> bool:
-    """Tell whether a merge may fold operands."""
-    return rules.merge_operator is not None and not hold_no_operands((file.id for file in plan.files), state.known)

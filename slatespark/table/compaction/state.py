@@ -15,8 +15,9 @@ from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.compaction.periodic_plan import find_due_files
-from slatespark.table.compaction.plan import Tree, trees_of
+from slatespark.table.compaction.plan import CompactionPlan, Tree, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
@@ -118,6 +119,22 @@ def count_operands(stores: TableStores, files: Iterable[SstFile], known: Mapping
     answers = run_concurrently(asked, is_remote=stores.main.is_remote)
     told = [stats.num_merges for stats in answers if stats is not None]
     return total + sum(told) if len(told) == len(answers) else None
+
+
+def check_operands(
+    stores: TableStores, plan: CompactionPlan, rules: MergeRules, known: Mapping[Ulid, SstProperties]
+) -> None:
+    """Refuse operands without an operator, before any row is read; raises `OptionError`.
+
+    Parameters
+    ----------
+    known : as for `count_operands`; files that do not tell are refused by the merge, if need be
+    """
+    if resolve_operator(rules.merge_operator) is None and count_operands(stores, plan.files, known):
+        raise OptionError(
+            f"mergeOperator: {stores.url} holds merge operands, but no merge operator is known.",
+            todo="Give the option mergeOperator, the same as that of SlateDB clients, or set the table's property.",
+        )
 
 
 def hold_no_operands(sst_ids: Iterable[Ulid], known: Mapping[Ulid, SstProperties]) -> bool:

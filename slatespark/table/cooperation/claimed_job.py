@@ -26,6 +26,7 @@ from slatespark.table.cooperation.job_rules import (
     find_job,
     has_sources,
     rivals_at_work,
+    same_sources,
     with_job,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -99,9 +100,12 @@ class ClaimedJob:
         JobLostError
             When the job is no longer ours.
         SourcesGoneError
-            When another worker has begun a job with the same sources: then this one must not be committed.
+            When another worker has begun a job with the same sources, or has finished one: then this one must not be
+            committed.
         """
         check_outputs(self.id, outputs)
+        if not same_sources(self.found.value, fetch_latest_manifest(self.jobs.stores).value, self.entry.spec):
+            raise SourcesGoneError(str(self.id))
 
         def handed(listed: Compactions) -> Compactions:
             entry = self._owned(listed)

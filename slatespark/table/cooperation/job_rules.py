@@ -49,6 +49,19 @@ def has_sources(manifest: Manifest, spec: CompactionSpec) -> bool:
     return views.issuperset(spec.l0_view_ids) and runs.issuperset(spec.sorted_runs)
 
 
+def same_sources(before: Manifest, after: Manifest, spec: CompactionSpec) -> bool:
+    """Tell whether a later version shows in the sources of a job what an earlier one showed."""
+    return _shown_by(before, spec) == _shown_by(after, spec) and has_sources(after, spec)
+
+
+def _shown_by(manifest: Manifest, spec: CompactionSpec) -> set[tuple[object, ...]]:
+    tree = find_tree(manifest, spec.segment)
+    if tree is None:
+        return set()
+    views = {(view,) for view in tree.l0 if view.id in spec.l0_view_ids}
+    return {*views, *((run.id, run.views) for run in tree.compacted if run.id in spec.sorted_runs)}
+
+
 def overlap(job: CompactionSpec, other: CompactionSpec) -> bool:
     """Tell whether two jobs have a source or the destination in common, so that the later commit would lose rows."""
     return bool(set(job.l0_view_ids) & set(other.l0_view_ids)) or bool(_runs_of(job) & _runs_of(other))

@@ -33,6 +33,7 @@ from slatespark.table.cooperation.job_rules import (
     blocking_jobs,
     find_job,
     next_job_id,
+    same_sources,
     with_job,
 )
 from slatespark.table.cooperation.outcome import poll_ms, withdraw
@@ -45,6 +46,20 @@ PlanJob: TypeAlias = Callable[[Manifest, Compactions], TieredSpec | None]
 """What to merge, for the newest manifest and list; None if there is nothing to merge. Called for every attempt."""
 
 
+class TakenError(Exception):
+    """Another worker took a job that we submitted, and it was committed.
+
+    Attributes
+    ----------
+    spec, planned : what it merged, and the version for which it was planned
+    version : that has its result
+    """
+
+    def __init__(self, spec: TieredSpec, planned: Manifest, version: int) -> None:
+        super().__init__(spec, planned, version)
+        self.spec, self.planned, self.version = spec, planned, version
+
+
 @dataclass(slots=True)
 class Submitter:
     """Submits jobs of ours to the coordinator of one database.
@@ -53,12 +68,14 @@ class Submitter:
     ----------
     timeout_ms : `clientTimeout`: how long a job may take to be claimed, and how long its commit may take
     heartbeat_ms : the interval of heartbeats
+    accepts_others : it is as well if another worker does the job: then `TakenError` is raised
     """
 
     stores: TableStores
     clock: Clock
     timeout_ms: int = CLIENT_TIMEOUT_MS
     heartbeat_ms: int = HEARTBEAT_MS
+    accepts_others: bool = False
     jobs: JobList = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,16 +97,21 @@ class Submitter:
         CommitConflictError
             When no coordinator answered within the time-out, or other jobs were in the way for so long. Nothing is left
             in the list. Also when the job was lost in the block (`JobLostError`, `SourcesGoneError`).
+        TakenError
+            When another worker did the job, and others are accepted.
         """
         end_ms = self.clock.now_ms() + self.timeout_ms
         worker_id = new_worker_id(self.clock)
-        while (job_id := self._submit(plan, end_ms)) is not None:
+        while (submitted := self._submit(plan, end_ms)) is not None:
+            job_id, planned = submitted
             with contextlib.ExitStack() as claim:
                 claimed = self._claim(claim, job_id, worker_id, end_ms)
                 if claimed is not None:
                     with self._guarded(claimed):
                         yield claimed
                     return
+            if self.accepts_others:
+                self._await_other(job_id, planned, end_ms)
         yield None
 
     def _claim(self, claim: contextlib.ExitStack, job_id: Ulid, worker_id: str, end_ms: int) -> ClaimedJob | None:
@@ -118,6 +140,24 @@ class Submitter:
             raise
         return None
 
+    def _await_other(self, job_id: Ulid, planned: Manifest, end_ms: int) -> None:
+        """Wait for a job that another worker may have taken; raises `TakenError` once it is committed.
+
+        Parameters
+        ----------
+        planned : the version for which it was planned
+        """
+        job = self.jobs.find(job_id)
+        if job is None or job.status is CompactionStatus.FAILED or not isinstance(job.spec, TieredSpec):
+            return
+        spec = job.spec
+        while job is not None and job.status in (CompactionStatus.RUNNING, CompactionStatus.COMPACTED):
+            self._pause(end_ms, (job,))
+            job = self.jobs.find(job_id)
+        number, manifest = fetch_latest_manifest(self.stores)
+        if not same_sources(planned, manifest, spec):
+            raise TakenError(spec, planned, number)
+
     @contextlib.contextmanager
     def _guarded(self, claimed: ClaimedJob) -> Iterator[None]:
         """End the job as failed unless the block has handed it over; a released one might never find a worker."""
@@ -134,8 +174,11 @@ class Submitter:
                 with contextlib.suppress(SlateError):
                     claimed.fail()
 
-    def _submit(self, plan: PlanJob, end_ms: int) -> Ulid | None:
-        """Submit a job as soon as none is in the way, and return its id; None if there is nothing to merge."""
+    def _submit(self, plan: PlanJob, end_ms: int) -> tuple[Ulid, Manifest] | None:
+        """Submit a job as soon as none is in the way; return its id, and the version for which it was planned.
+
+        None if there is nothing to merge.
+        """
         while True:
             number, listed = self.jobs.refresh()
             if not number:
@@ -146,7 +189,7 @@ class Submitter:
                 return None
             blockers = blocking_jobs(listed, spec)
             if not blockers and (job_id := self._append(spec, manifest)) is not None:
-                return job_id
+                return job_id, manifest
             self._pause(end_ms, blockers)
 
     def _append(self, spec: TieredSpec, manifest: Manifest) -> Ulid | None:

@@ -30,6 +30,9 @@ _CHECKED_IF_THERE: Final = {
 }
 
 
+CLIENT_EPOCH: Final = 1 << 63  # in place of an epoch that we left: a live client committed this, and was at work itself
+
+
 CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have none
 
 
@@ -48,7 +51,7 @@ class CommitRecord:
     rows : number of rows by kind
     files : properties of the added files, by SST id
     removed : ids of the SSTs that only the previous version showed
-    compactor_epoch : the value after the commit
+    compactor_epoch : the value after the commit; `CLIENT_EPOCH` if a live client made it for us
     delete_rate : bytes per second at which a reap deleted; None for other operations
     replaced : key intervals that it replaced entirely, `[start, end)` in hexadecimal; None as end is open
     """

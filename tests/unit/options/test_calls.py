@@ -30,7 +30,7 @@ TAKEN = {
     Call.BEGIN: COMMIT | FILES | {"sstSize", "pin"},
     Call.TRANSACTION_WRITE: ROWS | FILES | {"sstSize"},
     Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - PLACE,
-    Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive"},
+    Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout"},
     Call.WORKER: FILES | {"sstSize", "mergeOperator"},
 }
 EVERY_KEY = sorted({*option_keys(ReadOptions), *option_keys(WriteOptions)})

@@ -23,7 +23,7 @@ from slatespark.table.cooperation.job_rules import VOID
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
-from tests.unit.table.cooperation.lists import MADE_MS, change, database, job, job_id, manifest, publish, sst
+from tests.unit.table.cooperation.lists import change, database, job, job_id, manifest, publish, sst
 
 SPEC = TieredSpec((), (5, 2), 2)
 TREES = manifest(l0=1, runs=(7, 5, 2))
@@ -154,6 +154,16 @@ def test_two_results_for_one_run_are_never_handed_over(stores: TableStores) -> N
             claimed.hand_over([sst(1)])
 
 
+def test_a_result_of_sources_that_were_rewritten_is_not_handed_over(stores: TableStores) -> None:
+    """Run 5 is another one by now: its id was given to the output of another job."""
+    with claim(stores) as claimed:
+        older = replace(TREES.compacted[1], views=TREES.compacted[0].views)
+        publish(stores, 2, replace(TREES, compacted=(*TREES.compacted[:1], older, *TREES.compacted[2:])))
+        with pytest.raises(SourcesGoneError):
+            claimed.hand_over([sst(1)])
+        assert not claimed.may_be_handed
+
+
 def test_heartbeats(stores: TableStores) -> None:
     clock = FakeClock()
     with claim(stores, clock=clock) as claimed:
@@ -197,4 +207,3 @@ def test_a_list_that_was_replaced_is_found_again(stores: TableStores) -> None:
     stores.main.delete("compactions/00000000000000000002.compactions")  # the database was dropped and made anew
     clock.advance(HOUR_MS)
     assert jobs.refresh().number == 1
-    assert MADE_MS

@@ -20,6 +20,7 @@ from slatespark.table.cooperation.job_rules import (
     next_job_id,
     overlap,
     rivals_at_work,
+    same_sources,
     spec_of_slice,
     with_job,
 )
@@ -94,6 +95,17 @@ def test_sources() -> None:
     assert not has_sources(TREES, TieredSpec(view_ids(2, 4), (7,), 7))
     assert not has_sources(TREES, TieredSpec((), (6,), 6))
     assert not has_sources(TREES, TieredSpec((), (7,), 7, b"s"))
+
+
+def test_sources_that_show_something_else() -> None:
+    spec = TieredSpec(view_ids(3), (7,), 7)
+    assert same_sources(TREES, TREES, spec)
+    assert same_sources(TREES, replace(TREES, l0=TREES.l0[1:], compacted=TREES.compacted[:1]), spec)
+    assert not same_sources(TREES, replace(TREES, l0=TREES.l0[:2]), spec)
+    rewritten = replace(TREES.compacted[0], views=TREES.compacted[1].views)
+    assert not same_sources(TREES, replace(TREES, compacted=(rewritten, *TREES.compacted[1:])), spec)
+    missing = TieredSpec((), (6,), 6)
+    assert not same_sources(TREES, TREES, missing)
 
 
 def test_jobs_overlap_by_sources_and_destinations() -> None:

@@ -1,0 +1,198 @@
+"""A compaction that a live client's coordinator commits: `ifClientActive=cooperate`.
+
+The coordinator replaces whole layers. So a plan that merges parts of layers becomes one that merges them whole, with
+what lies between them, and L0 views down to the oldest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from slatespark.errors import CommitConflictError, InvalidRequestError
+from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.manifest import Manifest
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock
+from slatespark.table.commit.discard import delete_files
+from slatespark.table.commit.hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.requirements import Requirement, Stage
+from slatespark.table.compaction.client_job import plan_client_job
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import CompactionPlan, Pick, pick_next, trees_of
+from slatespark.table.compaction.report import CompactionJob, job_facts
+from slatespark.table.compaction.state import CompactionState
+from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
+from slatespark.table.cooperation.outcome import await_commit
+from slatespark.table.cooperation.submission import Submitter, TakenError
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.properties import record_file
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.stores import TableStores
+
+
+@dataclass(slots=True)
+class BesideClient:
+    """Jobs of one compaction beside a live client.
+
+    Attributes
+    ----------
+    pick : chooses sources; of a plan the sources and the kind count
+    segment : of the tree to merge
+    accepts_others : it is as well if a worker of the client does the job, by its own rules
+    kind : of the plan that was chosen last
+    submitter : of the jobs
+    """
+
+    stores: TableStores
+    clock: Clock
+    options: WriteOptions
+    pick: Pick
+    segment: bytes
+    accepts_others: bool
+    kind: str = ""
+    submitter: Submitter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.submitter = Submitter(
+            self.stores, self.clock, self.options.client_timeout_ms, accepts_others=self.accepts_others
+        )
+
+    @contextmanager
+    def job(self) -> Iterator[tuple[ClaimedJob, CompactionPlan] | None]:
+        """Open the next job and its plan; None if there is nothing to merge.
+
+        Raises
+        ------
+        CommitConflictError, TakenError
+            As `Submitter.job`.
+        """
+        with self.submitter.job(self._plan_job) as job:
+            if job is None:
+                yield None
+                return
+            assert isinstance(job.entry.spec, TieredSpec)
+            yield job, replace(plan_client_job(self.stores, job.found, job.entry.spec), kind=self.kind)
+
+    def _plan_job(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+        others = [
+            job.spec for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER
+        ]
+        trees = trees_of(0, manifest, fetch_layers(self.stores, manifest))
+        chosen = [tree.beside(others) for tree in trees if tree.segment == self.segment]
+        plan = pick_next(self.pick, chosen, ())
+        if plan is None:
+            return None
+        self.kind = plan.kind
+        return whole_spec(plan, manifest, listed)
+
+    def check(
+        self,
+        requirements: Iterable[Requirement],
+        newest: CompactionState,
+        merged: Sequence[MergedRange],
+        *,
+        may_retire: bool,
+    ) -> None:
+        """Check what must hold for the outputs to be committed, right before they are handed over.
+
+        Parameters
+        ----------
+        may_retire : the rows past retention that the job removed may still be removed
+        """
+        files = [file for part in merged for file in part.files]
+        stage = Stage(self.stores, newest.snapshot.manifest_id, newest.snapshot.manifest, files, files)
+        for requirement in requirements:
+            requirement.before_publishing(stage)
+        if not may_retire:
+            raise CommitConflictError(
+                f"{self.stores.url}: merge operands were written while rows past retention were being removed.",
+                why="An operand may keep such a row alive.",
+                todo="Run it again.",
+            )
+
+    def commit(self, job: ClaimedJob, merged: Sequence[MergedRange]) -> CommitRecord:
+        """Hand a merged job over, wait for its commit, and return the record of it.
+
+        Raises
+        ------
+        CommitConflictError
+            When the coordinator did not commit it: the job was withdrawn.
+        """
+        files = [file for part in merged for file in part.files]
+        outputs = [file.handle for file in files]
+        job.hand_over(outputs)
+        version = await_commit(job, outputs, timeout_ms=self.options.client_timeout_ms)
+        if version is None:
+            raise CommitConflictError(
+                f"{self.stores.url}: the client's coordinator did not commit compaction {job.id}.",
+                why="It refused the job, or was closed meanwhile.",
+                todo="Try again.",
+            )
+        before, after = fetch_manifest(self.stores, version - 1), fetch_manifest(self.stores, version)
+        known = [file.properties for file in files]
+        record = CommitRecord(
+            manifest_id=version,
+            operation=Operation.COMPACT,
+            write_id=f"{self.clock.random_bits(64):016x}",
+            engine=ENGINE,
+            committed_ms=self.clock.now_ms(),
+            write_time_ms=after.last_l0_clock_tick,
+            first_seq=min((item.min_seq for item in known), default=None),
+            last_seq=max((item.max_seq for item in known), default=None),
+            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in known]),
+            files={str(file.handle.id): record_file(file.handle, file.properties) for file in files},
+            removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
+            compactor_epoch=CLIENT_EPOCH,
+        )
+        publish_commit_record(self.stores.main, record)
+        return record
+
+    def facts_of_other(self, taken: TakenError) -> CompactionJob:
+        """Return what is known of a job that another worker did."""
+        plan = plan_client_job(self.stores, Version(taken.version, taken.planned), taken.spec)
+        return replace(job_facts(replace(plan, kind=self.kind), waits=False), version=taken.version)
+
+    def discard(self, job: ClaimedJob, merged: Sequence[MergedRange]) -> None:
+        """Delete the outputs of a job that failed before its hand-over."""
+        if not job.may_be_handed:
+            delete_files(self.stores, [file.handle.id for part in merged for file in part.files])
+
+
+def refuse_hold(state: CompactionState) -> None:
+    """Refuse tables whose runs are held for their history: the hold would name runs that are gone."""
+    if state.definition.holds_history:
+        raise InvalidRequestError(
+            "ifClientActive=cooperate: the table has holdHistory, so no client may compact it.",
+            todo="Compact it while no client is open, with ifClientActive=fail.",
+        )
+
+
+def whole_plan(stores: TableStores, found: Version[Manifest], plan: CompactionPlan) -> CompactionPlan:
+    """Return the plan that a client would commit for a plan made on a version: the same layers, whole."""
+    spec = whole_spec(plan, found.value, fetch_compactions(stores).value)
+    return replace(plan_client_job(stores, found, spec), kind=plan.kind)
+
+
+def whole_spec(plan: CompactionPlan, manifest: Manifest, listed: Compactions) -> TieredSpec:
+    """Return the job that merges the layers of a plan whole, with all layers between them, and older L0 views.
+
+    Requires: `plan` was made for `manifest`.
+    """
+    tree = find_tree(manifest, plan.segment)
+    assert tree is not None
+    views = {view.id for source in plan.sources if source.run_id is None for view in source.views}
+    numbers = {source.run_id for source in plan.sources if source.run_id is not None}
+    newest = next((at for at, view in enumerate(tree.l0) if view.id in views), len(tree.l0))
+    runs = [at for at, run in enumerate(tree.compacted) if run.id in numbers]
+    start = 0 if views else min(runs, default=0)
+    return spec_of_slice(
+        manifest, listed, plan.segment, l0=len(tree.l0) - newest, runs=(start, max(runs) + 1) if runs else (0, 0)
+    )

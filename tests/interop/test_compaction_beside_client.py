@@ -1,0 +1,274 @@
+"""`compact(..., ifClientActive="cooperate")`: the live client commits it, and goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import CommitConflictError, InvalidRequestError, SlateStore
+from slatespark.format.compactions import CompactionStatus
+from slatespark.table.clock import SystemClock
+from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
+from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.worker import Worker
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.stores import open_stores
+from tests.interop.test_compaction_worker import (
+    NOW_MS,
+    entries,
+    handed_over,
+    serving,
+    statuses,
+    wait_until,
+)
+from tests.support.client import Client, ClientOptions, Location, Put, Ttl
+from tests.support.client_admin import read_manifest
+from tests.support.live_client import LiveClient, Traffic
+from tests.support.model import Model
+from tests.support.observers import check_observers
+
+IDLE = ClientOptions(compactor=True, settings={"compactor_options.worker": None})  # its scheduler plans nothing
+BUSY = ClientOptions(compactor=True, compact_by_itself=True)
+
+
+def fill(client: Client, batches: Sequence[int]) -> None:
+    for number in batches:
+        client.write([Put(b"%03d" % key, b"%d" % number) for key in range(number, 60)])
+        client.flush_memtable()
+
+
+def cooperate(location: Location, **arguments: Any) -> CompactionReport:
+    given = {"ifClientActive": "cooperate", "mergeOperator": "concat", **arguments}
+    return SlateStore.open(str(location.folder)).compact(**given)
+
+
+def layers(location: Location) -> list[str]:
+    return [layer.name for layer in SlateStore.open(str(location.folder)).runs()]
+
+
+@contextmanager
+def client_of(folder: Path, options: ClientOptions = IDLE) -> Iterator[Client]:
+    with Client.open(Location.local(folder), options) as client:
+        yield client
+
+
+def test_each_kind_of_plan(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        location = client.location
+        epochs = (read_manifest(location).writer_epoch, read_manifest(location).compactor_epoch)
+        fill(client, range(3))
+        assert cooperate(location, l0Only=True).jobs[0].destination == 0
+        fill(client, range(3))
+        assert cooperate(location, l0Only=True).jobs[0].destination == 1
+        assert layers(location) == ["run 1", "run 0"]
+        fill(client, range(5))
+        expected = client.scan()
+        report = cooperate(location)
+        assert [(job.kind, job.destination) for job in report.jobs] == [("size-tiered", 2)]
+        report = cooperate(location, startKey=b"000", endKey=b"010")
+        assert [(job.kind, job.destination, job.is_lowest) for job in report.jobs] == [("interval", 0, True)]
+        assert layers(location) == ["run 0"]
+        fill(client, [0])
+        report = cooperate(location, full=True)
+        assert [(job.sources, job.destination) for job in report.jobs] == [(("L0", "run 0"), 0)]
+        assert report.version == report.jobs[0].version == fetch_version(location)
+        assert {row.key for row in client.scan()} == {row.key for row in expected}
+        assert (read_manifest(location).writer_epoch, read_manifest(location).compactor_epoch) == epochs
+        client.put(b"goes on", b"1")
+        client.flush_memtable()
+        assert not SlateStore.open(str(location.folder)).verify().has_damage
+    history = SlateStore.open(str(location.folder)).history()
+    assert [entry.operation for entry in history if entry.engine == "slatespark"] == ["compact"] * 5
+
+
+def fetch_version(location: Location) -> int:
+    return fetch_latest_manifest(open_stores(str(location.folder), storage={})).number
+
+
+def test_an_interval_takes_whole_layers_and_what_lies_between(tmp_path: Path) -> None:
+    """L0 views 5 (newest) to 1; only 4 and 2 hold such keys, and the newest stays where it is."""
+    with client_of(tmp_path / "db") as client:
+        for key in (b"z1", b"a1", b"m1", b"a2", b"z2"):
+            client.put(key, b"x")
+            client.flush_memtable()
+        report = cooperate(client.location, startKey=b"a", endKey=b"b", dryRun=True)
+        assert report.jobs[0].sources == ("L0",) * 4
+        report = cooperate(client.location, startKey=b"a", endKey=b"b")
+        assert (report.jobs[0].sources, report.rows_out) == (("L0",) * 4, 4)
+        assert [row.key for row in client.scan()] == [b"a1", b"a2", b"m1", b"z1", b"z2"]
+        assert layers(client.location) == ["L0", "run 0"]
+
+
+class DropOdd(CompactionFilter):
+    """Drops keys that end in an odd digit."""
+
+    def decide(self, versions: pa.RecordBatch) -> FilterDecisions:
+        odd = [key[-1] % 2 for key in versions["key"].to_pylist()]
+        return FilterDecisions(pa.array(["drop" if each else "keep" for each in odd]))
+
+
+def test_filters_decide_and_wait_for_snapshots(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        fill(client, range(2))
+        snapshot = client.take_snapshot()
+        client.put(b"later", b"0")
+        client.flush_memtable()
+        assert cooperate(client.location, full=True, filters=[DropOdd()]).filters_waited
+        assert len(client.scan()) == 61
+        del snapshot
+        client.put(b"later", b"1")
+        client.flush_memtable()
+        report = cooperate(client.location, full=True, filters=[DropOdd()])
+        assert report.filtered > 0
+        assert [row.key[-1] % 2 for row in client.scan()] == [0] * 31
+
+
+def test_expired_rows_go_as_in_every_compaction(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        client.put(b"stays", b"x")
+        client.put(b"gone", b"x", Ttl(after_ms=1))  # last: a flush judges expiry by the newest row
+        client.flush_memtable()
+        time.sleep(0.005)
+        client.put(b"later", b"x")
+        client.flush_memtable()
+        assert cooperate(client.location, full=True).expired == 1
+        assert [row.key for row in client.scan()] == [b"later", b"stays"]
+
+
+# --- a client with jobs of its own ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_beside_a_client_that_merges_and_writes_all_the_time(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    options = ClientOptions(compactor=True, compact_by_itself=True, flush_interval="20ms")
+    with LiveClient(location, options) as live:
+        live.start_writing(
+            Traffic(writes_per_s=300, keys=2000, deletes=0.1, merges=0.1, ttls=0.1, past_ttls=0.05, flush_every=15)
+        )
+        wait_until(lambda: (location.folder / "compactions").exists() and len(entries(location)) > 0)
+        done = 0
+        for number in range(12):
+            try:
+                done += len(cooperate(location, full=number % 2 == 0, l0Only=number % 2 == 1).jobs)
+            except CommitConflictError:
+                continue  # the client had one job after the other
+        live.stop_writing()
+        assert done >= 6
+        check_observers(live, Model(), NOW_MS)
+        found = read_manifest(location)
+        assert (found.writer_epoch, found.compactor_epoch) == (1, 1)
+    assert not SlateStore.open(str(location.folder)).verify().has_damage
+
+
+def test_a_job_in_the_way_is_waited_for(tmp_path: Path) -> None:
+    """The client's scheduler has a job for all L0 views, and a worker comes late."""
+    location = Location.local(tmp_path / "db")
+    with client_of(tmp_path / "db", handed_over()) as client:
+        fill(client, range(4))
+        wait_until(lambda: statuses(location) == [CompactionStatus.SCHEDULED])
+        with pytest.raises(CommitConflictError, match="scheduled"):
+            cooperate(location, full=True, clientTimeout="300ms")
+        assert statuses(location) == [CompactionStatus.SCHEDULED], "as it was"
+        reports: list[CompactionReport] = []
+        waiting = threading.Thread(target=lambda: reports.append(cooperate(location, full=True, force=True)))
+        waiting.start()
+        with serving(Worker([str(location.folder)], pollInterval="20ms")):
+            waiting.join(60)
+        assert [job.sources for report in reports for job in report.jobs] == [("run 0",)]
+        assert len(client.scan()) == 60
+
+
+# --- when it fails ----------------------------------------------------------------------------------------------------
+
+
+def test_no_client_is_there(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        fill(client, range(3))
+    with pytest.raises(CommitConflictError, match="ifClientActive=fail"):
+        cooperate(client.location, full=True, clientTimeout="300ms")
+    assert SlateStore.open(str(client.location.folder)).compact(full=True).jobs, "at rest, as the message says"
+    with client_of(tmp_path / "db", BUSY) as client:
+        assert len(client.scan()) == 60
+        fill(client, range(5))
+        wait_until(lambda: len(read_manifest(client.location).l0) < 4)
+
+
+def during(location: Location, hook: Callable[[], object]) -> Any:
+    stores = open_stores(str(location.folder), storage={})
+
+    def run(tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
+        yield from run_here(stores, SystemClock(), tasks)
+        hook()
+
+    return run
+
+
+def test_a_failure_leaves_the_client_as_it_was(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        fill(client, range(4))
+        expected, files = client.scan(), set((client.location.folder / "compacted").iterdir())
+        with pytest.raises(ZeroDivisionError):
+            cooperate(client.location, full=True, runner=during(client.location, lambda: 1 // 0))
+        wait_until(lambda: statuses(client.location) == [CompactionStatus.FAILED])
+        assert set((client.location.folder / "compacted").iterdir()) == files
+        assert client.scan() == expected
+        cooperate(client.location, full=True)
+        assert client.scan() == expected
+
+
+def test_the_client_closes_and_another_one_opens(tmp_path: Path) -> None:
+    """The claim outlives the client, and the next one commits the result."""
+    location = Location.local(tmp_path / "db")
+    with client_of(location.folder) as client:
+        fill(client, range(4))
+        expected = client.scan()
+        opened: list[Client] = []
+
+        def reopen() -> None:
+            client.close()
+            opened.append(Client.open(location, IDLE))
+
+        assert cooperate(location, full=True, runner=during(location, reopen)).jobs
+        with opened[0] as later:
+            assert later.scan() == expected
+            assert layers(location) == ["run 0"]
+
+
+def test_the_client_closes_for_good(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with client_of(location.folder) as client:
+        fill(client, range(4))
+        expected = client.scan()
+        with pytest.raises(CommitConflictError):
+            cooperate(location, full=True, clientTimeout="300ms", runner=during(location, client.close))
+    with client_of(location.folder) as later:
+        wait_until(lambda: statuses(location) == [CompactionStatus.FAILED])
+        assert later.scan() == expected
+
+
+def test_held_history_is_refused(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "db"), history=True, holdHistory=True)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    with client_of(tmp_path / "db") as client, pytest.raises(InvalidRequestError):
+        cooperate(client.location, full=True, force=True)
+
+
+def test_a_history_table_keeps_its_versions(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "db"), history=True)
+    for number in range(3):
+        store.write(pa.table({"key": [b"a"], "value": [b"%d" % number]}))
+    with client_of(tmp_path / "db") as client:
+        cooperate(client.location, full=True)
+        assert client.get(b"a") == b"2"
+    assert store.scan(readVersions="all").read_all()["value"].to_pylist() == [b"2", b"1", b"0"]
