@@ -49,7 +49,7 @@ def rebase_outputs(
         When this would rewrite more than `commitRewriteLimit`.
     """
     check_rewritable(stores, outputs, options)
-    shift = _Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
+    shift = Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
     return tuple(
         tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
         for files in outputs
@@ -68,7 +68,7 @@ def check_rewritable(stores: TableStores, outputs: Sequence[tuple[NewFile, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Shift:
+class Shift:
     """The offsets added to every seq, create_ts and expire_ts."""
 
     seq: int
@@ -77,7 +77,7 @@ class _Shift:
 
 
 def _rewrite(
-    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: _Shift, planned_ms: int
+    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: Shift, planned_ms: int
 ) -> tuple[NewFile, ...]:
     layer = Layer("new", (file.whole(),))
     cursor = LayerCursor(layer_windows(stores, layer, window_size(options.write_buffer_bytes, 1)))
@@ -85,7 +85,7 @@ def _rewrite(
     def moved() -> SortedRows:
         rows = cursor.rows
         assert rows is not None  # load() said so
-        _move(rows, shift)
+        move_rows(rows, cursor.low, cursor.high, shift)
         selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
         cursor.low = cursor.high
         return SortedRows([rows], selected)
@@ -94,14 +94,17 @@ def _rewrite(
     return upload_sorted(stores.main, pieces, options, clock, planned_ms)
 
 
-def _move(rows: RowColumns, shift: _Shift) -> None:
-    rows.seqs[:] += np.uint64(shift.seq)
-    rows.create_ts[(rows.flags & HAS_CREATE) != 0] += _wrapped(shift.create_ms)
-    expires = (rows.flags & HAS_EXPIRE) != 0
+def move_rows(rows: RowColumns, low: int, high: int, shift: Shift) -> None:
+    """Move rows [low, high), in place; the others may belong to another window."""
+    part = slice(low, high)
+    flags, expire_ts = rows.flags[part], rows.expire_ts[part]
+    rows.seqs[part] += np.uint64(shift.seq)
+    rows.create_ts[part][(flags & HAS_CREATE) != 0] += _wrapped(shift.create_ms)
+    expires = (flags & HAS_EXPIRE) != 0
     # Overflow means no expiry, as when a TTL is added to a create_ts.
-    never = expires & (rows.expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
-    rows.expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
-    rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+    never = expires & (expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
+    expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
+    flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
 
 
 def _wrapped(by_ms: int) -> np.int64:

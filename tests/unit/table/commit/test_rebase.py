@@ -90,3 +90,8 @@ def test_at_most_the_rewrite_limit() -> None:
     assert rebase(total_bytes) == 2
     with pytest.raises(CommitConflictError, match="commitRewriteLimit"):
         rebase(total_bytes - 1)
+
+
+def test_a_key_that_continues_in_the_next_window_moves_once() -> None:
+    rows = [Row(b"a", 9000, value=b"v"), *[Row(b"k", seq, value=b"v" * 1000) for seq in range(4000, 0, -1)]]
+    assert [row.seq - 10_000 for row in moved(rows, by_seq=10_000)] == [row.seq for row in rows]
