@@ -18,7 +18,7 @@ from slatespark.kernels import take_rows
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.compaction.merge import LayerMerge, MergeRules
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.retention.row_keeper import RowKeeper
+from slatespark.table.rows.row_keeper import RowKeeper
 from tests.support.compaction_model import compacted
 from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows

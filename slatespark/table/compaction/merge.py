@@ -26,7 +26,7 @@ from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Layer, cut_layers
-from slatespark.table.retention.row_keeper import RowKeeper
+from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores

@@ -18,7 +18,7 @@ from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.past_retention import surviving_rows
 from slatespark.table.retention.plan import DueView
-from slatespark.table.retention.row_keeper import to_tombstones
+from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores

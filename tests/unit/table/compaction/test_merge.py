@@ -16,7 +16,7 @@ from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRule
 from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.plan import Layer
-from slatespark.table.retention.row_keeper import RowKeeper
+from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
