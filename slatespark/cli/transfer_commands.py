@@ -97,6 +97,8 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
         return arguments.open_store(), dict(arguments.options)
     except TableNotFoundError:
         parsed = WriteOptions.parse({**arguments.common, **arguments.options})
+        if parsed.cooperates:  # the write refuses it, and this would leave an empty table behind
+            raise
     given: dict[str, Any] = {**parsed.properties, **arguments.location}
     if parsed.key_columns is not None:
         named = (parsed.op_column, parsed.ttl_column, parsed.expire_at_column)

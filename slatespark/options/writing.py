@@ -358,6 +358,15 @@ class WriteOptions:
         default=30_000,
         shown="`30s`",
     )
+    unflushed_rows: str = option(
+        "unflushedRows",
+        doc="With `ifClientActive=cooperate`: rows that the client acknowledged before the write, with keys of the "
+        "write, and that it has not flushed within `clientTimeout`. `fail` refuses the write; `win` lets these rows "
+        "win over those of the write.",
+        parse=parse_choice("fail", "win"),
+        calls=_WRITE,
+        default="fail",
+    )
     gc_min_age_ms: int = option(
         "gcMinAge",
         doc="Minimum age at which the table's garbage collector may delete unreferenced files.",

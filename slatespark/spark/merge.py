@@ -103,7 +103,7 @@ class SlateMergeBuilder:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
         table = self._target
         with own_errors():
-            if table.is_committed(writeOptions):
+            if table.is_committed(writeOptions, "merge"):
                 return
             schema = table.codec().schema
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)

@@ -18,6 +18,7 @@ from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load,
 from slatespark.spark.failures import own_errors
 from slatespark.spark.plan_frame import Place
 from slatespark.table.clock import Clock, resolve_clock
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
@@ -126,13 +127,21 @@ class TableFrames:
         """Write the rows of a change; fails where a later commit touched the keys that the change depends on."""
         self.write(rows, "append", {**options, "readSet": change.reads.to_text()})
 
-    def is_committed(self, options: Mapping[str, Any]) -> bool:
-        """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options."""
-        return is_committed(self._stores(), WriteOptions.parse({"path": self.path, **self._texts(options)}))
+    def is_committed(self, options: Mapping[str, Any], operation: str) -> bool:
+        """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options.
+
+        Parameters
+        ----------
+        options : of a change that depends on a read, so that no live client can commit it
+        operation : its name, for the message
+        """
+        write = WriteOptions.parse({"path": self.path, **self._texts(options)})
+        refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
+        return is_committed(self._stores(), write)
 
     def delete(self, condition: Expression | None, options: Mapping[str, Any]) -> None:
         """Delete the rows for which a condition is true; see `SlateTable.delete`."""
-        if self.is_committed(options):
+        if self.is_committed(options, "delete by a condition"):
             return
         # The filter only narrows the read. Spark still decides, so text keeps its meaning in Spark SQL.
         change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
@@ -144,7 +153,7 @@ class TableFrames:
         self, condition: Expression | None, assigned: Mapping[str, Expression], options: Mapping[str, Any]
     ) -> None:
         """Set columns of the rows for which a condition is true; see `SlateTable.update`."""
-        if self.is_committed(options):
+        if self.is_committed(options, "update"):
             return
         with own_errors():
             change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))

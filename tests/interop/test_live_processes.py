@@ -16,7 +16,10 @@ BY_ITSELF = ClientOptions(
     compactor=True,
     compact_by_itself=True,
     flush_interval="20ms",
-    settings={"compactor_options.scheduler_options.min_compaction_sources": "2"},
+    settings={
+        "compactor_options.scheduler_options.min_compaction_sources": "2",
+        "compactor_options.poll_interval": "200ms",  # between two jobs others have a chance
+    },
 )
 EXTERNAL_WORKERS = ClientOptions(compactor=True, flush_interval="20ms", settings={"compactor_options.worker": None})
 

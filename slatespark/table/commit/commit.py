@@ -29,7 +29,7 @@ from slatespark.table.commit.definition_run import publish_creation, publish_gro
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.hold import plan_hold
-from slatespark.table.commit.idempotence import find_outcome, outcome_of, record_outcome, with_outcome
+from slatespark.table.commit.idempotence import find_outcome, known_record, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
 from slatespark.table.commit.own_rows import OwnRows
@@ -260,18 +260,7 @@ class _Commit:
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
         outcome = find_outcome(self.stores, latest, self.options)
-        if outcome is None:
-            return None
-        return CommitRecord(
-            manifest_id=outcome.manifest_id,
-            operation=self.job.operation,
-            write_id=outcome.write_id,
-            engine=ENGINE,
-            committed_ms=outcome.committed_ms,
-            write_time_ms=outcome.committed_ms,
-            first_seq=None,
-            last_seq=None,
-        )
+        return None if outcome is None else known_record(outcome, self.job.operation)
 
     def _with_outcome(self, manifest: Manifest, number: int) -> Manifest:
         own = outcome_of(self.options, number, self.job.write_id, self.clock.now_ms())

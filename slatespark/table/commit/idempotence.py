@@ -21,8 +21,11 @@ from slatespark.errors import OptionError, SlateError, TableNotFoundError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
+from slatespark.table.commit.handed_loads import find_committed_load
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.idempotent_writes import TxnRecord, fetch_txn_record, publish_txn_record
+from slatespark.table.records.operations import ENGINE
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, s_to_ms
 
@@ -42,12 +45,28 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
     ------
     CorruptDataError
         When the record of the pair is damaged.
+    UnavailableError
+        When the write was handed to a client, and it is not known any more whether that committed it.
     """
     if options.txn is None:
         return None
     entries = (_outcome(point) for point in manifest.checkpoints)
     named = next((entry for entry in entries if entry and (entry.app, entry.version) == options.txn), None)
-    return named or fetch_txn_record(stores.main, *options.txn)
+    return named or fetch_txn_record(stores.main, *options.txn) or find_committed_load(stores, options.txn)
+
+
+def known_record(outcome: TxnRecord, operation: str) -> CommitRecord:
+    """Return what is known of the commit that a repeated write repeats."""
+    return CommitRecord(
+        manifest_id=outcome.manifest_id,
+        operation=operation,
+        write_id=outcome.write_id,
+        engine=ENGINE,
+        committed_ms=outcome.committed_ms,
+        write_time_ms=outcome.committed_ms,
+        first_seq=None,
+        last_seq=None,
+    )
 
 
 def is_committed(stores: TableStores, options: WriteOptions) -> bool:

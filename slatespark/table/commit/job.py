@@ -65,13 +65,17 @@ class WriteJob:
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.
 
-        A later task has the higher seq, unless rows have times of their own: then no two tasks may share a key.
+        A later task has the higher seq, unless rows have times of their own: then no two tasks may share a key. Nor
+        may they where a live client commits the rows: all have the number that they need if it flushes nothing until
+        then.
         """
         ttl_ms = options.ttl_ms
         if ttl_ms == DEFAULT_TTL_MS:
             ttl_ms = parse_property("defaultTtl", self.definition.properties.get("defaultTtl"))
         first_seq = self.base_seq + 1
-        if options.timestamp_column is None:
+        if options.cooperates:
+            first_seq = self.baseline.last_l0_seq
+        elif options.timestamp_column is None:
             first_seq += task
         ttl_from_ms = self.planned_ms if options.ttl_from == "write" else None
         return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, self.latest_expire_ms)

@@ -51,6 +51,11 @@ def new_worker_id(clock: Clock) -> str:
     return f"{_WORKER_PREFIX}{clock.random_bits(64):016x}"
 
 
+def is_own_worker(worker: WorkerSpec) -> bool:
+    """Tell whether a worker is a process of ours that claims jobs of a client."""
+    return worker.worker_id.startswith(_WORKER_PREFIX)
+
+
 def is_claimable(listed: Compactions, job: Compaction) -> bool:
     """Tell whether a worker may take a job: it is scheduled, merges something, and no other worker has its sources."""
     is_free = job.status is CompactionStatus.SCHEDULED and job.worker is None and hasattr(job.spec, "destination")

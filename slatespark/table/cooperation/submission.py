@@ -20,6 +20,7 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
+from slatespark.table.cooperation.abandoned_jobs import AbandonedJobs
 from slatespark.table.cooperation.claimed_job import (
     HEARTBEAT_MS,
     ClaimedJob,
@@ -179,6 +180,7 @@ class Submitter:
 
         None if there is nothing to merge.
         """
+        abandoned = AbandonedJobs(self.jobs)
         while True:
             number, listed = self.jobs.refresh()
             if not number:
@@ -190,6 +192,7 @@ class Submitter:
             blockers = blocking_jobs(listed, spec)
             if not blockers and (job_id := self._append(spec, manifest)) is not None:
                 return job_id, manifest
+            abandoned.end(blockers)
             self._pause(end_ms, blockers)
 
     def _append(self, spec: TieredSpec, manifest: Manifest) -> Ulid | None:

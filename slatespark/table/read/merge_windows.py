@@ -42,12 +42,13 @@ class LongKey:
     parts: Iterator[RowSpan]
 
 
-def whole_key_windows(cursors: Sequence[LayerCursor]) -> Iterator[MergeWindow | LongKey]:
+def whole_key_windows(cursors: Sequence[LayerCursor], *, allows_ties: bool = False) -> Iterator[MergeWindow | LongKey]:
     """Yield windows of whole keys, ascending; a key that no window holds comes in parts.
 
     Parameters
     ----------
     cursors : over layers, newest first
+    allows_ties : whether two layers may have a version of one key with the same sequence number
 
     Raises
     ------
@@ -59,7 +60,7 @@ def whole_key_windows(cursors: Sequence[LayerCursor]) -> Iterator[MergeWindow | 
         lows = np.array([cursor.low for cursor in live], np.int64)
         highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
         if cut is not None and (lows == highs).all():
-            yield LongKey(cut[0], _parts_by_layer(live, cut[0]))
+            yield LongKey(cut[0], _parts_by_layer(live, cut[0], allows_ties=allows_ties))
         else:
             yield _consume(live, lows, highs)
 
@@ -87,14 +88,15 @@ def _consume(live: Sequence[LayerCursor], lows: NDArray[np.int64], highs: NDArra
     return MergeWindow(sources, lows, highs)
 
 
-def _parts_by_layer(live: Sequence[LayerCursor], key: bytes) -> Iterator[RowSpan]:
+def _parts_by_layer(live: Sequence[LayerCursor], key: bytes, *, allows_ties: bool) -> Iterator[RowSpan]:
     """Consume one key layer by layer: newer layers hold its newer versions."""
     last_seq: int | None = None
     for cursor in live:
         while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
             rows, low, high = cursor.rows, cursor.low, cursor.position_of((key, 1))
             first_seq = int(rows.seqs[low])
-            if last_seq is not None and first_seq >= last_seq:  # reads would disagree with each other
+            # Else reads would disagree with each other.
+            if last_seq is not None and first_seq >= last_seq + allows_ties:
                 raise CorruptDataError(
                     f"key {key.hex()}: seq {first_seq} lies below seq {last_seq} in the layer order."
                 )

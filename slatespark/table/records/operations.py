@@ -12,6 +12,7 @@ class Operation(StrEnum):
     """The operation of a commit of ours. The texts are on disk: do not change them."""
 
     WRITE = "write"
+    COOPERATIVE_WRITE = "cooperativeWrite"  # committed by a live client
     OVERWRITE = "overwrite"
     REPLACE = "replace"
     CREATE = "create"

@@ -25,6 +25,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq, SameRetention
@@ -111,6 +112,7 @@ def reap_table(
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
     refuse_pair(given, "a reap")
+    refuse_cooperation(given, "a reap", OTHER_MODES)
     limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
     survey = ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
     return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()

@@ -15,6 +15,7 @@ from slatespark.errors import InvalidRequestError, OptionError, SlateError
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_report import ReapReport
@@ -142,7 +143,7 @@ class Reaper:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        WriteOptions.parse({"path": "?", **self._options})  # refuses invalid options early
+        refuse_cooperation(WriteOptions.parse({"path": "?", **self._options}), "a reap", OTHER_MODES)  # early
         for path in tables:
             self.add(path, **storage)
 

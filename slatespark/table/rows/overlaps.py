@@ -1,7 +1,7 @@
 """Merging files of several tasks that share keys, before the commit, where no task alone can order their rows.
 
-That happens with `sequenceColumn`, which decides between rows of one key, and with `timestampColumn`, where all
-versions of a key are numbered together.
+That happens with `sequenceColumn`, which decides between rows of one key, with `timestampColumn`, where all versions of
+a key are numbered together, and where a live client commits the rows, which takes one sequence of files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def merge_overlaps(
     outputs : per task, in key order; a later task is newer
     encoder : with the sequence column, or the column of times
     first_seq : of the oldest version of a key, where rows have times
-    fold : joins operands of one key and time, None if not given
+    fold : joins operands of one key and time, or of one key, None if not given
     segments : of the table
 
     Raises
@@ -98,7 +98,9 @@ def merge_overlaps(
 
 
 def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> InvalidRequestError:
-    reason = "sequenceColumn has to decide between them."
+    reason = "A client takes one row of a key."  # with ifClientActive=cooperate
+    if encoder.sequence_column is not None:
+        reason = "sequenceColumn has to decide between them."
     return InvalidRequestError(
         f"{stores.url}: tasks of this write hold rows of the same keys, and {fact}.",
         why="All versions of a key are numbered together." if encoder.has_times else reason,
@@ -160,7 +162,7 @@ def _merge(
         tie_break = tie_check(encoder.distinct_times)
     if not encoder.has_times:  # a task has a key once
         windows = _short_keys(whole_key_windows(open_cursors(stores, layers, [], window_bytes)))
-        for rows in distinct_versions(windows, None, tie_break, by_time=False):
+        for rows in distinct_versions(windows, fold, tie_break, by_time=False):
             yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
         return
     cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]

@@ -20,6 +20,7 @@ from slatespark.options.properties import (
 )
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.bounds import raise_bounds
@@ -31,6 +32,7 @@ from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_tabl
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
+from slatespark.table.write.key_deletes import delete_listed_keys
 from slatespark.table.write.load import load_batches
 from slatespark.table.write.range_replace import ranges_to_delete
 from slatespark.units import ms_to_text
@@ -160,7 +162,7 @@ def delete_where(
 
     Parameters
     ----------
-    condition : in the grammar of the read option `filter`
+    condition : in the grammar of the read option `filter`; with `ifClientActive=cooperate` one that lists keys
     common : options of reads and writes: path and storage
     options : further write options
 
@@ -176,6 +178,8 @@ def delete_where(
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
         return None
+    if write.cooperates:
+        return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write)
 
@@ -205,6 +209,7 @@ def delete_history_range(
         When some rows of that instant may be gone.
     """
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    refuse_cooperation(write, "a history table", OTHER_MODES)
     if is_committed(stores, write):
         return None
     codec = resolve_codec(stores, fetch_latest_manifest(stores)[1])

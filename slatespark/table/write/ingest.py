@@ -23,6 +23,7 @@ from slatespark.storage import open_scratch
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.row_times import RowTimes
@@ -95,6 +96,7 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
     """
     if not paths or len(set(paths)) < len(paths):
         raise InvalidRequestError("No file is given, or one is given twice.", todo="Give the path of each file once.")
+    refuse_cooperation(options, "ingest", f"Write the rows. Or: {OTHER_MODES}")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from slatespark.errors import InternalError, OptionError, TableExistsError
+from slatespark.errors import InternalError, OptionError, TableExistsError, TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
 from slatespark.table.clock import Clock
-from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.commit import commit_write, end_without_commit
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.cooperation.load_commit import commit_beside_client
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -94,6 +96,7 @@ def begin_load(
 def _begin_once(
     stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool
 ) -> Load | None:
+    _refuse_cooperation(options, overwrite=overwrite)
     found = find_latest_manifest(stores)
     if found is not None and find_outcome(stores, found[1], options) is not None:
         return None
@@ -102,7 +105,16 @@ def _begin_once(
             return None
         raise TableExistsError(f"{stores.url} exists already.", todo="Omit ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
+    if found is None and options.cooperates:
+        raise TableNotFoundError(
+            f"{stores.url}: there is no table, so no client has it open.",
+            todo="Create it with a client, or write with ifClientActive=fail.",
+        )
+    if found is not None and found.value.segment_extractor_name is not None:
+        refuse_cooperation(options, "a segmented database", OTHER_MODES)
     known = NO_DEFINITION if found is None else resolve_definition(stores, found.value)
+    if known.has_history:
+        refuse_cooperation(options, "a history table", OTHER_MODES)
     lasting = lasting_columns(schema, options, known)
     definition = plan_definition(known, lasting, options, is_new=found is None)
     if found is None:
@@ -122,6 +134,20 @@ def _begin_once(
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = begin_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
     return Load(job, encoder, options, bytes_per_s)
+
+
+def _refuse_cooperation(options: WriteOptions, *, overwrite: bool) -> None:
+    """Refuse `ifClientActive=cooperate` for a write that needs cuts, checks, or times of its own."""
+    if options.replace_where is not None or options.given_keys:
+        refuse_cooperation(options, "a replacement of intervals", f"Upsert and delete rows by key. Or: {OTHER_MODES}")
+    if overwrite:
+        refuse_cooperation(options, "overwrite", f"Upsert and delete rows by key. Or: {OTHER_MODES}")
+    if options.timestamp_column is not None:
+        refuse_cooperation(options, "timestampColumn", OTHER_MODES)
+    if options.if_last_seq is not None:
+        refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
+    if options.read_set is not None:
+        refuse_cooperation(options, "a write that depends on a read", OTHER_MODES)
 
 
 def check_times(
@@ -186,7 +212,7 @@ def commit_load(
     *,
     depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
-    """Publish the files of all tasks in one manifest; see `commit_write`.
+    """Publish the files of all tasks in one manifest; see `commit_write` and `commit_beside_client`.
 
     Parameters
     ----------
@@ -196,7 +222,7 @@ def commit_load(
         depends_on = ReadSet.from_text(load.options.read_set)
     if load.bytes_per_s is not None:
         clear_marks(stores.main, load.job.write_id)
-    if load.encoder.sequence_column is not None or load.encoder.has_times:
+    if load.encoder.sequence_column is not None or load.encoder.has_times or load.options.cooperates:
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(
             stores,
@@ -215,6 +241,11 @@ def commit_load(
     if load.encoder.bounds is not None and not load.keeps_past:
         keys = load.encoder.bounds.ranges
         return commit_cut(stores, clock, load.job, outputs, load.options, keys, depends_on=depends_on)
+    if load.options.cooperates:
+        if any(outputs):
+            return commit_beside_client(stores, clock, load.job, outputs, load.options)
+        end_without_commit(stores, clock, load.job, load.options)
+        return None
     edit = DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
     return commit_write(stores, clock, load.job, outputs, load.options, edit=edit, depends_on=depends_on)
 

@@ -14,6 +14,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write, end_without_commit
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
@@ -164,6 +165,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     CommitConflictError, UnsupportedFormatError
         As `commit_write`.
     """
+    refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)

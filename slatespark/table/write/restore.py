@@ -31,6 +31,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
 from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
@@ -78,6 +79,7 @@ def restore_to_version(
     """
     options = options or WriteOptions(path=stores.url)
     refuse_pair(options, "a restore")
+    refuse_cooperation(options, "a restore", OTHER_MODES)
     refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
     with _held(stores, clock, version):
         source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)

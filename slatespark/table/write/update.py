@@ -14,6 +14,7 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
@@ -55,6 +56,7 @@ def update_where(
         When a SlateDB client is active on the table, or other writers won every race.
     """
     write = WriteOptions.parse({**common, **options})
+    refuse_cooperation(write, "update", f"Upsert the new rows. Or: {OTHER_MODES}")
     if write.operation != "upsert" or write.op_column is not None:
         name = "operation" if write.op_column is None else "opColumn"
         raise OptionError(f"update: {name} does not apply.", why="An update upserts rows.", todo="Leave it out.")

@@ -1,0 +1,92 @@
+"""What became of a load that was handed to a client's coordinator, and its record once that is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slatespark.errors import SnapshotExpiredError, UnavailableError
+from slatespark.format.manifest import Manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
+from slatespark.table.records.handed_loads import HandedLoad, delete_handed_load, fetch_handed_loads
+from slatespark.table.records.idempotent_writes import TxnRecord, publish_txn_record
+from slatespark.table.stores import TableStores
+
+
+def find_committed_load(stores: TableStores, pair: tuple[str, int]) -> TxnRecord | None:
+    """Return the outcome of an idempotent write that a client has committed; None if none has so far.
+
+    Raises
+    ------
+    UnavailableError
+        When it cannot be known any more.
+    """
+    for load in fetch_handed_loads(stores.main):
+        if (load.app, load.version) == pair and (number := find_commit_of(stores, load)) is not None:
+            return outcome_of_load(load, number)
+    return None
+
+
+def outcome_of_load(load: HandedLoad, number: int) -> TxnRecord | None:
+    """Return the outcome of the pair of a load that version `number` shows; None if it has no pair."""
+    if load.app is None or load.version is None:
+        return None
+    return TxnRecord(load.app, load.version, number, load.record.write_id, load.record.committed_ms)
+
+
+def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
+    """Return the version that committed a load; None if none has so far.
+
+    Raises
+    ------
+    UnavailableError
+        When versions since were collected, and the present one tells neither.
+    """
+    latest_id, latest = fetch_latest_manifest(stores)
+    if has_sources_of(latest, load):  # they leave with the commit
+        return None
+    missing = 0
+    for number in range(load.base + 1, latest_id + 1):
+        try:
+            manifest = latest if number == latest_id else fetch_manifest(stores, number)
+        except SnapshotExpiredError:
+            missing += 1
+            continue
+        if shows_load(manifest, load):
+            return number
+    if missing:
+        raise UnavailableError(
+            f"{stores.url}: whether write {load.record.write_id} was committed is not known any more.",
+            why=f"It was handed to a client after version {load.base}, and {missing} versions since were collected.",
+            todo=f"Check whether its rows are there, delete {load.path}, and repeat the write if they are not.",
+        )
+    return None
+
+
+def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:
+    """Tell whether a version still has what the load replaces."""
+    if load.l0_views:
+        return bool({str(view.id) for view in manifest.l0} & set(load.l0_views))
+    return _files_of_run(manifest, load.destination) == load.run_files
+
+
+def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
+    """Tell whether a version has the run that a load became."""
+    return _files_of_run(manifest, load.destination) == load.outputs and not has_sources_of(manifest, load)
+
+
+def _files_of_run(manifest: Manifest, run_id: int) -> tuple[str, ...] | None:
+    found = next((run for run in manifest.compacted if run.id == run_id), None)
+    return None if found is None else tuple(str(view.sst_id) for view in found.views)
+
+
+def record_load(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:
+    """Record that version `number` committed a load, and return the record of the commit."""
+    record = replace(load.record, manifest_id=number, committed_ms=now_ms)
+    publish_commit_record(stores.main, record)
+    if (outcome := outcome_of_load(load, number)) is not None:
+        publish_txn_record(stores.main, outcome)
+    if fetch_commit_record(stores.main, number) is not None:
+        delete_handed_load(stores.main, load)
+    return record

@@ -1,0 +1,320 @@
+"""Committing a load beside a live client: the client's coordinator publishes the rows, and nobody is fenced.
+
+    files uploaded -> older rows flushed -> merged with the newest layers -> job submitted, scheduled, claimed
+                                                ^                                       |
+                                                '---- the layers have changed ----------'
+    -> recorded -> handed over -> committed by the client -> commit record
+
+The merge comes before the job, since a job keeps the client from compacting these layers. If the client was faster with
+them too often, they are claimed first. See docs/explanation/cooperative-writes.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from slatespark.errors import CommitConflictError, SlateError, UnavailableError
+from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.manifest import Manifest
+from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.storage import run_concurrently
+from slatespark.table.clock import Clock
+from slatespark.table.commit.definition_run import publish_growth
+from slatespark.table.commit.discard import delete_files
+from slatespark.table.commit.expiring_ids import FileGuard
+from slatespark.table.commit.handed_loads import find_commit_of, record_load
+from slatespark.table.commit.idempotence import find_outcome, known_record
+from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.row_times import RowTimes
+from slatespark.table.commit.write_time import check_timestamp
+from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.load_merge import LoadRules, Output, run_pieces
+from slatespark.table.cooperation.load_plan import LoadSources, MergedKeys, plan_pieces, plan_sources
+from slatespark.table.cooperation.outcome import await_commit, poll_ms, withdraw
+from slatespark.table.cooperation.submission import Submitter
+from slatespark.table.cooperation.unflushed_rows import await_flush
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.properties import record_file
+from slatespark.table.records.commit_record import CommitRecord, merge_counts
+from slatespark.table.records.handed_loads import (
+    HandedLoad,
+    delete_handed_load,
+    fetch_handed_loads,
+    publish_handed_load,
+)
+from slatespark.table.records.leases import delete_lease
+from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import TableStores
+
+MERGES_BEFORE_CLAIM: Final = 2
+MAX_ATTEMPTS: Final = 5
+RANGE_BYTES: Final = 64 << 20  # merged by one thread at a time
+
+_log = logging.getLogger(__name__)
+
+
+def commit_beside_client(
+    stores: TableStores, clock: Clock, job: WriteJob, outputs: Iterable[Sequence[NewFile]], options: WriteOptions
+) -> CommitRecord:
+    """Let the client that has the database open commit the files of a load, and return the record of the commit.
+
+    If the write was committed before under its `txnAppId` and `txnVersion`, nothing is published; the record holds the
+    known facts of that commit.
+
+    Parameters
+    ----------
+    job : planned for this mode: all its rows have the sequence number `baseline.last_l0_seq`
+    outputs : files whose keys do not overlap; one at least
+
+    Raises
+    ------
+    CommitConflictError
+        When no client answers, when older rows are not flushed, or when the client compacts faster than we merge.
+    UnavailableError
+        When the client took the rows and then did not answer: whether it commits them is unknown.
+    """
+    files = sorted((file for group in outputs for file in group), key=lambda file: file.keys.start)
+    guard = FileGuard(stores, clock, job, options.gc_min_age_ms)
+    record = _LoadCommit(stores, clock, job, options, tuple(files), guard).run()
+    delete_lease(stores.main, job.write_id)
+    return record
+
+
+@dataclass(slots=True)
+class _LoadCommit:
+    """A commit in progress.
+
+    Attributes
+    ----------
+    files : of the load, in key order
+    guard : of the files
+    """
+
+    stores: TableStores
+    clock: Clock
+    job: WriteJob
+    options: WriteOptions
+    files: tuple[NewFile, ...]
+    guard: FileGuard
+    submitter: Submitter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.submitter = Submitter(self.stores, self.clock, timeout_ms=self.options.client_timeout_ms)
+
+    def run(self) -> CommitRecord:
+        """Try until the client has committed the load."""
+        if (earlier := self._find_earlier()) is not None:
+            return earlier
+        codec = self.job.definition.codec()
+        await_flush(self.stores, self.clock, self.job.baseline, self.files, codec, self.options)
+        latest = fetch_latest_manifest(self.stores).value
+        merges_schema = self.options.merge_schema
+        publish_growth(self.stores, self.clock, latest, self.job.definition, created=False, merge=merges_schema)
+        for number in range(MAX_ATTEMPTS):
+            self.files = self.guard.check(renews_lease=True)(self.files)
+            record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
+            if record is not None:
+                return record
+        raise CommitConflictError(
+            f"{self.stores.url}: {MAX_ATTEMPTS} times the client changed the layers that this write was merged with.",
+            todo="Write again.",
+        )
+
+    def _merge_first(self) -> CommitRecord | None:
+        """Merge, then claim; return the record of the commit, None if the layers changed or the job was refused."""
+        sources = self._await_sources()
+        merged = self._merged(sources)
+        with self.submitter.job(sources.spec) as claimed:
+            if claimed is None:
+                self._discard(merged)
+                return None
+            return self._commit(claimed, sources, merged)
+
+    def _claim_first(self) -> CommitRecord | None:
+        """Claim, then merge; return the record of the commit, None if there was nothing to claim or it was refused."""
+        found = self._await_sources()
+
+        def plan(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+            nonlocal found
+            sources = self._find_sources(manifest)
+            if sources is None:
+                return None
+            found = sources
+            return sources.spec(manifest, listed)
+
+        with self.submitter.job(plan) as claimed:
+            return None if claimed is None else self._commit(claimed, found, self._merged(found))
+
+    def _commit(self, claimed: ClaimedJob, sources: LoadSources, merged: Sequence[Output]) -> CommitRecord | None:
+        """Hand the files over, and return the record of their commit; None if the client refused the job."""
+        claimed_ms = self.clock.now_ms()
+        if (earlier := self._find_earlier()) is not None:  # a repetition of this write was faster
+            self._discard(merged)
+            return earlier
+        outputs = self._not_older(merged, claimed.id.timestamp_ms)
+        load = self._handed_load(claimed, sources, outputs)
+        publish_handed_load(self.stores.main, load)
+        handles = [output.handle for output in outputs]
+        claimed.hand_over(handles)
+        _log.info("%s: job %s was claimed for %d ms", self.stores.url, claimed.id, self.clock.now_ms() - claimed_ms)
+        number = await_commit(claimed, handles, timeout_ms=self.options.client_timeout_ms)
+        if number is not None:
+            return record_load(self.stores, load, number, self.clock.now_ms())
+        if not self._is_ended(claimed.id):
+            raise _unknown(self.stores, load, self.options.client_timeout_ms)
+        delete_handed_load(self.stores.main, load)
+        return None
+
+    # --- the files ----------------------------------------------------------------------------------------------------
+
+    def _await_sources(self) -> LoadSources:
+        """Return what the load replaces; raises `CommitConflictError` if there is nothing within the time-out."""
+        end_ms = self.clock.now_ms() + self.options.client_timeout_ms
+        while True:
+            sources = self._find_sources(fetch_latest_manifest(self.stores).value)
+            if sources is not None:
+                return sources
+            if self.clock.now_ms() >= end_ms:
+                raise CommitConflictError(
+                    f"{self.stores.url}: the client has flushed nothing that this write could be merged with.",
+                    why="There is no L0 file, and no run, or one larger than commitRewriteLimit.",
+                    todo="Let the client flush its memtable, or raise commitRewriteLimit.",
+                )
+            self.clock.sleep_ms(poll_ms(self.stores))
+
+    def _find_sources(self, manifest: Manifest) -> LoadSources | None:
+        layers = fetch_layers(self.stores, manifest)
+        return plan_sources(manifest, layers, limit_bytes=self.options.rewrite_limit_bytes)
+
+    def _merged(self, sources: LoadSources) -> tuple[Output, ...]:
+        """Return the files of the new run."""
+        options, job = self.options, self.job
+        if options.timestamp_ms is not None:
+            present_ms = None if job.definition.has_own_time else self.clock.now_ms()
+            check_timestamp(self.stores, job.create_ts_ms, sources.manifest.last_l0_clock_tick, present_ms)
+        rules = self._rules(sources)
+        pieces = plan_pieces(self.files, sources, moves=rules.moves, small_bytes=options.sst_bytes // 4)
+        rewritten = sum(piece.load_bytes for piece in pieces if isinstance(piece, MergedKeys))
+        if rewritten > options.rewrite_limit_bytes:
+            raise CommitConflictError(
+                f"{self.stores.url}: {rewritten} bytes of this write have to be merged with rows of the client, "
+                f"commitRewriteLimit is {options.rewrite_limit_bytes}.",
+                todo="Write in several parts, or raise commitRewriteLimit.",
+            )
+        outputs = run_pieces(self.stores, self.clock, pieces, rules, options, range_bytes=RANGE_BYTES)
+        newest_ms = max((job.id.timestamp_ms for job in self.submitter.jobs.refresh().value.jobs), default=0)
+        return self._not_older(outputs, newest_ms)
+
+    def _rules(self, sources: LoadSources) -> LoadRules:
+        operator = self.options.merge_operator or self.job.definition.merge_operator
+        return LoadRules.of(sources, self.job, RowTimes.of_options(self.options), operator)
+
+    def _not_older(self, outputs: Sequence[Output], job_ms: int) -> tuple[Output, ...]:
+        """Return the files; those with older ids than a job are copied."""
+        at_ms = max(self.clock.now_ms(), job_ms)
+        steps = [
+            partial(output.copied, self.stores, self.clock, at_ms)
+            for output in outputs
+            if output.handle.id.timestamp_ms < job_ms
+        ]
+        copies = iter(run_concurrently(steps, is_remote=self.stores.main.is_remote))
+        return tuple(next(copies) if output.handle.id.timestamp_ms < job_ms else output for output in outputs)
+
+    def _discard(self, outputs: Sequence[Output]) -> None:
+        """Delete files that were never handed over, but not those of the load."""
+        kept = {file.handle.id for file in self.files}
+        delete_files(self.stores, [output.handle.id for output in outputs if output.handle.id not in kept])
+
+    # --- the job ------------------------------------------------------------------------------------------------------
+
+    def _handed_load(self, claimed: ClaimedJob, sources: LoadSources, outputs: Sequence[Output]) -> HandedLoad:
+        assert isinstance(claimed.entry.spec, TieredSpec)  # we planned it
+        run = sources.run
+        return HandedLoad(
+            base=claimed.found.number,
+            job_id=str(claimed.id),
+            destination=claimed.entry.spec.destination,
+            l0_views=tuple(map(str, claimed.entry.spec.l0_view_ids)),
+            run_files=() if run is None else tuple(str(view.sst_id) for view in run.views),
+            outputs=tuple(str(output.handle.id) for output in outputs),
+            app=self.options.txn_app_id,
+            version=self.options.txn_version,
+            record=self._record(sources, outputs, claimed.found.value.compactor_epoch),
+        )
+
+    def _record(self, sources: LoadSources, outputs: Sequence[Output], compactor_epoch: int) -> CommitRecord:
+        own = [file.properties for file in self.files]
+        known = [(output.handle, output.properties) for output in outputs if output.properties is not None]
+        return CommitRecord(
+            manifest_id=0,
+            operation=Operation.COOPERATIVE_WRITE,
+            write_id=self.job.write_id,
+            engine=ENGINE,
+            committed_ms=self.clock.now_ms(),
+            write_time_ms=self.job.create_ts_ms + self._rules(sources).shift.create_ms,
+            first_seq=sources.seq,
+            last_seq=sources.seq,
+            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
+            files={str(handle.id): record_file(handle, properties) for handle, properties in known},
+            removed=[str(part.file.id) for layer in sources.layers for part in layer.slices],
+            compactor_epoch=compactor_epoch,
+        )
+
+    def _is_ended(self, job_id: Ulid) -> bool:
+        entry = self.submitter.jobs.find(job_id)
+        return entry is None or not entry.status.is_active()
+
+    # --- earlier loads ------------------------------------------------------------------------------------------------
+
+    def _find_earlier(self) -> CommitRecord | None:
+        """Return the known facts of the commit that this write repeats; None if it repeats none.
+
+        Loads that a process left behind which died in this step are recorded as far as their fate is known.
+        """
+        for load in fetch_handed_loads(self.stores.main):
+            if self.options.txn is not None and (load.app, load.version) == self.options.txn:
+                if (record := self._end(load)) is not None:
+                    return record
+            else:
+                with contextlib.suppress(SlateError):
+                    self._settle(load)
+        outcome = find_outcome(self.stores, fetch_latest_manifest(self.stores).value, self.options)
+        return None if outcome is None else known_record(outcome, Operation.COOPERATIVE_WRITE)
+
+    def _end(self, load: HandedLoad) -> CommitRecord | None:
+        """Take an earlier attempt back, unless the client has committed it; then return the record of the commit."""
+        job_id = Ulid.parse(load.job_id)
+        withdraw(self.submitter.jobs, job_id)
+        end_ms = self.clock.now_ms() + self.options.client_timeout_ms
+        while not self._is_ended(job_id):
+            if self.clock.now_ms() >= end_ms:
+                raise _unknown(self.stores, load, self.options.client_timeout_ms)
+            self.clock.sleep_ms(poll_ms(self.stores))
+        return self._settle(load)
+
+    def _settle(self, load: HandedLoad) -> CommitRecord | None:
+        """Record a load whose job has ended, and return the record of its commit; None if it was not committed."""
+        ended = self._is_ended(Ulid.parse(load.job_id))  # looked up before the versions: the list is written after them
+        number = find_commit_of(self.stores, load)
+        if number is not None:
+            return record_load(self.stores, load, number, self.clock.now_ms())
+        if ended:
+            delete_handed_load(self.stores.main, load)
+        return None
+
+
+def _unknown(stores: TableStores, load: HandedLoad, waited_ms: int) -> UnavailableError:
+    return UnavailableError(
+        f"{stores.url}: the client took write {load.record.write_id}, and did not commit it within {waited_ms} ms.",
+        why="It may have stopped; whether it commits the rows is not known.",
+        todo="Repeat the write with the same txnAppId and txnVersion once a client has the database open; without them "
+        "check first whether its rows are there.",
+    )

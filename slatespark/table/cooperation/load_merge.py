@@ -1,0 +1,234 @@
+"""Merging the rows of a load with those of the layers that it replaces. See docs/explanation/cooperative-writes.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.paths import sst_path
+from slatespark.format.properties import SstProperties
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
+from slatespark.kernels.columns import MERGE, ROW_BITS, Retention, RowColumns
+from slatespark.options import WriteOptions
+from slatespark.options.values import MergeOperator
+from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.rebase import Shift, move_rows
+from slatespark.table.commit.row_times import RowTimes
+from slatespark.table.cooperation.load_plan import (
+    LOAD,
+    CopiedFile,
+    KeptFile,
+    LoadSources,
+    MergedKeys,
+    Piece,
+)
+from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
+from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.merge_function import fold_rows, no_operator, resolve_operator, row_at
+from slatespark.table.read.merge_windows import LongKey, MergeWindow, whole_key_windows
+from slatespark.table.read.plan import Layer, plan_splits
+from slatespark.table.rows.row_keeper import RowKeeper
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import upload_sorted
+from slatespark.table.stores import TableStores
+
+MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and a file
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file of the new run; the properties are None for a copy of a file of the client."""
+
+    handle: SstHandle
+    properties: SstProperties | None
+
+    def copied(self, stores: TableStores, clock: Clock, at_ms: int) -> Output:
+        """Return a copy under an id of that time."""
+        return Output(_copied(stores, clock, self.handle, at_ms), self.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRules:
+    """How the rows of a load and of its sources become one sequence; the same for all ranges.
+
+    Attributes
+    ----------
+    shift : what is added to numbers and times of the rows of the load: all get the number of the sources, and none is
+        older than these
+    retention : which versions of the sources are kept
+    merge_operator : how operands are folded; None if it is unknown
+    """
+
+    shift: Shift
+    retention: Retention
+    merge_operator: MergeOperator | None
+
+    @classmethod
+    def of(
+        cls, sources: LoadSources, job: WriteJob, times: RowTimes, merge_operator: MergeOperator | None
+    ) -> LoadRules:
+        """Return the rules by which the client itself would merge the sources.
+
+        Parameters
+        ----------
+        job, times : of the load
+        """
+        manifest: Manifest = sources.manifest
+        by_ms = 0 if times.fixed else max(0, manifest.last_l0_clock_tick - job.create_ts_ms)
+        retention = Retention(
+            min_seq=manifest.recent_snapshot_min_seq,
+            now_ms=manifest.last_l0_clock_tick,
+            drops_tombstones=sources.is_lowest,
+        )
+        return cls(Shift(sources.seq - job.baseline.last_l0_seq, by_ms, by_ms), retention, merge_operator)
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows of the load get other numbers or times."""
+        return self.shift != Shift(0, 0, 0)
+
+
+def run_pieces(
+    stores: TableStores,
+    clock: Clock,
+    pieces: Sequence[Piece],
+    rules: LoadRules,
+    options: WriteOptions,
+    *,
+    range_bytes: int,
+) -> tuple[Output, ...]:
+    """Return the files of the new run, in key order: kept, copied, or merged and uploaded.
+
+    Parameters
+    ----------
+    range_bytes : about what one thread merges at a time
+
+    Raises
+    ------
+    OptionError
+        When an operand of the load meets a row with its sequence number, and there is no operator.
+    CorruptDataError, SnapshotExpiredError, UnavailableError
+        When the sources cannot be read.
+    """
+    planned_ms = clock.now_ms()
+
+    def merged(layers: Sequence[Layer]) -> list[Output]:
+        window_bytes = window_size(options.write_buffer_bytes, len(layers))
+        pieces = merged_rows(stores, layers, rules, window_bytes)
+        files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
+        return [Output(file.handle, file.properties) for file in files]
+
+    def copied(piece: CopiedFile) -> list[Output]:
+        file = piece.part.file
+        handle = SstHandle(file.id, file.info, file.format_version)
+        return [Output(_copied(stores, clock, handle, planned_ms), None)]
+
+    steps: list[Callable[[], list[Output]]] = []
+    for piece in pieces:
+        match piece:
+            case KeptFile(file):
+                steps.append(partial(list[Output], [Output(file.handle, file.properties)]))
+            case CopiedFile():
+                steps.append(partial(copied, piece))
+            case MergedKeys(keys, layers):
+                splits = plan_splits(layers, keys, target_bytes=range_bytes, sample=partial(sample_index, stores))
+                steps.extend(partial(merged, split.layers) for split in splits if split.layers)
+    with ThreadPoolExecutor(max(1, min(len(steps), MAX_TOGETHER, os.cpu_count() or 1))) as pool:
+        return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
+
+
+def _copied(stores: TableStores, clock: Clock, handle: SstHandle, at_ms: int) -> SstHandle:
+    renamed = SstHandle(new_ulid(clock, at_ms), handle.info, handle.format_version)
+    stores.main.copy(sst_path(handle.id), sst_path(renamed.id))
+    return renamed
+
+
+def merged_rows(
+    stores: TableStores, layers: Sequence[Layer], rules: LoadRules, window_bytes: int
+) -> Iterator[SortedRows]:
+    """Yield the kept rows of some layers in key order, newest first within a key.
+
+    Parameters
+    ----------
+    layers : newest first: that of the load, if it is among them, and sources
+    window_bytes : held at a time of each layer
+    """
+    keeper = RowKeeper(rules.retention, resolve_operator(rules.merge_operator))
+    cursors = [
+        LayerCursor(_moved(windows, rules.shift) if layer.name == LOAD else windows)
+        for layer in layers
+        for windows in [layer_windows(stores, layer, window_bytes)]
+    ]
+    for window in whole_key_windows(cursors, allows_ties=True):
+        sources, rows = _packed(window)
+        yield _kept(*_without_ties(sources, rows, keeper), keeper)
+
+
+def _moved(windows: Iterator[Window], shift: Shift) -> Iterator[Window]:
+    for window in windows:
+        move_rows(window.rows, window.low, window.high, shift)
+        yield window
+
+
+def _packed(window: MergeWindow | LongKey) -> tuple[list[RowColumns], NDArray[np.int64]]:
+    """Return rows of whole keys, newest first within a key; a key that no window holds is put together in memory."""
+    if isinstance(window, MergeWindow):
+        return window.sources, merge_all(window.sources, window.lows, window.highs)
+    parts = [take_rows([rows], np.arange(low, high, dtype=np.int64)) for rows, low, high in window.parts]
+    places = [
+        (np.int64(number) << ROW_BITS) + np.arange(len(part), dtype=np.int64) for number, part in enumerate(parts)
+    ]
+    return parts, np.concatenate(places)
+
+
+def _without_ties(
+    sources: list[RowColumns], rows: NDArray[np.int64], keeper: RowKeeper
+) -> tuple[list[RowColumns], NDArray[np.int64]]:
+    """Return rows without those of the sources that a row of the load replaces: with its key and sequence number.
+
+    An operand of the load is folded onto such a row, since two rows cannot have one number.
+    """
+    fields = gather_fields(sources, rows)
+    tied = ~new_key_mask(sources, rows)
+    tied[1:] &= fields.seqs[1:] == fields.seqs[:-1]
+    if not tied.any():
+        return sources, rows
+    upper = np.flatnonzero(tied) - 1  # of the load, which is the newest layer
+    folded = upper[(fields.flags[upper] & MERGE) != 0]
+    if len(folded):
+        pairs = [(row_at(sources, int(rows[at])), row_at(sources, int(rows[at + 1]))) for at in folded.tolist()]
+        results = rows_to_columns([_fold_tie(*pair, keeper) for pair in pairs])
+        rows = rows.copy()
+        rows[folded] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
+        sources = [*sources, results]
+    return sources, rows[~tied]
+
+
+def _fold_tie(operand: Row, stored: Row, keeper: RowKeeper) -> Row:
+    """Return one row for an operand of the load and a stored row with its number, as a read shows both."""
+    now_ms, expire_ms = keeper.retention.now_ms, stored.expire_ts_ms
+    if keeper.fold is None:
+        raise no_operator(operand.key)
+    is_expired = now_ms is not None and expire_ms is not None and expire_ms <= now_ms
+    if stored.kind is RowKind.MERGE:
+        return operand if is_expired else replace(fold_rows([operand, stored], keeper.fold), kind=RowKind.MERGE)
+    is_base = stored.kind is RowKind.PUT and not is_expired
+    return fold_rows([operand, stored] if is_base else [operand], keeper.fold)  # nothing older shows through
+
+
+def _kept(sources: list[RowColumns], rows: NDArray[np.int64], keeper: RowKeeper) -> SortedRows:
+    """Return the versions that are kept: all of them where operands cannot be folded."""
+    if keeper.fold is None and (gather_fields(sources, rows).flags & MERGE).any():
+        return SortedRows(sources, rows, is_scattered=len(sources) > 1)
+    return keeper.of_window(sources, rows)

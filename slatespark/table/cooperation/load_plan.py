@@ -1,0 +1,204 @@
+"""What the rows of a load are merged with beside a live client, and which files are handed over as they are. Pure.
+
+A load replaces the newest layers of the tree by one run that holds their rows and its own. Only where both have rows
+are they merged; elsewhere finished files become part of the run: those of the load as they are, those of the layers as
+copies, since no output may be older than its job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.manifest import Manifest, SortedRun
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import KeyRange
+from slatespark.table.cooperation.job_rules import spec_of_slice
+from slatespark.table.read.plan import FileSlice, Layer, cut_layers
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import OWN_ROOT
+
+LOAD: Final = "load"  # the name of the layer of its rows
+
+_ROOT_TREE: Final = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSources:
+    """The layers that a load replaces: all L0 views, or the newest run where there are none.
+
+    Attributes
+    ----------
+    manifest : whose layers they are
+    layers : newest first
+    l0_views : how many of them are L0 views; 0 for the newest run
+    """
+
+    manifest: Manifest
+    layers: tuple[Layer, ...]
+    l0_views: int
+
+    @property
+    def seq(self) -> int:
+        """The sequence number of every row of the load.
+
+        The trees have no higher one, and whatever the client writes or flushes later is above it.
+        """
+        return self.manifest.last_l0_seq
+
+    @property
+    def run(self) -> SortedRun | None:
+        """The run that is replaced; None for L0 views."""
+        return None if self.l0_views else self.manifest.compacted[0]
+
+    @property
+    def is_lowest(self) -> bool:
+        """Whether nothing lies below: then no tombstone is needed."""
+        others = self.manifest.compacted if self.l0_views else self.manifest.compacted[1:]
+        return not any(run.views for run in others)
+
+    def spec(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+        """Return the job on top of a later version; None if the sources are no longer its oldest L0, or newest run."""
+        if self.l0_views:
+            views = [view.id for view in self.manifest.l0]
+            if [view.id for view in manifest.l0][-len(views) :] != views:
+                return None
+            return spec_of_slice(manifest, listed, _ROOT_TREE, l0=len(views))
+        if manifest.compacted[:1] != (self.run,):  # a run keeps its id when it is merged
+            return None
+        return spec_of_slice(manifest, listed, _ROOT_TREE, l0=0, runs=(0, 1))
+
+
+def plan_sources(manifest: Manifest, layers: Sequence[Layer], *, limit_bytes: int) -> LoadSources | None:
+    """Return what a load replaces in a version; None if there is nothing: no L0, and no run or too large a one.
+
+    Parameters
+    ----------
+    layers : of the version, newest first
+    limit_bytes : `commitRewriteLimit`: a larger run is not replaced
+    """
+    if manifest.l0:
+        return LoadSources(manifest, tuple(layers[: len(manifest.l0)]), len(manifest.l0))
+    if not manifest.compacted or _size(layers[0]) > limit_bytes:
+        return None
+    return LoadSources(manifest, tuple(layers[:1]), 0)
+
+
+def _size(layer: Layer) -> int:
+    return sum(part.file.data_bytes for part in layer.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file of the load that is handed over as it is."""
+
+    file: NewFile
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A whole file of a source, of which a copy is handed over."""
+
+    part: FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class MergedKeys:
+    """A range of keys whose rows are merged and written anew.
+
+    Attributes
+    ----------
+    layers : the load and the sources, newest first, cut to the range
+    """
+
+    keys: KeyRange
+    layers: tuple[Layer, ...]
+
+    @property
+    def load_bytes(self) -> int:
+        """Stored bytes of the files of the load in the range."""
+        return sum(_size(layer) for layer in self.layers if layer.name == LOAD)
+
+
+Piece: TypeAlias = KeptFile | CopiedFile | MergedKeys
+
+
+def plan_pieces(files: Sequence[NewFile], sources: LoadSources, *, moves: bool, small_bytes: int) -> tuple[Piece, ...]:
+    """Return the parts of the new run, in key order.
+
+    Parameters
+    ----------
+    files : of the load, in key order; their keys do not overlap
+    moves : whether the rows of the load get other numbers or times, so that their files have to be written anew
+    small_bytes : smaller files are merged with their neighbours
+    """
+    load = {file.handle.id: file for file in files}
+    layers = (Layer(LOAD, tuple(file.whole() for file in files)), *sources.layers)
+    groups = list(_overlapping(layers))
+    settled = [_settled(group, load, moves=moves) for group in groups]
+    small = [sum(part.file.data_bytes for _, part in group) < small_bytes for group in groups]
+    for at in range(len(groups)):
+        beside = [number for number in (at - 1, at + 1) if 0 <= number < len(groups)]
+        if small[at] and any(small[number] or settled[number] is None for number in beside):
+            settled[at] = None
+    pieces: list[Piece] = []
+    for is_settled, members in groupby(range(len(groups)), key=lambda at: settled[at] is not None):
+        numbers = list(members)
+        if is_settled:
+            pieces.extend(piece for number in numbers for piece in settled[number] or ())
+        else:
+            keys = KeyRange(_start(groups[numbers[0]]), _end(groups[numbers[-1]]))
+            pieces.append(MergedKeys(keys, cut_layers(layers, keys)))
+    return tuple(pieces)
+
+
+_Group: TypeAlias = list[tuple[int, FileSlice]]  # number of the layer, and a slice of it
+
+
+def _overlapping(layers: Sequence[Layer]) -> Iterator[_Group]:
+    """Yield the slices in groups that share no key with each other, in key order."""
+    parts = sorted(
+        ((number, part) for number, layer in enumerate(layers) for part in layer.slices),
+        key=lambda item: item[1].keys.start,
+    )
+    group: _Group = []
+    for number, part in parts:
+        end = _end(group) if group else None
+        if group and end is not None and part.keys.start >= end:
+            yield group
+            group = []
+        group.append((number, part))
+    if group:
+        yield group
+
+
+def _start(group: _Group) -> bytes:
+    return group[0][1].keys.start
+
+
+def _end(group: _Group) -> bytes | None:
+    ends = [part.keys.end for _, part in group]
+    known = [end for end in ends if end is not None]
+    return max(known) if len(known) == len(ends) else None
+
+
+def _settled(group: _Group, load: dict[Ulid, NewFile], *, moves: bool) -> tuple[Piece, ...] | None:
+    """Return the files of a group as they are; None if its rows have to be written anew."""
+    numbers = {number for number, _ in group}
+    if len(numbers) > 1:
+        return None
+    parts = [part for _, part in group]
+    if numbers == {0}:
+        return None if moves else tuple(KeptFile(load[part.file.id]) for part in parts)
+    return tuple(map(CopiedFile, parts)) if all(map(_is_whole, parts)) else None
+
+
+def _is_whole(part: FileSlice) -> bool:
+    """Tell whether a slice is a whole file of this database."""
+    first, last = part.file.info.first_entry, part.file.info.last_entry
+    if part.file.root != OWN_ROOT or first is None or last is None:
+        return False
+    return part.keys.start <= first and (part.keys.end is None or part.keys.end > last)

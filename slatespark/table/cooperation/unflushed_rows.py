@@ -1,0 +1,130 @@
+"""Rows that the client acknowledged before a load and has not flushed: they would win over those of the load.
+
+A load gets the highest sequence number of the trees, so everything that is only in the WAL is above it. That is right
+for what is written during the load, and wrong for what was durable before it began, if it has a key of the load.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import CommitConflictError, SnapshotExpiredError
+from slatespark.kernels import new_key_mask
+from slatespark.kernels.columns import RowColumns
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.clock import Clock
+from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.cooperation.outcome import poll_ms
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.points import key_rows
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import TableStores
+
+MAX_NAMED = 5  # keys in a message
+
+
+@dataclass(frozen=True, slots=True)
+class UnflushedRows:
+    """Rows with keys of the load that were only in the WAL when it began.
+
+    Attributes
+    ----------
+    keys : ascending
+    last_seq : the highest sequence number; once it is in the trees, all are
+    """
+
+    keys: tuple[bytes, ...]
+    last_seq: int
+
+
+def await_flush(
+    stores: TableStores,
+    clock: Clock,
+    baseline: Baseline,
+    files: Sequence[NewFile],
+    codec: RowCodec,
+    options: WriteOptions,
+) -> None:
+    """Wait until the trees hold all rows with keys of the load that were durable when it began.
+
+    Parameters
+    ----------
+    baseline : the state when the load began
+    files : of the load
+    codec : of the table, to name keys
+    options : `clientTimeout` bounds the wait, `unflushedRows` says what follows, `writeBuffer` bounds the memory
+
+    Raises
+    ------
+    CommitConflictError
+        When they are not flushed in time, naming keys, and `unflushedRows` is `fail`.
+    """
+    end_ms = clock.now_ms() + options.client_timeout_ms
+    unflushed = find_unflushed(stores, baseline, files, buffer_bytes=options.write_buffer_bytes)
+    if unflushed is None:
+        return
+    while fetch_latest_manifest(stores).value.last_l0_seq < unflushed.last_seq:
+        if clock.now_ms() < end_ms:
+            clock.sleep_ms(poll_ms(stores))
+            continue
+        if options.unflushed_rows == "win":
+            return
+        raise _refusal(stores, unflushed, codec, options.client_timeout_ms)
+
+
+def find_unflushed(
+    stores: TableStores, baseline: Baseline, files: Sequence[NewFile], *, buffer_bytes: int
+) -> UnflushedRows | None:
+    """Return the rows with keys of files that were only in the WAL at the baseline, and still are; None for none."""
+    while True:
+        number, manifest = fetch_latest_manifest(stores)
+        tail = WalTail(manifest.replay_after_wal_id + 1, baseline.wal_end)
+        try:
+            rows = fetch_wal_rows(stores, tail, manifest.last_l0_seq, ALL_KEYS)
+        except SnapshotExpiredError:
+            if fetch_latest_manifest(stores).number == number:
+                raise
+            continue  # flushed and collected meanwhile
+        return None if rows is None else _with_keys_of(stores, rows, files, buffer_bytes)
+
+
+def _with_keys_of(
+    stores: TableStores, rows: RowColumns, files: Sequence[NewFile], buffer_bytes: int
+) -> UnflushedRows | None:
+    """Return those of some rows, sorted, whose keys files have; None if there is none."""
+    starts = np.flatnonzero(new_key_mask([rows], np.arange(len(rows), dtype=np.int64)))
+    keys = [rows.key(at) for at in starts.tolist()]
+    found: set[bytes] = set()
+    for file in files:
+        low = bisect_left(keys, file.keys.start)
+        high = len(keys) if file.keys.end is None else bisect_left(keys, file.keys.end)
+        if low < high:
+            layer = Layer("new", (file.whole(),))
+            for span, first, end in key_rows(stores, [layer], keys[low:high], buffer_bytes=buffer_bytes):
+                found.update(span.key(at) for at in range(first, end))
+    if not found:
+        return None
+    chosen = np.array([key in found for key in keys])
+    newest = rows.seqs[starts[chosen]]  # versions of a key follow each other, newest first
+    return UnflushedRows(tuple(sorted(found)), int(newest.max()))
+
+
+def _refusal(stores: TableStores, unflushed: UnflushedRows, codec: RowCodec, waited_ms: int) -> CommitConflictError:
+    named = "; ".join(name_key(codec, key) for key in unflushed.keys[:MAX_NAMED])
+    others = len(unflushed.keys) - MAX_NAMED
+    more = f" and {others} more" if others > 0 else ""
+    return CommitConflictError(
+        f"{stores.url}: the client wrote {named}{more} before this write, and has not flushed them for {waited_ms} ms.",
+        why="Its rows would win over those of this write, although they are older.",
+        todo="Let the client flush its memtable, give a longer clientTimeout, or set unflushedRows=win.",
+    )

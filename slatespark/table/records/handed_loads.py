@@ -1,0 +1,98 @@
+"""Handed loads: writes that were, or are about to be, handed to a live client's coordinator, which commits them.
+
+The record exists before the hand-over, and is deleted once the commit record exists. So whoever finds one learns of a
+load of which nobody has told yet whether it was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.storage import ObjectStore
+from slatespark.table.records.commit_record import CommitRecord, commit_of, with_checksum
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+
+HANDED_LOADS_DIR: Final = f"{ROOT}loads/"
+
+
+@dataclass(frozen=True, slots=True)
+class HandedLoad:
+    """A load that a client's coordinator may commit.
+
+    Attributes
+    ----------
+    base : the version that it was merged with; only later ones can show it
+    job_id : of its job in `.compactions`
+    destination : the run that it becomes
+    l0_views, run_files : ids of the L0 views that it replaces, or of the files of the run of that number
+    outputs : ids of its files, in key order
+    app, version : the pair of an idempotent write, else None
+    record : of its commit, but for the version and its time
+    """
+
+    base: int
+    job_id: str
+    destination: int
+    l0_views: tuple[str, ...]
+    run_files: tuple[str, ...]
+    outputs: tuple[str, ...]
+    app: str | None
+    version: int | None
+    record: CommitRecord
+
+    @property
+    def path(self) -> str:
+        """Where it is recorded."""
+        return f"{HANDED_LOADS_DIR}{self.base:020d}-{self.job_id}{JSON_SUFFIX}"
+
+
+def publish_handed_load(store: ObjectStore, load: HandedLoad) -> None:
+    """Record a load, before it is handed over."""
+    store.create(load.path, encode_json(with_checksum(asdict(load))))
+
+
+def delete_handed_load(store: ObjectStore, load: HandedLoad) -> None:
+    """Delete the record of a load whose fate is recorded, or that was not committed."""
+    store.delete(load.path)
+
+
+def fetch_handed_loads(store: ObjectStore) -> list[HandedLoad]:
+    """Return the loads of which the fate is not recorded, oldest first; mostly there are none.
+
+    Raises
+    ------
+    CorruptDataError
+        When a record is damaged.
+    """
+    return list(_fetched(store, sorted(meta.path for meta in store.list(HANDED_LOADS_DIR))))
+
+
+def _fetched(store: ObjectStore, paths: Iterable[str]) -> Iterable[HandedLoad]:
+    for path in paths:
+        try:
+            data = bytes(store.get(path))
+        except FileNotFoundError:  # deleted meanwhile
+            continue
+        yield _decode(path, decode_json(path, data))
+
+
+def _decode(path: str, content: dict[str, Any]) -> HandedLoad:
+    if content != with_checksum(content):
+        raise CorruptDataError("record of a load does not match its checksum.", path=path)
+    try:
+        return HandedLoad(
+            base=content["base"],
+            job_id=content["job_id"],
+            destination=content["destination"],
+            l0_views=tuple(content["l0_views"]),
+            run_files=tuple(content["run_files"]),
+            outputs=tuple(content["outputs"]),
+            app=content["app"],
+            version=content["version"],
+            record=commit_of(path, content["record"]),
+        )
+    except (KeyError, TypeError) as exc:
+        raise CorruptDataError(f"record of a load lacks {exc}.", path=path) from exc

@@ -1,0 +1,284 @@
+"""Loads that a live client commits: who sees what, and that everybody sees the same.
+
+The client is open in another process. The first part has one test for each line of the table in
+docs/explanation/cooperative-writes.md, also for what is not sound: it is documented, so it is asserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slatespark import CommitConflictError, SlateStore
+from slatespark.storage.local_store import LocalStore
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
+from tests.faults.jobs import stores_of
+from tests.support.client import ClientOptions, Location, Put, read_rows
+from tests.support.client_admin import read_manifest
+from tests.support.cooperative_loads import add_load, load_beside
+from tests.support.effort import examples
+from tests.support.live_client import LiveClient, Traffic
+from tests.support.model import Model
+from tests.support.observers import awaited, check_observers
+
+NOW_MS = 2_000_000_000_000  # 2033: later than every write, before the far future
+
+QUICK: dict[str, Any] = {"compactor_options.poll_interval": "50ms"}
+WORKER: dict[str, Any] = {**QUICK, "compactor_options.worker": None}  # every job waits for us
+IDLE = ClientOptions(compactor=True, settings=WORKER)  # flushes when it is told
+
+
+@pytest.fixture
+def live(database: Location) -> Iterator[LiveClient]:
+    with LiveClient(database, IDLE) as client:
+        yield client
+
+
+def flushed(live: LiveClient, **rows: str) -> None:
+    live.write([Put(key.encode(), value.encode()) for key, value in rows.items()])
+    live.flush_memtable()
+
+
+def shows(live: LiveClient, rows: dict[str, str]) -> None:
+    def pairs() -> dict[str, str]:
+        return {row.key.decode(): row.value.decode() for row in live.scan()}
+
+    assert awaited(pairs, rows) == rows
+
+
+# --- who sees what --------------------------------------------------------------------------------------------------
+
+
+def test_rows_written_after_the_sources_win(live: LiveClient) -> None:
+    flushed(live, a="old", b="old", c="old")
+    live.put(b"b", b"memtable")
+    live.flush_wal()
+    live.put(b"c", b"not durable")
+    load_beside(
+        live.location.folder, {b"a": b"load", b"b": b"load", b"c": b"load"}, unflushedRows="win", clientTimeout="1s"
+    )
+    shows(live, {"a": "load", "b": "memtable", "c": "not durable"})
+    live.flush_memtable()
+    shows(live, {"a": "load", "b": "memtable", "c": "not durable"})
+
+
+def test_operands_of_the_client_fold_onto_the_load(live: LiveClient) -> None:
+    flushed(live, a="old")
+    live.merge(b"a", b"+1")
+    load_beside(live.location.folder, {b"a": b"load"})
+    live.merge(b"a", b"+2")
+    shows(live, {"a": "load+1+2"})
+
+
+def test_a_snapshot_below_the_sources_does_not_change(live: LiveClient) -> None:
+    flushed(live, a="old", b="old")
+    snapshot = live.take_snapshot()
+    flushed(live, b="new")
+    load_beside(live.location.folder, {b"a": b"load", b"b": b"load", b"c": b"load"})
+    assert [(row.key, row.value) for row in live.scan(at=snapshot)] == [(b"a", b"old"), (b"b", b"old")]
+    assert [live.get(key, at=snapshot) for key in (b"a", b"b", b"c")] == [b"old", b"old", None]
+    shows(live, {"a": "load", "b": "load", "c": "load"})
+
+
+def test_unflushed_rows_of_the_load_refuse_it(live: LiveClient) -> None:
+    flushed(live, a="old")
+    live.put(b"a", b"acknowledged")
+    live.flush_wal()
+    with pytest.raises(CommitConflictError, match="61"):
+        load_beside(live.location.folder, {b"a": b"load"}, clientTimeout="1s")
+    shows(live, {"a": "acknowledged"})
+    load_beside(live.location.folder, {b"b": b"other keys do not matter"}, clientTimeout="10s")
+
+
+def test_unflushed_rows_may_win(live: LiveClient) -> None:
+    """Not the order of time: the row was acknowledged before the load began."""
+    flushed(live, a="old", b="old")
+    live.put(b"a", b"acknowledged")
+    live.flush_wal()
+    rows: dict[bytes, bytes | None] = {b"a": b"load", b"b": b"load"}
+    load_beside(live.location.folder, rows, clientTimeout="1s", unflushedRows="win")
+    shows(live, {"a": "acknowledged", "b": "load"})
+
+
+def test_a_snapshot_at_the_sources_shows_the_load(live: LiveClient) -> None:
+    """Not sound: a snapshot that was opened before the commit changes."""
+    flushed(live, a="old")
+    snapshot = live.take_snapshot()
+    assert live.get(b"a", at=snapshot) == b"old"
+    load_beside(live.location.folder, {b"a": b"load"})
+    assert awaited(lambda: live.get(b"a", at=snapshot), b"load") == b"load"
+
+
+def test_a_transaction_at_the_sources_overwrites_the_load(live: LiveClient) -> None:
+    """Not sound: a serializable transaction reads, the load is committed, and the transaction loses it."""
+    flushed(live, counter="1")
+    transaction = live.begin()
+    value = live.get_in(transaction, b"counter")
+    assert value == b"1"
+    load_beside(live.location.folder, {b"counter": b"10"})
+    live.put_in(transaction, b"counter", b"%d" % (int(value) + 1))
+    live.commit(transaction)
+    shows(live, {"counter": "2"})
+
+
+def test_a_feed_by_number_misses_the_load(live: LiveClient) -> None:
+    """No row of the load is in the WAL, nor above the last number that a reader of changes has seen."""
+    flushed(live, a="old")
+    seen = read_manifest(live.location).last_l0_seq
+    wal = sorted(path.name for path in (live.location.folder / "wal").iterdir())
+    record = load_beside(live.location.folder, {b"a": b"load", b"b": b"load"})
+    assert record.last_seq == seen == read_manifest(live.location).last_l0_seq
+    assert sorted(path.name for path in (live.location.folder / "wal").iterdir()) == wal
+    assert SlateStore.open(str(live.location.folder)).history(1)[0].operation == "cooperativeWrite"
+
+
+def test_a_row_keeps_its_number_through_flushes_and_compactions(live: LiveClient) -> None:
+    flushed(live, a="old", z="old")
+    record = load_beside(live.location.folder, {b"a": b"load"})
+    flushed(live, b="new")
+    load_beside(live.location.folder, {b"c": b"load"})
+    assert {row.key: row.seq for row in live.scan()}[b"a"] == record.first_seq
+
+
+def test_readers_follow(live: LiveClient) -> None:
+    flushed(live, a="old")
+    before = SlateStore.open(str(live.location.folder)).scan()
+    load_beside(live.location.folder, {b"a": b"load"})
+    assert before.read_all().to_pylist() == [{"key": b"a", "value": b"old"}]
+    assert [(row.key, row.value) for row in read_rows(live.location)] == [(b"a", b"load")]
+
+
+# --- the client goes on ---------------------------------------------------------------------------------------------
+
+
+def test_no_epoch_moves_and_no_job_stays(live: LiveClient) -> None:
+    flushed(live, a="old")
+    stores = stores_of(LocalStore(live.location.folder))
+    before = fetch_latest_manifest(stores).value
+    for number in range(3):
+        load_beside(live.location.folder, {b"k%d" % number: b"load"})
+    after = fetch_latest_manifest(stores).value
+    assert (after.writer_epoch, after.compactor_epoch) == (before.writer_epoch, before.compactor_epoch)
+    assert fetch_compactions(stores).value.active_jobs() == ()
+    assert list((live.location.folder / "slatespark").glob("le*/*")) == []
+    assert list((live.location.folder / "slatespark").glob("loads/*")) == []
+    assert live.is_open()
+
+
+def test_no_client_answers(database: Location) -> None:
+    with LiveClient(database, ClientOptions()) as live:  # without a compactor
+        flushed(live, a="old")
+        with pytest.raises(CommitConflictError, match="fence"):
+            load_beside(database.folder, {b"a": b"load"}, clientTimeout="300ms")
+        shows(live, {"a": "old"})
+
+
+def test_a_closed_client_does_not_answer(database: Location) -> None:
+    with LiveClient(database, IDLE) as live:
+        flushed(live, a="old")
+        live.close()
+    with pytest.raises(CommitConflictError, match="fence"):
+        load_beside(database.folder, {b"a": b"load"}, clientTimeout="300ms")
+    with LiveClient(database, IDLE) as live:  # the submitted job was taken back
+        flushed(live, b="new")
+        load_beside(database.folder, {b"a": b"load"})
+        shows(live, {"a": "load", "b": "new"})
+
+
+def test_nothing_flushed_is_nothing_to_merge_with(live: LiveClient) -> None:
+    with pytest.raises(CommitConflictError, match="flushed"):
+        load_beside(live.location.folder, {b"a": b"load"}, clientTimeout="300ms")
+
+
+def test_a_second_load_is_merged_with_the_run_of_the_first(live: LiveClient) -> None:
+    flushed(live, a="old", b="old")
+    load_beside(live.location.folder, {b"a": b"1", b"c": b"1"})
+    assert read_manifest(live.location).l0 == []
+    load_beside(live.location.folder, {b"b": None, b"c": b"2"})
+    shows(live, {"a": "1", "c": "2"})
+    with pytest.raises(CommitConflictError, match="commitRewriteLimit"):
+        load_beside(live.location.folder, {b"d": b"3"}, commitRewriteLimit=1, clientTimeout="300ms")
+
+
+def test_merge_operands(live: LiveClient) -> None:
+    flushed(live, a="1", b="1")
+    rows: dict[bytes, bytes | None] = {b"a": b"+2", b"c": b"+2"}
+    load_beside(live.location.folder, rows, operands=True, mergeOperator="concat")
+    live.merge(b"a", b"+3")
+    shows(live, {"a": "1+2+3", "b": "1", "c": "+2"})
+
+
+def test_operands_of_the_client_need_no_operator(live: LiveClient) -> None:
+    flushed(live, a="1")
+    live.merge(b"a", b"+2")
+    live.flush_memtable()
+    load_beside(live.location.folder, {b"b": b"load"})
+    shows(live, {"a": "1+2", "b": "load"})
+
+
+# --- at random ------------------------------------------------------------------------------------------------------
+
+CLIENTS = {
+    "by itself": ClientOptions(
+        compactor=True,
+        compact_by_itself=True,
+        flush_interval="20ms",
+        settings={**QUICK, "compactor_options.poll_interval": "300ms"},
+    ),
+    "our workers": ClientOptions(compactor=True, flush_interval="20ms", settings=WORKER),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(examples(2)))
+@pytest.mark.parametrize("name", CLIENTS)
+def test_random_loads_beside_a_client_that_writes(name: str, seed: int, database: Location) -> None:
+    random = np.random.default_rng(seed)
+    model = Model()
+    with LiveClient(database, CLIENTS[name]) as live:
+        live.write([Put(b"key%05d" % number, b"first") for number in range(0, 300, 2)])
+        live.flush_memtable()
+        epochs = {shown_epochs(database)}
+        for _ in range(4):
+            live.start_writing(random_traffic(random))
+            rows = random_load(random)
+            operands = bool(random.random() < 0.3)
+            options = {"mergeOperator": "concat"} if operands else {}
+            record = load_beside(
+                database.folder, rows, operands=operands, unflushedRows="win", clientTimeout="20s", **options
+            )
+            live.stop_writing()
+            live.sync(model)
+            add_load(model, record, rows, operands=operands)
+            check_observers(live, model, NOW_MS)
+            epochs.add(shown_epochs(database))
+        assert len(epochs) == 1
+
+
+def shown_epochs(database: Location) -> tuple[int, int]:
+    manifest = read_manifest(database)
+    return manifest.writer_epoch, manifest.compactor_epoch
+
+
+def random_traffic(random: np.random.Generator) -> Traffic:
+    return Traffic(
+        writes_per_s=1500,
+        keys=300,
+        deletes=0.15,
+        merges=0.2,
+        ttls=0.05,
+        past_ttls=0.05,
+        flush_every=int(random.choice([40, 150, 400])),
+        snapshot_every=int(random.choice([0, 100])),
+        seed=int(random.integers(1 << 30)),
+    )
+
+
+def random_load(random: np.random.Generator) -> dict[bytes, bytes | None]:
+    count = int(random.choice([1, 20, 200]))
+    numbers = sorted(random.choice(400, count, replace=False).tolist())
+    return {b"key%05d" % number: None if random.random() < 0.2 else b"load %d" % number for number in numbers}

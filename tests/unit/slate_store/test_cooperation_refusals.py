@@ -1,0 +1,101 @@
+"""What a live client cannot commit is refused by name, with what to use instead, and nothing is written before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import OptionError, Reaper, SlateStore, SstWriter, TableNotFoundError
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectMeta
+
+_names = itertools.count()
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]}, SCHEMA)
+COOPERATE: dict[str, Any] = {"ifClientActive": "cooperate"}
+
+
+def table(**properties: Any) -> tuple[SlateStore, MemoryStore]:
+    url = f"memory://refusals/{next(_names)}"
+    store = SlateStore.create(url, SCHEMA, "id", **properties)
+    timestamp = {"timestamp": 5} if properties.get("history") else {}
+    store.write(ROWS, **timestamp)
+    return store, MemoryStore(url.removeprefix("memory://"))
+
+
+def ingest(store: SlateStore) -> object:
+    file = f"memory://refusals/files/{next(_names)}.sst"
+    SstWriter(file, keyColumns="id").write(ROWS)
+    return store.ingest([file], **COOPERATE)
+
+
+REFUSED: dict[str, Callable[[SlateStore], object]] = {
+    "overwrite": lambda store: store.write(ROWS, mode="overwrite", **COOPERATE),
+    "replacement": lambda store: store.write(ROWS, mode="overwrite", replaceWhere="id < 9", **COOPERATE),
+    "ifLastSeq": lambda store: store.write(ROWS, ifLastSeq=5, **COOPERATE),
+    "timestampColumn": lambda store: store.write(ROWS, timestampColumn="id", **COOPERATE),
+    "delete": lambda store: store.delete("name = 'a'", **COOPERATE),
+    "does not list keys": lambda store: store.delete("id > 1", **COOPERATE),
+    "update": lambda store: store.update("id = 1", {"name": "c"}, **COOPERATE),
+    "deleteRange": lambda store: store.deleteRange("id = 1", **COOPERATE),
+    "ingest": ingest,
+    "transaction": lambda store: store.begin(**COOPERATE),
+    "restore": lambda store: store.restoreToVersion(1, **COOPERATE),
+    "reap": lambda store: store.reap(**COOPERATE),
+    "Reaper": lambda store: Reaper([store.url], options=COOPERATE),
+}
+
+
+def objects(store: MemoryStore) -> list[ObjectMeta]:
+    return store.list("")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_calls_that_a_client_cannot_commit(name: str) -> None:
+    store, inner = table(retention="1d")
+    before = objects(inner)
+    with pytest.raises(OptionError, match="ifClientActive=fail or fence"):
+        REFUSED[name](store)
+    assert objects(inner) == before
+
+
+HISTORY: dict[str, Callable[[SlateStore], object]] = {
+    "write": lambda store: store.write(ROWS, **COOPERATE),
+    "deleteRange": lambda store: store.deleteRange("id = 1", **COOPERATE),
+    "trimHistory": lambda store: store.trimHistory(5, **COOPERATE),
+}
+
+
+@pytest.mark.parametrize("name", HISTORY)
+def test_history_tables(name: str) -> None:
+    store, inner = table(history="true")
+    before = objects(inner)
+    with pytest.raises(OptionError, match="ifClientActive=fail or fence"):
+        HISTORY[name](store)
+    assert objects(inner) == before
+
+
+def test_a_table_that_no_client_has_made() -> None:
+    url = f"memory://refusals/{next(_names)}"
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(url).write(ROWS, **COOPERATE)
+    assert objects(MemoryStore(url.removeprefix("memory://"))) == []
+
+
+@pytest.mark.parametrize("option", [{"clientTimeout": "soon"}, {"unflushedRows": "lose"}, {"ifClientActive": "help"}])
+def test_values_of_the_options(option: dict[str, str]) -> None:
+    store, _ = table()
+    with pytest.raises(OptionError, match=next(iter(option))):
+        store.write(ROWS, **option)
+
+
+def test_a_write_without_rows_needs_no_client() -> None:
+    store, inner = table()
+    version = store.detail().version
+    assert store.write(ROWS.slice(0, 0), **COOPERATE) == version
+    assert [meta.path for meta in objects(inner) if "leases" in meta.path] == []

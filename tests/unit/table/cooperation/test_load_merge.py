@@ -1,0 +1,152 @@
+"""The rows of a load and of the layers that it replaces become what the model says, whatever the windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.errors import OptionError
+from slatespark.format.codecs import Compression
+from slatespark.format.row import Row, RowKind
+from slatespark.kernels import take_rows
+from slatespark.kernels.columns import Retention
+from slatespark.table.commit.rebase import Shift
+from slatespark.table.compaction.merge import MergeRules
+from slatespark.table.cooperation.load_merge import LoadRules, merged_rows
+from slatespark.table.cooperation.load_plan import LOAD
+from slatespark.table.read.plan import Layer
+from tests.support.compaction_model import compacted
+from tests.support.row_values import columns_to_rows
+from tests.unit.table.layers import Shape, new_stores, put_file, shapes
+
+NOW_MS = 100
+LOAD_SEQ = 1  # before it moves
+
+
+def merged(load: list[Row], sources: Shape, rules: LoadRules, window_bytes: int) -> list[Row]:
+    stores = new_stores()
+    layers = [Layer(LOAD, (put_file(stores, load, block_size=sources.block_size),)), *sources.store(stores)]
+    found: list[Row] = []
+    for piece in merged_rows(stores, layers, rules, window_bytes):
+        found += columns_to_rows(take_rows(piece.sources, piece.rows))
+    return found
+
+
+def rules(seq: int, min_seq: int, *, lowest: bool = False, operator: str | None = "concat") -> LoadRules:
+    return LoadRules(
+        Shift(seq - LOAD_SEQ, 2, 2), Retention(min_seq=min_seq, now_ms=NOW_MS, drops_tombstones=lowest), operator
+    )
+
+
+def expected(load: list[Row], sources: Shape, seq: int, min_seq: int, *, lowest: bool) -> list[Row]:
+    """What a compaction leaves of the sources and of the load as the newest layer."""
+    newest = {row.key: later(row, seq) for row in load}
+    layers: list[list[Row]] = []
+    for layer in sources.layers:
+        kept = []
+        for row in layer:
+            if row.seq == seq and row.key in newest:
+                newest[row.key] = tied(newest[row.key], row)
+            else:
+                kept.append(row)
+        layers.append(kept)
+    model = MergeRules(now_ms=NOW_MS, min_seq=min_seq, drops_tombstones=lowest, merge_operator="concat")
+    return compacted([list(newest.values()), *layers], model)
+
+
+def later(row: Row, seq: int) -> Row:
+    """The row where the load lies, two milliseconds later."""
+    created, expires = row.create_ts_ms, row.expire_ts_ms
+    return replace(
+        row,
+        seq=seq,
+        create_ts_ms=None if created is None else created + 2,
+        expire_ts_ms=None if expires is None else expires + 2,
+    )
+
+
+def tied(row: Row, stored: Row) -> Row:
+    """One row for two of one number: a put or a deletion replaces, an operand appends to what is not expired."""
+    if row.kind is not RowKind.MERGE:
+        return row
+    expired = stored.expire_ts_ms is not None and stored.expire_ts_ms <= NOW_MS
+    if expired or stored.kind is RowKind.DELETE:
+        return row if stored.kind is RowKind.MERGE else replace(row, kind=RowKind.PUT)
+    times = [time for time in (row.create_ts_ms, stored.create_ts_ms) if time is not None]
+    ends = [time for time in (row.expire_ts_ms, stored.expire_ts_ms) if time is not None]
+    return Row(
+        row.key, row.seq, stored.kind, stored.value + row.value, max(times, default=None), min(ends, default=None)
+    )
+
+
+@st.composite
+def loads(draw: st.DrawFn, sources: Shape) -> list[Row]:
+    """One row for some keys of the sources, and for some others."""
+    known = sorted({row.key for layer in sources.layers for row in layer})
+    keys = draw(st.sets(st.one_of(st.sampled_from(known), st.binary(min_size=1, max_size=3)), min_size=1, max_size=8))
+    rows = []
+    for key in sorted(keys):
+        kind = draw(st.sampled_from([RowKind.PUT, RowKind.MERGE, RowKind.DELETE]))
+        gone = kind is RowKind.DELETE
+        expires = None if gone else draw(st.sampled_from([None, None, 50, 150]))
+        rows.append(Row(key, LOAD_SEQ, kind, b"" if gone else b"load,", draw(st.sampled_from([None, 300])), expires))
+    return rows
+
+
+@given(st.data())
+def test_the_load_is_the_newest_layer_at_the_highest_number(data: st.DataObject) -> None:
+    sources = data.draw(shapes())
+    load = data.draw(loads(sources))
+    seq = max(row.seq for layer in sources.layers for row in layer)
+    min_seq = data.draw(st.sampled_from([0, seq // 2, seq]))
+    lowest, window_bytes = data.draw(st.booleans()), data.draw(st.sampled_from([1, 200, 1 << 20]))
+    found = merged(load, sources, rules(seq, min_seq, lowest=lowest), window_bytes)
+    assert found == expected(load, sources, seq, min_seq, lowest=lowest)
+
+
+@given(st.data())
+def test_without_an_operator_versions_of_operands_stay(data: st.DataObject) -> None:
+    """Nothing is folded, and what is folded later is the same."""
+    sources = data.draw(shapes())
+    load = [row for row in data.draw(loads(sources)) if row.kind is not RowKind.MERGE]
+    if not load:
+        return
+    seq = max(row.seq for layer in sources.layers for row in layer)
+    found = merged(load, sources, rules(seq, seq, operator=None), data.draw(st.sampled_from([1, 1 << 20])))
+    later = MergeRules(now_ms=NOW_MS, min_seq=seq, drops_tombstones=True, merge_operator="concat")
+    assert compacted([found], later) == expected(load, sources, seq, seq, lowest=True)
+
+
+@pytest.mark.parametrize("window_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("expires", [None, 50, 150])
+@pytest.mark.parametrize("stored", [RowKind.PUT, RowKind.MERGE, RowKind.DELETE])
+@pytest.mark.parametrize("kind", [RowKind.PUT, RowKind.MERGE, RowKind.DELETE])
+def test_a_stored_row_with_the_number_of_the_load(
+    kind: RowKind, stored: RowKind, expires: int | None, window_bytes: int
+) -> None:
+    newest = Row(b"k", 9, stored, b"" if stored is RowKind.DELETE else b"new,", 5)
+    if stored is not RowKind.DELETE:
+        newest = replace(newest, expire_ts_ms=expires)
+    older = [Row(b"k", number, value=b"old,") for number in (4, 3)]
+    sources = Shape(((newest,), tuple(older)), ((), ()), 1, Compression.NONE)
+    load = [Row(b"k", 1, kind, b"" if kind is RowKind.DELETE else b"load,", 7, None)]
+    for min_seq in (0, 9):
+        found = merged(load, sources, rules(9, min_seq), window_bytes)
+        assert found == expected(load, sources, 9, min_seq, lowest=False)
+        assert len({(row.key, row.seq) for row in found}) == len(found)
+
+
+def test_without_an_operator_a_number_occurs_once() -> None:
+    stored = (Row(b"k", 9, RowKind.MERGE, b"+"), Row(b"k", 8, RowKind.MERGE, b"-"))
+    sources = Shape((stored,), ((),), 4096, Compression.NONE)
+    found = merged([Row(b"k", 1, value=b"load")], sources, rules(9, 9, operator=None), 1 << 20)
+    assert found == [Row(b"k", 9, value=b"load"), stored[1]]
+
+
+def test_an_operand_that_meets_its_number_needs_an_operator() -> None:
+    sources = Shape(((Row(b"k", 9, value=b"v"),),), ((),), 4096, Compression.NONE)
+    with pytest.raises(OptionError, match="mergeOperator"):
+        merged([Row(b"k", 1, RowKind.MERGE, b"+")], sources, rules(9, 9, operator=None), 1 << 20)

@@ -1,0 +1,219 @@
+"""Which files of a load and of the layers that it replaces are merged. A file is its first and its last letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.format.compactions import Compactions
+from slatespark.format.manifest import Manifest, SortedRun, SstMap, SstView
+from slatespark.format.references import BytesRange
+from slatespark.ranges import KeyRange, key_after
+from slatespark.table.cooperation.load_plan import (
+    CopiedFile,
+    KeptFile,
+    LoadSources,
+    MergedKeys,
+    Piece,
+    plan_pieces,
+    plan_sources,
+)
+from slatespark.table.read.plan import plan_layers
+from slatespark.table.rows.sst_upload import NewFile
+from tests.unit.table.commit.test_publication import new_file
+
+SEQ = 50  # of the manifest
+
+
+def load_of(*files: str) -> list[NewFile]:
+    return [new_file(number, *text.split("-")) for number, text in enumerate(files, 1)]
+
+
+def tree(l0: list[str], *runs: list[str], cut: str | None = None) -> Manifest:
+    """L0 views, newest first, and runs, newest first; `cut` is a range to which every view is cut."""
+    handles = [
+        new_file(100 * layer + place, *text.split("-")).handle
+        for layer, files in enumerate([l0, *runs], 1)
+        for place, text in enumerate(files)
+    ]
+    visible = None
+    if cut is not None:
+        start, end = cut.encode().split(b"-")
+        visible = BytesRange.of(KeyRange(start, key_after(end)))
+    views = [SstView(handle.id, handle.id, visible) for handle in handles]
+    compacted = []
+    at = len(l0)
+    for number, files in zip(range(len(runs), 0, -1), runs, strict=True):
+        compacted.append(SortedRun(number, tuple(views[at : at + len(files)])))
+        at += len(files)
+    return Manifest(ssts=SstMap(handles), l0=tuple(views[: len(l0)]), compacted=tuple(compacted), last_l0_seq=SEQ)
+
+
+def sources_of(manifest: Manifest, limit_bytes: int = 1000) -> LoadSources | None:
+    return plan_sources(manifest, plan_layers(manifest, {}), limit_bytes=limit_bytes)
+
+
+def pieces(load: list[NewFile], manifest: Manifest, *, moves: bool = False, small_bytes: int = 0) -> list[str]:
+    sources = sources_of(manifest)
+    assert sources is not None
+    return [shown(piece) for piece in plan_pieces(load, sources, moves=moves, small_bytes=small_bytes)]
+
+
+def shown(piece: Piece) -> str:
+    match piece:
+        case KeptFile(file):
+            return f"kept {letters(file.keys)}"
+        case CopiedFile(part):
+            return f"copied {letters(part.keys)}"
+        case MergedKeys(keys, layers):
+            return f"merged {letters(keys)} of {len(layers)}"
+
+
+def letters(keys: KeyRange) -> str:
+    return f"{keys.start.decode()}-{(keys.end or b'').removesuffix(bytes(1)).decode()}"
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+
+def test_all_l0_views_are_replaced() -> None:
+    found = sources_of(tree(["a-c", "b-d"], ["a-z"]))
+    assert found is not None
+    assert (found.l0_views, len(found.layers), found.seq, found.is_lowest) == (2, 2, SEQ, False)
+
+
+def test_without_l0_the_newest_run_is_replaced() -> None:
+    manifest = tree([], ["a-c", "d-f"], ["a-z"])
+    found = sources_of(manifest)
+    assert found is not None
+    assert (found.l0_views, found.run, found.is_lowest) == (0, manifest.compacted[0], False)
+
+
+def test_a_large_run_is_not_replaced() -> None:
+    manifest = tree([], ["a-c", "d-f"])
+    assert sources_of(manifest, limit_bytes=20) is not None
+    assert sources_of(manifest, limit_bytes=19) is None
+    assert sources_of(tree(["a-b"], ["a-c", "d-f"]), limit_bytes=0) is not None
+
+
+def test_an_empty_tree_has_no_sources() -> None:
+    assert sources_of(tree([])) is None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "lowest"),
+    [(tree(["a-c"]), True), (tree(["a-c"], ["a-c"]), False), (tree([], ["a-c"]), True), (tree(["a-c"], []), True)],
+)
+def test_tombstones_go_where_nothing_lies_below(manifest: Manifest, lowest: bool) -> None:
+    found = sources_of(manifest)
+    assert found is not None
+    assert found.is_lowest is lowest
+
+
+def test_a_job_on_a_later_version() -> None:
+    """Newer L0 views stay above; sources that were merged or moved are gone."""
+    before = tree(["b-c", "d-e"], ["a-z"])
+    sources = sources_of(before)
+    assert sources is not None
+    newer = SstView(new_file(900, "a", "b").handle.id, new_file(900, "a", "b").handle.id)
+    spec = sources.spec(replace(before, l0=(newer, *before.l0)), Compactions(0))
+    assert spec is not None
+    assert (spec.l0_view_ids, spec.sorted_runs) == (tuple(view.id for view in before.l0), ())
+    assert spec.destination > before.compacted[0].id
+    assert sources.spec(replace(before, l0=before.l0[:1]), Compactions(0)) is None
+    assert sources.spec(replace(before, l0=(newer,)), Compactions(0)) is None
+    assert sources.spec(replace(before, l0=()), Compactions(0)) is None
+
+
+def test_a_job_on_a_run_that_was_rewritten() -> None:
+    before = tree([], ["a-c"], ["a-z"])
+    sources = sources_of(before)
+    assert sources is not None
+    spec = sources.spec(before, Compactions(0))
+    assert spec is not None
+    assert (spec.sorted_runs, spec.destination) == ((2,), 2)
+    rewritten = SortedRun(2, before.compacted[1].views)
+    assert sources.spec(replace(before, compacted=(rewritten, before.compacted[1])), Compactions(0)) is None
+    above = SortedRun(3, before.compacted[1].views)
+    assert sources.spec(replace(before, compacted=(above, *before.compacted)), Compactions(0)) is None
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("load", "l0", "found"),
+    [
+        pytest.param(["a-c"], ["d-f"], ["kept a-c", "copied d-f"], id="apart"),
+        pytest.param(["d-f"], ["a-c"], ["copied a-c", "kept d-f"], id="in key order"),
+        pytest.param(["a-c"], ["c-f"], ["merged a-f of 2"], id="they meet in a key"),
+        pytest.param(["a-c"], ["d-f", "e-g"], ["kept a-c", "merged d-g of 2"], id="L0 files that meet each other"),
+        pytest.param(
+            ["a-c", "d-f", "h-k"], ["e-e", "g-g"], ["kept a-c", "merged d-f of 2", "copied g-g", "kept h-k"], id="some"
+        ),
+        pytest.param(["a-c", "f-h"], ["b-g"], ["merged a-h of 2"], id="one that meets two"),
+        pytest.param(["a-c", "d-f"], ["b-b", "e-e"], ["merged a-f of 3"], id="neighbours are merged together"),
+    ],
+)
+def test_files_are_merged_only_where_they_meet(load: list[str], l0: list[str], found: list[str]) -> None:
+    assert pieces(load_of(*load), tree(l0, ["a-z"])) == found
+
+
+def test_files_whose_rows_move_are_written_anew() -> None:
+    assert pieces(load_of("a-c"), tree(["d-f"]), moves=True) == ["merged a-c of 1", "copied d-f"]
+
+
+def test_a_view_that_is_cut_is_written_anew() -> None:
+    assert pieces(load_of("a-b"), tree(["c-f"], cut="d-e")) == ["kept a-b", "merged d-e of 1"]
+
+
+def test_the_files_of_a_run_may_share_a_key() -> None:
+    manifest = tree([], ["b-d", "d-f"])
+    assert pieces(load_of("a-a", "g-g"), manifest) == ["kept a-a", "copied b-d", "copied d-f", "kept g-g"]
+
+
+def test_small_files_are_merged_with_their_neighbours() -> None:
+    manifest = tree(["c-d"])
+    assert pieces(load_of("a-b"), manifest, small_bytes=10) == ["kept a-b", "copied c-d"]
+    assert pieces(load_of("a-b"), manifest, small_bytes=11) == ["merged a-d of 2"]
+
+
+spans = st.lists(st.text("abcdefghij", min_size=1, max_size=1), min_size=2, max_size=8, unique=True).map(sorted)
+
+
+@given(load=spans, l0=st.lists(spans, min_size=1, max_size=3), small_bytes=st.sampled_from([0, 11]))
+def test_every_file_is_in_one_piece_and_pieces_do_not_overlap(
+    load: list[str], l0: list[list[str]], small_bytes: int
+) -> None:
+    files = [f"{first}-{last}" for first, last in zip(load[::2], load[1::2], strict=False)]
+    views = [f"{span[0]}-{span[-1]}" for span in l0]
+    sources = sources_of(tree(views))
+    assert sources is not None
+    planned = plan_pieces(load_of(*files), sources, moves=False, small_bytes=small_bytes)
+    assert sorted(text for piece in planned for text in members(piece)) == sorted([*files, *views])
+    spans = [extent(piece) for piece in planned]
+    assert all(one.end is not None and one.end <= other.start for one, other in pairwise(spans))
+
+
+def members(piece: Piece) -> list[str]:
+    match piece:
+        case KeptFile(file):
+            return [letters(file.keys)]
+        case CopiedFile(part):
+            return [letters(part.keys)]
+        case MergedKeys(_, layers):
+            return [letters(part.keys) for layer in layers for part in layer.slices]
+
+
+def extent(piece: Piece) -> KeyRange:
+    match piece:
+        case KeptFile(file):
+            return file.keys
+        case CopiedFile(part):
+            return part.keys
+        case MergedKeys(keys):
+            return keys

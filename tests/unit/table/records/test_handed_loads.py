@@ -1,0 +1,42 @@
+"""Handed loads: what is recorded of them, and what damaged records do."""
+
+from __future__ import annotations
+
+import pytest
+
+from slatespark.errors import CorruptDataError
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.handed_loads import (
+    HANDED_LOADS_DIR,
+    HandedLoad,
+    delete_handed_load,
+    fetch_handed_loads,
+    publish_handed_load,
+)
+
+RECORD = CommitRecord(0, "cooperativeWrite", "0123456789abcdef", "slatespark", 5, 4, 9, 9, {"put": 1})
+LOAD = HandedLoad(7, "01M82BFQ5TC5DGSMW160FNH9A1", 3, ("a", "b"), (), ("c",), "app", 2, RECORD)
+LATER = HandedLoad(12, "01M82BFQ5TC5DGSMW160FNH9A2", 3, (), ("c",), (), None, None, RECORD)
+
+
+def test_loads_are_listed_until_they_are_deleted() -> None:
+    store = MemoryStore("handed loads")
+    assert fetch_handed_loads(store) == []
+    publish_handed_load(store, LATER)
+    publish_handed_load(store, LOAD)
+    assert fetch_handed_loads(store) == [LOAD, LATER]
+    with pytest.raises(FileExistsError):
+        publish_handed_load(store, LOAD)
+    delete_handed_load(store, LOAD)
+    assert fetch_handed_loads(store) == [LATER]
+
+
+@pytest.mark.parametrize("damage", [b"{}", b"[]", b"?", None])
+def test_damage_is_named(damage: bytes | None) -> None:
+    store = MemoryStore(f"damaged load {damage!r}")
+    publish_handed_load(store, LOAD)
+    data = bytes(store.get(LOAD.path))
+    store.put(LOAD.path, [data.replace(b'"base":7', b'"base":8') if damage is None else damage])
+    with pytest.raises(CorruptDataError, match=HANDED_LOADS_DIR):
+        fetch_handed_loads(store)
