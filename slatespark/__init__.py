@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from slatespark.table.retention.reaper import Reaper
     from slatespark.table.rows.sst_writer import SstWriter
     from slatespark.table.transaction.transaction import Transaction
+    from slatespark.table.upkeep.upkeep import Upkeep
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ _LAZY: Final = {
     "SlateTransaction": "slatespark.spark.transaction",
     "SstWriter": "slatespark.table.rows.sst_writer",
     "Transaction": "slatespark.table.transaction.transaction",
+    "Upkeep": "slatespark.table.upkeep.upkeep",
     "register": "slatespark.spark.session",
     "storageOptions": "slatespark.spark.session",
 }
@@ -96,6 +98,7 @@ __all__ = [
     "TransactionConflictError",
     "UnavailableError",
     "UnsupportedFormatError",
+    "Upkeep",
     "__version__",
     "register",
     "storageOptions",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
+from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
-from slatespark.slate_store.upkeep import Upkeep
 from slatespark.table.retention.reaper import ReapLimits
 from slatespark.units import parse_time_ms
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OPERATIONS: Final = ("read", "compact", "vacuum", "reap")
 
 
-class Explanations(Reads, Upkeep):
+class Explanations(Reads, Maintenance):
     """Explanations: what a read, compaction, vacuum or reap touches and costs."""
 
     def explain(

@@ -13,8 +13,8 @@ from slatespark.options.properties import split_creation
 from slatespark.options.values import is_clock
 from slatespark.slate_store.explaining import Explanations
 from slatespark.slate_store.inspection import Inspection
+from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
-from slatespark.slate_store.upkeep import Upkeep
 from slatespark.slate_store.versions import Versions
 from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
@@ -23,7 +23,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.write.load import create_table
 
 
-class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Upkeep):
+class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance):
     """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
 
     Get one with `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,

@@ -29,6 +29,7 @@ from slatespark.table.compaction.plan import (
     Pick,
     SourceLayer,
     Tree,
+    at_most,
     plan_due,
     plan_small_runs,
     trees_of,
@@ -97,24 +98,11 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
     if not options.cooperates:
         refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
-    compact_table(stores, clock, pick=_at_most(most, pick), options=_options(options), baseline=left)
+    compact_table(stores, clock, pick=at_most(most, pick), options=_options(options), baseline=left)
 
 
 def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:
     return [(tree, plan) for tree in trees if (plan := pick(tree)) is not None]
-
-
-def _at_most(count: int, pick: Pick) -> Pick:
-    """Return a choice of sources that plans so many compactions and no more."""
-    made = 0
-
-    def limited(tree: Tree) -> CompactionPlan | None:
-        nonlocal made
-        plan = pick(tree) if made < count else None
-        made += plan is not None
-        return plan
-
-    return limited
 
 
 def _find_due(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from slatespark.table.gc.absence import AbsenceReport
 
 
-class Upkeep(OpenTable):
-    """Upkeep: compaction, the reaper, vacuum, verification, proof of absence."""
+class Maintenance(OpenTable):
+    """Maintenance: compaction, the reaper, vacuum, verification, proof of absence."""
 
     def compact(
         self,

@@ -1,0 +1,143 @@
+"""The duties of upkeep: what each one does to a table, in one step, and when it is due again.
+
+A step is one commit or none, but for a vacuum, and for files that are due for a periodic compaction. A table that did
+not change needs no look before the time that a duty names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from slatespark.options import WriteOptions
+from slatespark.table.clock import Clock, read_clock
+from slatespark.table.compaction.plan import Pick, SizeTiers, at_most, plan_size_tiered
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.run import compact_table
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.gc.report import DELETED, VacuumReport
+from slatespark.table.gc.run import vacuum_table
+from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.history_floor import STEPS, follow_history_retention
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import reap_table
+from slatespark.table.retention.reaper import ReapLimits
+from slatespark.table.stores import TableStores
+
+# A periodic compaction looks for due files this often within the interval.
+LOOKS_PER_INTERVAL: Final = 10
+VACUUMS_PER_MIN_AGE: Final = 4
+
+DutyReport: TypeAlias = ReapReport | CompactionReport | VacuumReport | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A table at the moment of a step, and how upkeep works on it.
+
+    Attributes
+    ----------
+    changed_ms : when a new version was last seen, by `clock`
+    limits : bounds of a step of the reaper
+    min_age_ms : of a vacuum
+    options : of commits
+    """
+
+    stores: TableStores
+    clock: Clock
+    definition: TableDefinition
+    changed_ms: int
+    limits: ReapLimits
+    min_age_ms: int
+    options: WriteOptions
+
+    @property
+    def is_beside_client(self) -> bool:
+        """Whether a live client commits for us."""
+        return self.options.if_client_active == "cooperate"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step did.
+
+    Attributes
+    ----------
+    report : of the step; None if nothing was to be done
+    is_done : whether it changed anything
+    goes_on : there is more to do at once
+    next_ms : when the duty is due even if the table does not change, by the clock of upkeep; None for never
+    """
+
+    report: DutyReport
+    is_done: bool = False
+    goes_on: bool = False
+    next_ms: int | None = None
+
+
+Duty: TypeAlias = Callable[[Visit], Step]
+
+
+def raise_floor(visit: Visit) -> Step:
+    """Let the stored history floor follow `historyRetention`."""
+    retention_ms, before_ms = visit.definition.history_retention_ms, visit.definition.full_history_ts_low_ms
+    if retention_ms is None:
+        return Step(None)
+    floor_ms = follow_history_retention(visit.stores, visit.clock)
+    next_ms = read_clock(visit.clock) + max(1, retention_ms // STEPS)
+    return Step(floor_ms, is_done=floor_ms != before_ms, next_ms=next_ms)
+
+
+def reap(visit: Visit) -> Step:
+    """Delete rows that are past retention; beside a live client compactions leave them out as they merge."""
+    if visit.definition.retention_ms is None or visit.is_beside_client:
+        return Step(None)
+    report = reap_table(
+        visit.stores,
+        visit.clock,
+        max_batch_rows=visit.limits.batch_rows,
+        max_batch_bytes=visit.limits.batch_bytes,
+        options=visit.options,
+    )
+    # The deadline of a table with a clock of its own is not comparable; its time passes with its writes.
+    deadline_ms = None if report.has_own_time else report.next_deadline_ms
+    next_ms = None if deadline_ms is None else deadline_ms + SKEW_MS
+    return Step(report, is_done=report.passes > 0, next_ms=next_ms)
+
+
+def compact(visit: Visit) -> Step:
+    """Merge runs of similar size, one merge a step; then rewrite files that are due."""
+    pick: Pick = at_most(1, partial(plan_size_tiered, tiers=SizeTiers()))
+    report = compact_table(visit.stores, visit.clock, pick=pick, options=visit.options)
+    if report.jobs:
+        return Step(report, is_done=True, goes_on=True)
+    interval_ms = visit.definition.periodic_compaction_ms
+    if interval_ms is None:
+        return Step(report)
+    report = compact_table(visit.stores, visit.clock, due=True, options=visit.options)
+    next_ms = read_clock(visit.clock) + max(1, interval_ms // LOOKS_PER_INTERVAL)
+    return Step(report, is_done=bool(report.jobs), next_ms=next_ms)
+
+
+def vacuum(visit: Visit) -> Step:
+    """Delete unreferenced objects; often as long as objects of the last change may become old enough."""
+    report = vacuum_table(visit.stores, visit.clock, min_age_ms=visit.min_age_ms)
+    now_ms = read_clock(visit.clock)
+    pause_ms = max(1, visit.min_age_ms // VACUUMS_PER_MIN_AGE)
+    kept_ms = visit.min_age_ms + (visit.definition.version_retention_ms or 0)
+    if now_ms - visit.changed_ms > kept_ms + pause_ms:  # only checkpoints and clones keep anything now
+        pause_ms = max(pause_ms, kept_ms)
+    is_done = report.views_removed > 0 or any(file.action == DELETED for file in report.files)
+    return Step(report, is_done=is_done, next_ms=now_ms + pause_ms)
+
+
+# In the order in which they come at first: each one leaves work for those below.
+DUTIES: Final[Mapping[str, Duty]] = MappingProxyType(
+    {"historyFloor": raise_floor, "reap": reap, "compact": compact, "vacuum": vacuum}
+)
+
+# Due again as soon as the table has changed; a vacuum only at the times that it names.
+FOLLOWS_CHANGES: Final = frozenset({"historyFloor", "reap", "compact"})

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import OptionError, SlateStore, TableNotFoundError, Upkeep
+from slatespark.errors import CorruptDataError
+from slatespark.format.paths import MANIFEST_DIR
+from slatespark.storage import open_store
+from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.gc.report import VacuumReport
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.upkeep.upkeep import UpkeepOutcome
+from tests.support.fake_clock import FakeClock
+
+START_MS = 1_700_000_000_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START_MS)
+
+
+def create(clock: FakeClock, **properties: Any) -> SlateStore:
+    return SlateStore.create(f"memory://upkeep-{next(_names)}", clock=clock, **properties)
+
+
+def put(table: SlateStore, *keys: int) -> None:
+    table.write(pa.table({"key": [b"%04d" % key for key in keys], "value": [b"v"] * len(keys)}))
+
+
+def keys(table: SlateStore) -> list[int]:
+    return [int(key) for key in table.scan().read_all()["key"].to_pylist()]
+
+
+def done(outcomes: tuple[UpkeepOutcome, ...] | list[UpkeepOutcome]) -> list[tuple[str, str | None]]:
+    return [(outcome.url, outcome.duty) for outcome in outcomes if outcome.is_done]
+
+
+def test_every_duty_once(clock: FakeClock) -> None:
+    table = create(clock, retention="1h")
+    for key in range(6):
+        put(table, key)
+    clock.advance(3 * HOUR_MS)
+    put(table, 9)
+    outcomes = Upkeep([table.url], clock=clock, minAge="1h").runOnce()
+    assert Counter(outcome.duty for outcome in outcomes) == {"historyFloor": 1, "reap": 1, "compact": 1, "vacuum": 1}
+    assert [type(outcome.report) for outcome in outcomes] == [type(None), ReapReport, CompactionReport, VacuumReport]
+    assert done(outcomes) == [(table.url, "reap")]
+    assert keys(table) == [9]
+    clock.advance(2 * HOUR_MS)
+    assert done(Upkeep([table.url], clock=clock, minAge="1h").runOnce()) == [(table.url, "vacuum")]
+
+
+def test_merges_follow_each_other_in_turns(clock: FakeClock) -> None:
+    one, two = create(clock, autoCompact="false"), create(clock, autoCompact="false")
+    for table in (one, two):
+        for key in range(20):
+            put(table, key)
+    outcomes = Upkeep([one.url, two.url], duties="compact", clock=clock).runOnce()
+    made = [url for url, _ in done(outcomes)]
+    assert made[:4] == [one.url, two.url] * 2  # neither waits for the end of the other
+    assert keys(one) == list(range(20))
+
+
+def test_an_idle_table_costs_one_request_per_look(clock: FakeClock, tmp_path: Path) -> None:
+    table = SlateStore.create(str(tmp_path), clock=clock, retention="30d")
+    put(table, 1)
+    upkeep = Upkeep([tmp_path], clock=clock, minInterval="1m", maxInterval="1d")
+    upkeep.run(START_MS + 2 * DAY_MS)
+    outcomes: list[UpkeepOutcome] = []
+    upkeep.run(START_MS + 3 * DAY_MS, listener=outcomes.append)
+    # The look after a day without a change, and what a vacuum of a day's minimum age does four times a day, at most.
+    assert len(outcomes) <= 4 + 4
+    assert not done(outcomes)
+
+
+def test_a_new_version_is_noticed(clock: FakeClock) -> None:
+    table = create(clock)
+    upkeep = Upkeep([table.url], duties=["compact"], clock=clock, minInterval="1m", maxInterval="1h")
+    upkeep.run(START_MS + 5 * MINUTE_MS)
+    for key in range(8):
+        put(table, key)
+    outcomes: list[UpkeepOutcome] = []
+    upkeep.run(START_MS + 7 * MINUTE_MS, listener=outcomes.append)
+    assert done(outcomes)[0] == (table.url, "compact")
+
+
+def test_a_changed_property_is_noticed_after_the_longest_interval(clock: FakeClock) -> None:
+    table = create(clock)
+    put(table, 1)
+    upkeep = Upkeep([table.url], duties="reap", clock=clock, minInterval="1m", maxInterval="1h")
+    upkeep.run(START_MS + 2 * MINUTE_MS)
+    table.setProperties(retention="1m")
+    upkeep.run(START_MS + 30 * MINUTE_MS)
+    assert keys(table) == []  # reads leave it out already
+    assert sum(file.rows or 0 for file in table.files()) == 1
+    upkeep.run(START_MS + 2 * HOUR_MS)
+    assert not list(table.files())
+
+
+def test_rows_are_reaped_when_they_are_due(clock: FakeClock) -> None:
+    table = create(clock, retention="2h")
+    put(table, 1)
+    outcomes: list[UpkeepOutcome] = []
+    upkeep = Upkeep([table.url], duties="reap", clock=clock, minInterval="1m", maxInterval="1d")
+    upkeep.run(START_MS + 2 * HOUR_MS - 1, listener=outcomes.append)
+    assert not done(outcomes)
+    upkeep.run(START_MS + 2 * HOUR_MS + 3 * MINUTE_MS, listener=outcomes.append)
+    assert done(outcomes) == [(table.url, "reap")]
+
+
+def test_files_are_compacted_when_they_are_due(clock: FakeClock) -> None:
+    table = create(clock, periodicCompactionInterval="10h")
+    table.write(pa.table({"key": [b"k", b"l"], "value": [b"v", b"w"]}), ttl="1h")
+    outcomes: list[UpkeepOutcome] = []
+    upkeep = Upkeep([table.url], duties="compact", clock=clock, minInterval="1m", maxInterval="1d")
+    upkeep.run(START_MS + 10 * HOUR_MS - 1, listener=outcomes.append)
+    assert not done(outcomes)
+    upkeep.run(START_MS + 12 * HOUR_MS, listener=outcomes.append)
+    assert done(outcomes)
+    assert sum(file.rows or 0 for file in table.files()) == 0
+
+
+def test_the_history_floor_follows(clock: FakeClock) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("v", pa.int64())])
+    table = create(clock, schema=schema, keyColumns="id", timestampColumn="at", historyRetention="10d")
+    table.write(pa.table([[1], [START_MS], [1]], schema=schema))
+    clock.advance(30 * DAY_MS)
+    (outcome,) = Upkeep([table.url], duties="historyFloor", clock=clock).runOnce()
+    assert outcome.is_done
+    assert outcome.report == table.describe().full_history_ts_low_ms
+
+
+def test_what_fails_stops_nothing_else(clock: FakeClock) -> None:
+    broken, sound = create(clock), create(clock)
+    for key in range(8):
+        put(sound, key)
+    files = open_store(broken.url, {})
+    newest = files.list(MANIFEST_DIR)[-1].path
+    files.put(newest, [bytes(files.get(newest))[:-9]])
+    upkeep = Upkeep(
+        [broken.url, "memory://not-there", sound.url], duties="compact", clock=clock, minInterval="1m", maxInterval="1h"
+    )
+    outcomes = upkeep.runOnce()
+    assert [type(outcome.error) for outcome in outcomes[:2]] == [CorruptDataError, TableNotFoundError]
+    assert done(outcomes)[0] == (sound.url, "compact")
+    seen: list[UpkeepOutcome] = []
+    upkeep.run(START_MS + HOUR_MS, listener=seen.append)
+    assert Counter(outcome.url for outcome in seen if outcome.error)[broken.url] <= 8  # with growing pauses
+
+
+def test_beside_a_client_nothing_is_reaped(clock: FakeClock) -> None:
+    table = create(clock, retention="1h")
+    put(table, 1)
+    clock.advance(DAY_MS)
+    upkeep = Upkeep([table.url], duties=["reap", "vacuum"], clock=clock, options={"ifClientActive": "cooperate"})
+    assert not done(upkeep.runOnce())
+
+
+def test_tables_come_and_go(clock: FakeClock) -> None:
+    table = create(clock)
+    upkeep = Upkeep(clock=clock)
+    assert upkeep.runOnce() == ()
+    upkeep.add(table.url)
+    assert list(upkeep.deadlines) == [table.url]
+    upkeep.remove(table.url)
+    upkeep.remove(table.url)
+    assert upkeep.deadlines == {}
+    assert upkeep.runOnce() == ()
+
+
+def test_stop(clock: FakeClock) -> None:
+    table = create(clock)
+    upkeep = Upkeep([table.url], clock=clock)
+    seen: list[UpkeepOutcome] = []
+
+    def listen(outcome: UpkeepOutcome) -> None:
+        seen.append(outcome)
+        upkeep.stop()
+
+    upkeep.run(START_MS + DAY_MS, listener=listen)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"minInterval": 0}, "minInterval"),
+        ({"minInterval": "2h"}, "maxInterval"),
+        ({"minAge": "1m"}, "minAge"),
+        ({"duties": "reep"}, "reap"),
+        ({"duties": []}, "duties"),
+        ({"maxBatchRows": 0}, "maxBatchRows"),
+        ({"options": {"compresion": "zstd"}}, "compression"),
+        ({"clock": "custom"}, "clock"),
+        ({"minIntervall": "5m"}, "minInterval"),
+    ],
+)
+def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Upkeep(["memory://any"], **given)
