@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,6 +14,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, Storage
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line
+from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import command_arguments
 from slatespark.display.worker_text import job_line, status_line
 from slatespark.errors import OptionError
@@ -86,27 +86,12 @@ def worker(
             clock=arguments.clock,
             **arguments.location,
         )
-        with _stopped_by_signals(served):
+        with stopped_by_signals(served.stop):
             if once:
                 _show_all(served.runOnce(), as_json=as_json)
                 return
             with _backlog_lines(served, every_s, as_json=as_json):
                 served.run(listener=lambda outcome: _show(outcome, as_json=as_json))
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(served: CompactionWorker) -> Iterator[None]:
-    """Stop the worker at SIGTERM and SIGINT, as orchestrators and terminals ask for it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    before = {kind: signal.signal(kind, lambda *_: served.stop()) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from slatespark.table.upkeep.agenda import Agenda
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
 from slatespark.units import parse_duration_ms, parse_time_ms
 
-MAX_SLEEP_MS = 10_000  # a waiting loop looks for new tables and for a stop this often
+MAX_SLEEP_MS = 1_000  # a waiting loop looks for new tables and for a stop this often
 
 _ARGUMENTS = (
     "minInterval",
@@ -251,7 +251,7 @@ class Upkeep:
         self._stop.clear()
 
     def stop(self) -> None:
-        """Let `run` or `runOnce`, in another thread, return after the current step; within ten seconds if it waits."""
+        """Let `run` or `runOnce`, in another thread, return after the current step; within a second if it waits."""
         self._stop.set()
 
     # --- a step -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""The command `upkeep`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from slatespark.cli.app import app
+from slatespark.cli.arguments import AsJson, CommitOption, Storage
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line
+from slatespark.cli.signals import stopped_by_signals
+from slatespark.cli.table_arguments import write_arguments
+from slatespark.display.upkeep_text import upkeep_text
+from slatespark.errors import OptionError
+from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
+from slatespark.units import parse_duration_ms
+
+_HOUR_MS = 3_600_000
+
+
+@app.command()
+@failing_with(EXIT_FAILED)
+def upkeep(
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...", help="Locations of the tables: local paths, or fsspec URLs.", show_default=False
+        ),
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two looks for changes of a table.")
+    ] = "1m",
+    duty: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DUTY",
+            help="historyFloor, reap, compact or vacuum; may be repeated. By default all.",
+            show_default=False,
+        ),
+    ] = None,
+    min_age: Annotated[
+        str, typer.Option(metavar="DURATION", help="Minimum age of objects that a vacuum deletes.")
+    ] = "24h",
+    max_batch_rows: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")
+    ] = None,
+    max_batch_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Maximum size that one commit reads and rewrites, like 256m.")
+    ] = None,
+    option: CommitOption = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do the regular work of tables until it is stopped: retention, compaction, vacuum, history floor.
+
+    What fails is tried again, and stops nothing else. SIGTERM and SIGINT end it after the step in hand. Exit code 0:
+    stopped, or with --once all was done; 1: with --once something failed.
+    """
+    arguments = write_arguments(tables[0], {}, option=option, storage=storage)
+    if "walPath" in arguments.location and len(tables) > 1:
+        raise OptionError("walPath applies to one table, but several are given.", todo="Serve them one by one.")
+    every_ms = parse_duration_ms(every, name="--every")
+    work = Upkeep(
+        tables,
+        minInterval=every,
+        maxInterval=max(_HOUR_MS, every_ms),
+        duties=duty,
+        minAge=min_age,
+        maxBatchRows=max_batch_rows,
+        maxBatchBytes=max_batch_bytes,
+        options=arguments.options,
+        **arguments.location,
+    )
+    with stopped_by_signals(work.stop):
+        if once:
+            _show_all(work.runOnce(), as_json=as_json)
+        else:
+            work.run(listener=lambda outcome: _show(outcome, as_json=as_json))
+
+
+def _show_all(outcomes: tuple[UpkeepOutcome, ...], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json_document([_plain(outcome) for outcome in outcomes]))
+    else:
+        for outcome in outcomes:
+            _show(outcome, as_json=False)
+    if any(outcome.error is not None for outcome in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show(outcome: UpkeepOutcome, *, as_json: bool) -> None:
+    """Show a step that changed something, or failed."""
+    if not outcome.is_done and outcome.error is None:
+        return
+    if as_json:
+        typer.echo(json.dumps(json.loads(json_document(_plain(outcome)))))
+    elif outcome.error is not None:
+        typer.echo(one_line(outcome.error), err=True)
+    else:
+        typer.echo(f"{upkeep_text(outcome)}\n")
+
+
+def _plain(outcome: UpkeepOutcome) -> dict[str, Any]:
+    """Return an outcome for JSON, with the error as one line."""
+    return {
+        "url": outcome.url,
+        "duty": outcome.duty,
+        "is_done": outcome.is_done,
+        "report": outcome.report,
+        "error": None if outcome.error is None else one_line(outcome.error),
+    }
