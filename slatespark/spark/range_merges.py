@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from slatespark.errors import InvalidRequestError
-from slatespark.spark.cancellation import cancelled_when
 from slatespark.spark.task_runner import SparkTasks, pack
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.merge import MergedRange, merge_range
@@ -31,22 +30,12 @@ class SparkRunner:
     """
 
     def __init__(self, spark: SparkSession, clock: Clock | None = None) -> None:
-        self._spark, self._tasks = spark, SparkTasks(spark)
-        self._clock = SystemClock() if clock is None else clock
+        self._tasks, self._clock = SparkTasks(spark), SystemClock() if clock is None else clock
         self.together = self._tasks.together
 
     def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
         """Return the merged ranges, in the order of the tasks."""
         return self._tasks(partial(merge_in_worker, self._clock), tasks)
-
-    def watched(self, check: Callable[[], None]) -> Callable[[Sequence[RangeTask]], Iterable[MergedRange]]:
-        """Return a runner whose Spark jobs are cancelled once `check` raises; then it raises the same."""
-
-        def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
-            with cancelled_when(self._spark, check):
-                return self(tasks)
-
-        return run
 
 
 def merge_in_worker(clock: Clock, task: RangeTask) -> MergedRange:

@@ -415,9 +415,7 @@ class _Session:
 
 
 def _watched(runner: Runner, check: Callable[[], None]) -> Runner:
-    """Return a runner that stops when `check` raises: at once if it can be watched, else between its results."""
-    if (watch := getattr(runner, "watched", None)) is not None:
-        runner = watch(check)
+    """Return a runner that stops between its results when `check` raises."""
 
     def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
         for part in runner(tasks):
