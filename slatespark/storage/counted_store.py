@@ -97,6 +97,12 @@ class CountedStore:
         self._tally.add(Requests(list=list_requests(len(found))))
         return found
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
+        found = self._store.list_below(prefix)
+        self._tally.add(Requests(list=list_requests(len(found))))
+        return found
+
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return incomplete writes below the folder `prefix`; object stores have none, so nothing is counted."""
         return self._store.list_unfinished(prefix)
@@ -130,6 +136,10 @@ class CountedStore:
         """Delete an object; a missing object is not an error."""
         self._tally.add(Requests(delete=1))
         self._store.delete(path)
+
+    def prune(self, folders: Sequence[str]) -> None:
+        """Remove folders that hold nothing; object stores have none, so nothing is counted."""
+        self._store.prune(folders)
 
 
 def range_requests(spans: Iterable[ByteRange]) -> Requests:

@@ -39,6 +39,9 @@ class Driver(Protocol):
     def list(self, prefix: str, start_after: str) -> list[ObjectMeta]:
         """Return the objects directly in the folder, in any order; may include some up to `start_after`."""
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder and in all folders below it, in any order."""
+
     def create(self, path: str, data: bytes) -> None:
         """Create an object atomically, or raise an error that `classify_error` maps to EXISTS."""
 

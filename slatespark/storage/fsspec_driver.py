@@ -86,6 +86,14 @@ class FsspecDriver:
                 found.append(_meta(prefix + name, info))
         return found
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder and in all folders below it."""
+        self._fs.invalidate_cache()
+        found = self._fs.find(self._key(prefix).rstrip("/"), detail=True)
+        root = f"{self._root.strip('/')}/"
+        metas = [_meta(name.strip("/").removeprefix(root), info) for name, info in found.items()]
+        return [meta for meta in metas if meta.path.startswith(prefix)]  # the name of a file finds that file
+
     def create(self, path: str, data: bytes) -> None:
         """Create an object atomically; refused if the driver does not support it."""
         if self._protocol not in CONDITIONAL_CREATE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -94,12 +95,14 @@ class LocalStore:
         """Return the objects directly in the folder `prefix`, ascending by path."""
         return [*self._scan(prefix, lambda name: prefix + name > start_after and not is_temporary(name))]
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
+        found = [meta for folder in self._folders(prefix) for meta in self.list(folder)]
+        return sorted(found, key=lambda meta: meta.path)
+
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the temporary files below the folder `prefix`."""
-        found = [*self._scan(prefix, is_temporary)]
-        for folder, _, _ in os.walk(self._root / check_folder(prefix)):
-            below = Path(folder).relative_to(self._root).as_posix() + "/"
-            found += self._scan(below, is_temporary) if below != prefix else []
+        found = [meta for folder in self._folders(prefix) for meta in self._scan(folder, is_temporary)]
         return sorted(found, key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
@@ -131,6 +134,21 @@ class LocalStore:
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return
             sync_folder(file.parent)
+
+    def prune(self, folders: Sequence[str]) -> None:
+        """Remove folders that hold nothing, with all below them, and then the root."""
+        below = [folder for prefix in folders for folder in self._folders(prefix)]
+        for folder in (*reversed(below), ""):
+            with contextlib.suppress(OSError):  # it holds something, or is gone
+                (self._root / folder).rmdir()
+
+    def _folders(self, prefix: str) -> Iterator[str]:
+        """Yield a folder, whether or not it exists, and all below it; links to folders are not followed."""
+        yield check_folder(prefix)
+        for folder, _, _ in os.walk(self._root / prefix):
+            below = f"{Path(folder).relative_to(self._root).as_posix()}/"
+            if below not in (prefix, "./"):
+                yield below
 
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)

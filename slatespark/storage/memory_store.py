@@ -83,15 +83,20 @@ class MemoryStore:
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
+        found = self.list_below(prefix)
+        return [meta for meta in found if meta.path > start_after and "/" not in meta.path.removeprefix(prefix)]
+
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
         folder = self._prefix + check_folder(prefix)
         with self._bucket.lock:
-            objects = list(self._bucket.objects.items())
-        found = [
+            objects = [*self._bucket.objects.items()]
+        found = (
             ObjectMeta(key.removeprefix(self._prefix), len(data), modified_ms)
             for key, (data, modified_ms) in objects
-            if key.startswith(folder) and "/" not in key[len(folder) :]
-        ]
-        return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
+            if key.startswith(folder)
+        )
+        return sorted(found, key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically, or raise `FileExistsError`."""
@@ -128,6 +133,9 @@ class MemoryStore:
         """Delete an object; a missing object is not an error."""
         with self._bucket.lock:
             self._bucket.objects.pop(self._key(path), None)
+
+    def prune(self, folders: Sequence[str]) -> None:
+        """Do nothing: there are no folders."""
 
     def _key(self, path: str) -> str:
         return self._prefix + check_path(path)

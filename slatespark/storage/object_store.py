@@ -57,6 +57,9 @@ class ObjectStore(Protocol):
         `start_after` is a path; objects up to and including it are omitted. A folder that does not exist is empty.
         """
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
+
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return incomplete writes below the folder `prefix`; `delete` removes them.
 
@@ -87,3 +90,6 @@ class ObjectStore(Protocol):
 
     def delete(self, path: str) -> None:
         """Delete an object; a missing object is not an error."""
+
+    def prune(self, folders: Sequence[str]) -> None:
+        """Remove folders that hold nothing, with all below them, and then the root; only file systems have them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError
@@ -62,12 +62,20 @@ class ObstoreDriver:
         folder = self._prefix + prefix
         found: Iterable[dict[str, Any]]
         if start_after > prefix:  # only the recursive listing takes a start
-            pages = self._obstore.list(self._store, prefix=folder, offset=self._prefix + start_after)
-            found = (item for page in pages for item in page)
+            found = self._items_below(folder, self._prefix + start_after)
         else:
             found = self._obstore.list_with_delimiter(self._store, prefix=folder)["objects"]
         names = ((item["path"].removeprefix(folder), item) for item in found)
         return [_meta(prefix + name, item) for name, item in names if name and "/" not in name]
+
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder and in all folders below it."""
+        folder = self._prefix + prefix
+        return [_meta(item["path"].removeprefix(self._prefix), item) for item in self._items_below(folder)]
+
+    def _items_below(self, folder: str, start_after: str | None = None) -> Iterator[dict[str, Any]]:
+        for page in self._obstore.list(self._store, prefix=folder, offset=start_after):
+            yield from page
 
     def create(self, path: str, data: bytes) -> None:
         """Create an object conditionally."""

@@ -93,6 +93,12 @@ class RemoteStore:
         found = self._ask("list", prefix, lambda driver: driver.list(prefix, start_after))
         return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
+        check_folder(prefix)
+        found = self._ask("list", prefix, lambda driver: driver.list_below(prefix))
+        return sorted(found, key=lambda meta: meta.path)
+
     def create(self, path: str, data: Buffer) -> None:
         """Create an object atomically, or raise `FileExistsError`; refused if the store does not support it."""
         content = bytes(data)
@@ -130,6 +136,9 @@ class RemoteStore:
     def delete(self, path: str) -> None:
         """Delete an object; a missing object is not an error."""
         self._ask("delete", path, lambda driver: driver.delete(check_path(path)))
+
+    def prune(self, folders: Sequence[str]) -> None:
+        """Do nothing: object stores have no folders."""
 
     def _ask(self, what: str, path: str, request: Callable[[Driver], T]) -> T:
         location = f"{self._url}/{path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -66,11 +67,18 @@ class S3Driver:
 
     def list(self, prefix: str, start_after: str) -> list[ObjectMeta]:
         """Return the objects directly in the folder and after `start_after`; filtered by the server."""
+        return self._list(prefix, start_after, Delimiter="/")
+
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        """Return the objects in the folder and in all folders below it."""
+        return [meta for meta in self._list(prefix) if not meta.path.endswith("/")]  # an empty object for a folder
+
+    def _list(self, prefix: str, start_after: str = "", **delimiter: str) -> builtins.list[ObjectMeta]:
         folder = self._prefix + prefix
         start = {"StartAfter": self._prefix + start_after} if start_after > prefix else {}
         found: list[ObjectMeta] = []
         while True:
-            page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=folder, Delimiter="/", **start)
+            page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=folder, **delimiter, **start)
             for item in page.get("Contents", ()):
                 if item["Key"] != folder:  # some tools create an empty object for a folder
                     path = item["Key"].removeprefix(self._prefix)

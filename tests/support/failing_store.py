@@ -20,6 +20,7 @@ Operation: TypeAlias = Literal[
     "get_ranges",
     "head",
     "list",
+    "list_below",
     "list_unfinished",
     "create",
     "replace",
@@ -160,6 +161,9 @@ class FailingStore:
     def create(self, path: str, data: Buffer) -> None:
         self._pass(Call("create", path, len(data)), lambda: self.inner.create(path, data))
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        return self._pass(Call("list_below", prefix), lambda: self.inner.list_below(prefix))
+
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         return self._pass(Call("list_unfinished", prefix), lambda: self.inner.list_unfinished(prefix))
 
@@ -174,6 +178,9 @@ class FailingStore:
 
     def delete(self, path: str) -> None:
         self._pass(Call("delete", path), lambda: self.inner.delete(path))
+
+    def prune(self, folders: Sequence[str]) -> None:
+        self.inner.prune(folders)
 
     def _pass(self, call: Call, forward: Callable[[], T]) -> T:
         with self._lock:

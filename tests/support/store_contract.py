@@ -140,6 +140,16 @@ class StoreReadContract:
         fill("top", b"x")
         assert [meta.path for meta in store.list("")] == ["top"]
 
+    def test_list_below(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
+        paths = ["a-/4", "a/1", "a/b/3", "a/b/c/d/6", "a/b0", "ab/5", "top"]
+        for path in paths:
+            fill(path, b"x")
+        assert [meta.path for meta in store.list_below("")] == paths
+        assert [meta.path for meta in store.list_below("a/")] == ["a/1", "a/b/3", "a/b/c/d/6", "a/b0"]
+        assert [(meta.path, meta.size) for meta in store.list_below("a/b/c/")] == [("a/b/c/d/6", 1)]
+        assert list(store.list_below("none/")) == []
+        assert list(store.list_below("a/1/")) == []
+
     def test_unusual_names(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
         for name in self.unusual_names:
             fill(f"odd/{name}", name.encode())
@@ -158,6 +168,11 @@ class StoreReadContract:
     def test_folders_stay_below_the_root(self, store: ObjectStore, folder: str) -> None:
         with pytest.raises(InvalidRequestError):
             store.list(folder)
+
+    def test_folders_to_list_below_stay_below_the_root(self, store: ObjectStore) -> None:
+        for folder in ("a", "/", "../", "a//"):
+            with pytest.raises(InvalidRequestError):
+                store.list_below(folder)
 
     def test_pickled_store(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
         fill("x", b"1")
@@ -219,6 +234,19 @@ class StoreContract(StoreReadContract):
         assert (whole, part) == (data, data[1:])
         with pytest.raises(FileNotFoundError):
             store.get_range("x", ByteRange(1, len(data)))
+
+    def test_prune_leaves_objects(self, store: ObjectStore) -> None:
+        for path in ("a/b/x", "a/c/d/y"):
+            store.put(path, [b"1"])
+        store.delete("a/c/d/y")
+        store.prune(["a/", "none/"])
+        assert [meta.path for meta in store.list_below("")] == ["a/b/x"]
+        store.delete("a/b/x")
+        store.prune(["a/"])
+        store.prune(["a/"])
+        assert list(store.list_below("")) == []
+        store.put("a/c/z", [b"2"])
+        assert store.get("a/c/z") == b"2"
 
     def test_create(self, store: ObjectStore) -> None:
         store.create("a/b/x", b"first")

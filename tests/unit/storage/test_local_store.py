@@ -222,3 +222,30 @@ def test_files_of_a_killed_writer(tmp_path: Path) -> None:
     assert [*store.list_unfinished("a/b/")] == [below]
     store.delete(found.path)
     assert not left.exists()
+
+
+def test_prune_removes_empty_folders_alone(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    store = LocalStore(root)
+    store.put("a/b/x", [b"1"])
+    for folder in ("a/c/d", "other/empty", "e"):
+        (root / folder).mkdir(parents=True)
+    (root / "e" / "link").symlink_to(tmp_path / "elsewhere")
+    store.prune(["a/", "e/"])
+    assert sorted(path.name for path in root.iterdir()) == ["a", "e", "other"]
+    assert sorted(path.name for path in (root / "a").iterdir()) == ["b"]
+    assert (root / "other" / "empty").exists(), "nobody asked for it"
+    store.delete("a/b/x")
+    (root / "e" / "link").unlink()
+    store.prune(["a/", "e/", "other/"])
+    assert not root.exists()
+    assert tmp_path.exists()
+
+
+def test_nothing_is_listed_behind_a_link(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.put("a/x", [b"1"])
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "y").write_bytes(b"2")
+    (tmp_path / "root" / "a" / "link").symlink_to(tmp_path / "elsewhere")
+    assert [meta.path for meta in store.list_below("a/")] == ["a/x"]
