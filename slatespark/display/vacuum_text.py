@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from slatespark.display.text import align_facts, align_table, plural
 from slatespark.table.gc.report import VacuumReport
 from slatespark.units import bytes_to_text, duration_to_text
 
-_NAMES = {"compactions": "compactions file", "wal": "WAL file", "sst": "SST", "unfinished": "unfinished file"}
+_NAMES = {
+    "compactions": "compactions file",
+    "wal": "WAL file",
+    "sst": "SST",
+    "unfinished": "unfinished file",
+    "metadata": "metadata object",
+}
 
 
 def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
@@ -26,12 +32,17 @@ def vacuum_text(report: VacuumReport, *, with_kept: bool = False) -> str:
     return "\n\n".join(parts)
 
 
+def counted_objects(counts: Mapping[str, int]) -> str:
+    """Return numbers of objects by kind as text."""
+    return ", ".join(plural(number, _NAMES.get(kind, kind)) for kind, number in sorted(counts.items())) or "nothing"
+
+
 def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
     yield "table", report.url
     yield "version", "none: there is no table here" if report.version is None else str(report.version)
     yield "minimum age", duration_to_text(report.min_age_ms)
-    counted = ", ".join(plural(number, _NAMES.get(kind, kind)) for kind, number in sorted(report.counts.items()))
-    yield "would delete" if report.dry_run else "deleted", f"{counted or 'nothing'}, {bytes_to_text(report.bytes)}"
+    counted = counted_objects(report.counts)
+    yield "would delete" if report.dry_run else "deleted", f"{counted}, {bytes_to_text(report.bytes)}"
     yield "kept", f"{plural(len(report.kept), 'object')}, {bytes_to_text(sum(file.size for file in report.kept))}"
     if report.checkpoints_released:
         names = [f"{point.name or point.id} of version {point.version}" for point in report.checkpoints_released]

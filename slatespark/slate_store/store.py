@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -20,7 +20,11 @@ from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
 from slatespark.table.definition.plan import plan_creation
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.tasks import Progress
 from slatespark.table.write.load import create_table
+
+if TYPE_CHECKING:
+    from slatespark.table.gc.drop_plan import DropReport
 
 
 class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance):
@@ -94,3 +98,41 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         options = WriteOptions.parse({**store._common, **formats, "keyColumns": keyColumns})
         create_table(store._stores, store._clock, plan_creation(schema, options, known), options)
         return store
+
+    @classmethod
+    def drop(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        dryRun: bool = False,
+        clock: Clock | str | None = None,
+        progress: Progress | None = None,
+        **storage: Any,
+    ) -> DropReport:
+        """Delete the table at `path` for good, with all of its objects and nothing else, and return a report.
+
+        From the first moment on readers find either the whole table or none. A drop that died is finished by the next
+        one. The checkpoints by which other tables keep files for a clone go with the clone.
+
+        Parameters
+        ----------
+        path : local path or URL
+        force : go on although checkpoints, running jobs or a SlateDB client may need the table, or its newest manifest
+            cannot be read; never where a clone may read its files
+        dryRun : only report what would be deleted, and who may need it
+        clock : source of time as for `open`
+        progress : called with the kind of object, the number of deleted objects and that of all
+        storage : as for `open`
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no database at `path`.
+        InvalidRequestError
+            When somebody may still need the table; the message names them.
+        """
+        from slatespark.table.gc.drop import drop_table  # most programs drop no table
+
+        table = cls._at(path, clock, storage)
+        return drop_table(table._stores, table._clock, force=force, dry_run=dryRun, progress=progress)

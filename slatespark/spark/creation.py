@@ -1,10 +1,10 @@
-"""Creation of a table, and the questions that come with it: is there one, and does it have these key columns."""
+"""Creation and removal of a table, and the questions that come with it: is there one, and with these key columns."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
@@ -13,6 +13,9 @@ from slatespark.slate_store import SlateStore
 from slatespark.spark.arguments import Names, PathArgument, path_text, store_arguments
 from slatespark.spark.distributed import split_names
 from slatespark.spark.type_mapping import arrow_schema, struct_type
+
+if TYPE_CHECKING:
+    from slatespark.table.gc.drop_plan import DropReport
 
 
 def create_table(
@@ -32,13 +35,22 @@ def has_table(path: object, storage: Mapping[str, Any]) -> bool:
     OptionError
         When the argument is not a path.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise OptionError(f"isSlateTable: {path!r} is not a path.", todo="Call isSlateTable(spark, path).")
     try:
-        SlateStore.open(path_text(path), **store_arguments(storage))
+        SlateStore.open(_path(path, "isSlateTable"), **store_arguments(storage))
     except TableNotFoundError:
         return False
     return True
+
+
+def drop_table(path: object, storage: Mapping[str, Any], *, force: bool, dry_run: bool) -> DropReport:
+    """Delete the table at a path; see `SlateTable.drop`. Raises as `has_table` for another argument."""
+    return SlateStore.drop(_path(path, "drop"), force=force, dryRun=dry_run, **store_arguments(storage))
+
+
+def _path(path: object, method: str) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"{method}: {path!r} is not a path.", todo=f"Call {method}(spark, path).")
+    return path_text(path)
 
 
 def require_key_columns(url: str, present: Sequence[str], wanted: Names) -> None:

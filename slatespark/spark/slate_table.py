@@ -30,6 +30,8 @@ from slatespark.table.read.reader import check_history
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from slatespark.table.gc.drop_plan import DropReport
+
 
 class SlateTable(TableUpkeep):
     """A SlateDB database as a table of DataFrames.
@@ -118,6 +120,21 @@ class SlateTable(TableUpkeep):
         The session is not needed: `isSlateTable(spark, path)` and `isSlateTable(path)` are the same.
         """
         return creation.has_table(spark if path is None else path, storage)
+
+    @staticmethod
+    def drop(
+        spark: SparkSession | PathArgument,
+        path: PathArgument | None = None,
+        *,
+        force: bool = False,
+        dryRun: bool = False,
+        **storage: Any,
+    ) -> DropReport:
+        """Delete the table at `path` for good, without a Spark job; see `SlateStore.drop`.
+
+        The session is not needed: `drop(spark, path)` and `drop(path)` are the same.
+        """
+        return creation.drop_table(spark if path is None else path, storage, force=force, dry_run=dryRun)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 

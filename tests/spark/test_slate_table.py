@@ -113,7 +113,13 @@ def test_a_path_is_text_or_a_path_object(spark: SparkSession, tmp_path: Path) ->
     assert stored(SlateTable.forPath(spark, place, walPath=place)) == [ADA, BOB, CID]
     assert stored(table.clone(tmp_path / "clone")) == [ADA, BOB, CID]
     assert stored(table.copyTo(tmp_path / "copy")) == [ADA, BOB, CID]
-    assert stored(table.copyTo(tmp_path / "first", versionAsOf=3)) == [ADA]
+    first = tmp_path / "first"
+    assert stored(table.copyTo(first, versionAsOf=3)) == [ADA]
+    assert SlateTable.drop(spark, first, dryRun=True).dry_run
+    assert SlateTable.drop(first).objects["sst"] == 1
+    assert not SlateTable.isSlateTable(first)
+    with pytest.raises(OptionError):
+        SlateTable.drop(spark)
 
 
 @pytest.mark.parametrize(

@@ -358,6 +358,7 @@ def read_rows(
     end: bytes | None = None,
     checkpoint: str | None = None,
     options: ClientOptions | None = None,
+    timeout_s: float = CALL_TIMEOUT_S,
 ) -> list[ScanRow]:
     """Scan with the client's reader, which sees what is durable and changes nothing in the store."""
 
@@ -377,7 +378,7 @@ def read_rows(
         finally:
             await reader.shutdown()
 
-    return run_once(read())
+    return run_once(read(), timeout_s)
 
 
 def run_once(call: Coroutine[Any, Any, Result], timeout_s: float = CALL_TIMEOUT_S) -> Result:

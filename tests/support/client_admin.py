@@ -104,6 +104,11 @@ def clone_database(source: Location, path: str) -> None:
     run_once(build(uniffi.AdminBuilder(path, source.object_store()).build()))
 
 
+def delete_database(location: Location) -> None:
+    """Delete a whole database, or finish that."""
+    _admin(location, lambda admin: admin.delete_db(True))
+
+
 def list_compactions(location: Location) -> list[Any]:
     """The jobs that `.compactions` names, as the client decodes them."""
     versioned = _admin(location, lambda admin: admin.read_compactions(None))

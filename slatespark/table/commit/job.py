@@ -18,7 +18,7 @@ from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
-from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
+from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.segmentation import plan_segments
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
@@ -165,6 +165,7 @@ def abandon_write(stores: TableStores, job: WriteJob) -> None:
 
 def _refuse_remains(stores: TableStores) -> None:
     refuse_other_database(stores)
+    refuse_dropped(stores)
     if stores.wal.list(WAL_DIR):
         if find_latest_manifest(stores) is not None:
             raise RaceLostError("the table was created meanwhile")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
+from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.snapshot import WalTail, fetch_newest_state
@@ -43,6 +44,15 @@ def fetch_state_with_wal(stores: TableStores, found: Version[Manifest] | None = 
                 todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
+
+
+def refuse_dropped(stores: TableStores) -> None:
+    """Raise `InvalidRequestError` if a table that was here is being dropped, or its drop has died."""
+    with suppress(FileNotFoundError):
+        stores.main.head(DELETING_MARKER)
+        raise InvalidRequestError(
+            f"{stores.url}: the table that was here is being dropped.", todo="Finish that with drop, or wait for it."
+        )
 
 
 def refuse_other_database(stores: TableStores) -> None:

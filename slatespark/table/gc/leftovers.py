@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.gc.plan import Needs, Verdict, judge_ssts
 from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
@@ -35,6 +36,7 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
     leases = survey_leases(stores, now_ms)
     if not definitions and not leases.verdicts:
         fetch_latest_manifest(stores)  # raises that there is no table
+    refuse_dropped(stores)
     signs = [WAL_DIR] if stores.wal.list(WAL_DIR) else [folder for folder in _SIGNS if stores.main.list(folder)]
     if signs:
         raise InvalidRequestError(

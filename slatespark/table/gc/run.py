@@ -45,6 +45,7 @@ from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.gc.deletion import delete_together
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
@@ -228,12 +229,12 @@ class _Collection:
         """Delete what goes of one kind, oldest name first."""
         ordered = sorted(verdicts, key=lambda verdict: verdict.meta.path)
         going = [verdict.meta for verdict in ordered if verdict.goes]
-        delete = delete_unchanged if kind == LEASE else _delete  # a lease may have been renewed
-        for at in range(0, 0 if self.dry_run else len(going), _TOGETHER):
+        delete = delete_unchanged if kind == LEASE else None  # a lease may have been renewed
+        gone = 0
+        for count in delete_together(store, [] if self.dry_run else going, delete):
+            gone += count
             if self.progress is not None:
-                self.progress(kind, at, len(going))
-            some = [partial(delete, store, meta) for meta in going[at : at + _TOGETHER]]
-            run_concurrently(some, is_remote=store.is_remote)
+                self.progress(kind, gone, len(going))
         done = WOULD_DELETE if self.dry_run else DELETED
         return [
             CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
@@ -393,10 +394,6 @@ def _gone_text(number: int, pin: str | None, *, is_latest: bool) -> str | None:
     if pin is not None:
         return f"version {number} is missing and may need it: {pin}; call deleteCheckpoint if nothing reads it"
     return f"version {number} is missing and may need it: it was the newest one" if is_latest else None
-
-
-def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
-    store.delete(meta.path)
 
 
 def _kept_version(number: int, outline: ManifestOutline, versions: _ManifestPlan) -> KeptVersion:

@@ -26,7 +26,6 @@ from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
 from slatespark.format.paths import (
     COMPACTED_DIR,
     COMPACTIONS_DIR,
-    DELETING_MARKER,
     GC_DIR,
     MANIFEST_DIR,
     WAL_DIR,
@@ -56,7 +55,7 @@ from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
-from slatespark.table.commit.wal_place import fetch_state_with_wal
+from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
@@ -160,7 +159,7 @@ def copy_table(
 def plan_copy(
     source: Manifest, drained: tuple[NewFile, ...], tail: WalTail, nonce: int, segments: KeySegments = WHOLE
 ) -> Manifest:
-    """Return the first manifest of a copy: the trees of `source`, rows of its WAL on top, and no WAL.
+    """Return the first manifest of a copy: the trees of `source`, rows of its WAL on top, no WAL, and no epochs.
 
     Parameters
     ----------
@@ -174,6 +173,8 @@ def plan_copy(
         add_runs(base, added, base.run_ids()),
         nonce=nonce,
         external_dbs=(),
+        writer_epoch=0,
+        compactor_epoch=0,
         replay_after_wal_id=0,
         wal_id_last_seen=0,
         ssts=base.ssts.keeping(_shown(source)).adding([file.handle for file in drained]),
@@ -325,7 +326,8 @@ def _publish(
 ) -> CommitRecord:
     made, clock = guard.made, guard.clock
     _publish_definition(guard, definition)
-    before = replace(source, replay_after_wal_id=0, wal_id_last_seen=0)  # its WAL is not that of the copy
+    # Nobody has opened the copy, and its WAL is not that of the original.
+    before = replace(source, writer_epoch=0, compactor_epoch=0, replay_after_wal_id=0, wal_id_last_seen=0)
     try:
         publish_manifest(made, 1, manifest, before, clock, own_time=definition.has_own_time)
     except RaceLostError as exc:
@@ -409,16 +411,14 @@ def _refuse_nested(stores: TableStores, made: TableStores) -> None:
 
 def _refuse_occupied(made: TableStores) -> None:
     """Refuse a place that holds more than what a copy leaves that died: SSTs, a lease, a definition."""
+    refuse_dropped(made)
     if made.main.list(MANIFEST_DIR):
         raise _occupied(made)
     found = [meta for folder in _SIGNS for meta in made.main.list(folder)]
     found += [meta for meta in made.main.list(COMPACTED_DIR) if sst_id(meta.path) is None]
     if found:
-        is_dropped = found[0].path == DELETING_MARKER
         raise InvalidRequestError(
-            f"{made.url} is not empty: it holds {found[0].path}.",
-            why="A table is being dropped here." if is_dropped else "",
-            todo="Finish that with drop." if is_dropped else "Choose another path, or empty that folder.",
+            f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."
         )
 
 

@@ -103,6 +103,9 @@ class FakeDriver:
         self._fail()
         return []
 
+    def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
+        raise NotImplementedError
+
     def create(self, path: str, data: bytes) -> None:
         self.data = self.data or data
         self._fail()

@@ -1,0 +1,301 @@
+"""Dropping a table: all of its objects go, and nothing else.
+
+1. Refuse while a clone, a checkpoint, a job or a client may need the table.
+2. Put the marker `.deleting`, as the client's own administration does: a drop that dies is finished by the next one.
+3. Move the manifests' boundary behind all of them. So the table is gone at once, and no late writer can bring a part of
+   it back. Where the store cannot do that, manifests go oldest first: until the newest one goes the table is whole.
+4. Release the checkpoints of a clone at its parents. Then delete the newest manifest, all other objects, and the marker
+   last.
+
+See docs/reference/format/objects.md, docs/reference/format/versioned-objects.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from slatespark.errors import (
+    CorruptDataError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.paths import (
+    COMPACTED_DIR,
+    COMPACTIONS_DIR,
+    DELETING_MARKER,
+    GC_DIR,
+    MANIFEST_DIR,
+    WAL_DIR,
+)
+from slatespark.storage import ObjectMeta, ObjectStore
+from slatespark.table.checkpoints.store import delete_checkpoint
+from slatespark.table.clock import Clock, read_clock
+from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
+from slatespark.table.commit.foreign_clients import are_epochs_ours
+from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
+from slatespark.table.gc.deletion import delete_together
+from slatespark.table.gc.drop_plan import (
+    MANIFESTS,
+    METADATA,
+    DropBlocker,
+    DropReport,
+    TableObjects,
+    judge_checkpoints,
+    sort_out,
+)
+from slatespark.table.gc.survey import list_unfinished, survey_leases
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.json_objects import ROOT
+from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.tasks import Progress
+from slatespark.units import ms_to_text
+
+CLIENT_QUIET_MS: Final = 60_000  # a client that wrote within this time may still be open
+_LAST: Final = (1 << 64) - 1
+_ATTEMPTS: Final = 10  # at manifests of writers that do not know yet
+
+_FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
+
+
+def drop_table(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> DropReport:
+    """Delete a table with all of its objects, or finish a drop that died.
+
+    Parameters
+    ----------
+    force : go on although checkpoints, jobs or a client may need it, or its newest manifest cannot be read; never where
+        a clone may need its files
+    dry_run : change nothing
+    progress : called with the number of deleted objects
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is no table, and no drop was begun.
+    InvalidRequestError
+        When somebody may still need it; or its WAL is elsewhere, or belongs to another database.
+    CorruptDataError, UnsupportedFormatError
+        Without `force`, when its newest manifest cannot be read, so that nobody knows who needs it.
+    """
+    refuse_other_database(stores)
+    found = _find_table(stores, is_forced=force)
+    blockers = () if found is None else tuple(find_blockers(stores, clock, found))
+    drop = _Drop(stores, clock, found, progress)
+    report = replace(drop.plan(), blockers=blockers)
+    if dry_run:
+        return report
+    refuse_blocked(report, force=force)
+    return replace(report, dry_run=False, released=drop.run())
+
+
+def find_blockers(stores: TableStores, clock: Clock, found: Version[Manifest]) -> Iterator[DropBlocker]:
+    """Yield those who may still need a table."""
+    now_ms, manifest = read_clock(clock), found.value
+    yield from judge_checkpoints(manifest, now_ms)
+    if not manifest.initialized:
+        yield DropBlocker("job", stores.url, "it is a clone that is still being created, or whose creation failed")
+    for lease in survey_leases(stores, now_ms).live:
+        since = "" if lease.created_ms is None else f" that began at {ms_to_text(lease.created_ms)}"
+        yield DropBlocker("job", lease.write_id, f"job {lease.write_id}{since} is running, or was killed within a day")
+    for job in fetch_compactions(stores).value.active_jobs():
+        if runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms):
+            yield DropBlocker("job", str(job.id), f"compaction {job.id} is running")
+    wrote_ms = _client_wrote_ms(stores, found)
+    if wrote_ms is not None and now_ms - wrote_ms < CLIENT_QUIET_MS:
+        text = (
+            f"a SlateDB client (writer epoch {manifest.writer_epoch}) wrote at {ms_to_text(wrote_ms)} and may be open"
+        )
+        yield DropBlocker("client", str(manifest.writer_epoch), text)
+
+
+def _client_wrote_ms(stores: TableStores, found: Version[Manifest]) -> int | None:
+    """Return when the client that opened the table last wrote; None if that was a job of ours, or nobody."""
+    if _is_ours(stores, found):
+        return None
+    written = [*stores.main.list(MANIFEST_DIR), *stores.wal.list(WAL_DIR)]
+    return max((meta.modified_ms for meta in written), default=None)
+
+
+def _is_ours(stores: TableStores, found: Version[Manifest]) -> bool:
+    """Tell whether nobody else has opened the table since our last commit, which fenced whoever had it open."""
+    if are_epochs_ours(stores, *found):
+        return True
+    records = fetch_commit_records(stores.main, 1, sound_only=True)
+    if not records:
+        return False
+    try:
+        left = fetch_manifest(stores, records[0].manifest_id)
+    except SnapshotExpiredError:
+        return records[0].compactor_epoch == found.value.compactor_epoch
+    return (left.writer_epoch, left.compactor_epoch) == (found.value.writer_epoch, found.value.compactor_epoch)
+
+
+def refuse_blocked(plan: DropReport, *, force: bool) -> None:
+    """Raise `InvalidRequestError` if somebody may still need the table whom `force` does not pass over."""
+    if not any(not force or blocker.is_firm for blocker in plan.blockers):
+        return
+    firm = [blocker.name for blocker in plan.blockers if blocker.is_firm]
+    raise InvalidRequestError(
+        f"{plan.url} may still be needed: {'; '.join(blocker.text for blocker in plan.blockers)}.",
+        why="Nothing was deleted.",
+        todo=f"Drop the clones first, or delete their checkpoints: {', '.join(firm)}."
+        if firm
+        else "Wait, delete the checkpoints, or drop it with force.",
+    )
+
+
+def _find_table(stores: TableStores, *, is_forced: bool) -> Version[Manifest] | None:
+    """Return the newest version; None if it is gone already, or cannot be read and this does not matter."""
+    try:
+        found = fetch_latest_manifest(stores)
+    except TableNotFoundError:
+        with contextlib.suppress(FileNotFoundError):
+            stores.main.head(DELETING_MARKER)
+            return None
+        raise
+    except (CorruptDataError, UnsupportedFormatError):
+        if is_forced:
+            return None
+        raise
+    try:
+        fetch_state_with_wal(stores, found)
+    except InvalidRequestError:  # the WAL is elsewhere, or lost
+        if stores.wal_is_apart or not is_forced:
+            raise
+    return found
+
+
+@dataclass(slots=True)
+class _Drop:
+    """A drop.
+
+    Attributes
+    ----------
+    found : the newest version; None if it is gone, or cannot be read
+    done : number of deleted objects
+    """
+
+    stores: TableStores
+    clock: Clock
+    found: Version[Manifest] | None
+    progress: Progress | None
+    done: int = 0
+    total: int = field(default=0)
+
+    def plan(self) -> DropReport:
+        """Return what would be deleted."""
+        kinds = [(kind, self._listed(kind)) for kind in _KINDS]
+        self.total = sum(len(listed.own) for _, listed in kinds)
+        foreign = [*(meta for _, listed in kinds for meta in listed.foreign), *self._beside()]
+        return DropReport(
+            url=self.stores.url,
+            version=None if self.found is None else self.found.number,
+            dry_run=True,
+            objects={kind: len(listed.own) for kind, listed in kinds if listed.own},
+            stored_bytes=sum(meta.size for _, listed in kinds for meta in listed.own),
+            kept=tuple(sorted(meta.path for meta in foreign)),
+        )
+
+    def run(self) -> tuple[str, ...]:
+        """Delete everything, and return the URLs of the parents that no longer keep files."""
+        stores = self.stores
+        stores.main.put(DELETING_MARKER, [b""])
+        with contextlib.suppress(InvalidRequestError):  # the store cannot move it
+            manifest_log(stores).raise_boundary(_LAST, self.clock)
+        released = self._delete_manifests()
+        for kind in _KINDS:
+            if kind == "boundary":
+                self._delete_manifests()  # of writers that did not know
+            if kind != MANIFESTS:
+                self._delete(kind)
+        stores.main.delete(DELETING_MARKER)
+        stores.main.prune(_FOLDERS)
+        if stores.wal_is_apart:
+            stores.wal.prune([WAL_DIR])
+        return released
+
+    def _delete_manifests(self) -> tuple[str, ...]:
+        """Delete the manifests, oldest first; before the newest one goes, parents are released."""
+        released: tuple[str, ...] = ()
+        for _ in range(_ATTEMPTS):
+            listed = sorted(self._listed(MANIFESTS).own, key=lambda meta: meta.path)
+            if not listed:
+                break
+            self._delete_all(self.stores.main, MANIFESTS, listed[:-1])
+            released = released or self._release_parents(listed[-1])
+            self._delete_all(self.stores.main, MANIFESTS, listed[-1:])
+        return released
+
+    def _release_parents(self, newest: ObjectMeta) -> tuple[str, ...]:
+        """Delete the checkpoints by which other tables keep files for this one, and return their URLs."""
+        try:
+            manifest = decode_manifest(self.stores.main.get(newest.path))
+        except (CorruptDataError, UnsupportedFormatError, FileNotFoundError):
+            return ()
+        urls = []
+        for database in manifest.external_dbs:
+            if database.final_checkpoint_id is None:
+                continue
+            with contextlib.suppress(TableNotFoundError, InvalidRequestError):  # the parent or its checkpoint is gone
+                parent = self.stores.at(resolve_external(self.stores, database.path))
+                delete_checkpoint(
+                    replace(self.stores, main=parent, wal=parent), self.clock, str(database.final_checkpoint_id)
+                )
+                urls.append(parent.url)
+        return tuple(urls)
+
+    def _delete(self, kind: str) -> None:
+        store = self.stores.wal if kind == "wal" else self.stores.main
+        if kind == "unfinished":
+            for root, meta in list_unfinished(self.stores):
+                self._delete_all(self.stores.wal if root else self.stores.main, kind, [meta])
+            return
+        self._delete_all(store, kind, self._listed(kind).own)
+
+    def _delete_all(self, store: ObjectStore, kind: str, metas: Sequence[ObjectMeta]) -> None:
+        for count in delete_together(store, metas):
+            self.done += count
+            if self.progress is not None:
+                self.progress(kind, self.done, max(self.done, self.total))
+
+    # --- listings ---------------------------------------------------------------------------------------------------
+
+    def _listed(self, kind: str) -> TableObjects:
+        return _KINDS[kind](self.stores)
+
+    def _beside(self) -> list[ObjectMeta]:
+        """Return objects that are not the table's: in its root, and WAL files where its WAL is apart."""
+        main = self.stores.main
+        apart = [] if self.stores.wal.url == main.url else main.list(WAL_DIR)
+        return [*sort_out(main.list("")).foreign, *apart]
+
+
+def _folder(folder: str) -> Callable[[TableStores], TableObjects]:
+    return lambda stores: sort_out((stores.wal if folder == WAL_DIR else stores.main).list(folder))
+
+
+# In the order of deletion.
+_KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
+    MANIFESTS: _folder(MANIFEST_DIR),
+    "wal": _folder(WAL_DIR),  # a client that opens the place for writing would replay it
+    "compactions": _folder(COMPACTIONS_DIR),
+    "sst": _folder(COMPACTED_DIR),
+    "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in list_unfinished(stores)), ()),
+    METADATA: lambda stores: TableObjects(tuple(stores.main.list_below(ROOT)), ()),
+    "boundary": _folder(GC_DIR),
+}

@@ -1,0 +1,143 @@
+"""Dropping a table: who may still need it, and which of its objects go. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.paths import (
+    COMPACTED_DIR,
+    COMPACTIONS_DIR,
+    COMPACTIONS_EXTENSION,
+    DELETING_MARKER,
+    GC_DIR,
+    MANIFEST_DIR,
+    MANIFEST_EXTENSION,
+    SST_EXTENSION,
+    WAL_DIR,
+    boundary_path,
+    numbered,
+    sst_id,
+)
+from slatespark.storage import ObjectMeta
+from slatespark.table.checkpoints.store import PIN_NAME, CheckpointFacts, checkpoint_facts
+from slatespark.table.commit.idempotence import is_outcome
+from slatespark.table.commit.version_retention import UNDO_NAMES, is_retained
+from slatespark.table.write.clone import CLONE_NAMES
+from slatespark.table.write.deep_copy import COPY_NAME
+from slatespark.table.write.restore import HOLD_NAMES
+from slatespark.units import ms_to_text
+
+MANIFESTS: Final = "manifest"
+METADATA: Final = "metadata"  # below slatespark/
+_BOUNDARIES: Final = (boundary_path("manifest"), boundary_path("compactions"))
+
+
+@dataclass(frozen=True, slots=True)
+class DropBlocker:
+    """Somebody who may still need a table.
+
+    Attributes
+    ----------
+    kind : `clone`, `checkpoint`, `job` or `client`
+    name : checkpoint, by name or id; write id of a job; id of a compaction; epoch of a client
+    text : who it is, and until when
+    is_firm : whether `force` goes on all the same: False where a table of somebody else would lose its files
+    """
+
+    kind: str
+    name: str
+    text: str
+    is_firm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropReport:
+    """The result of a drop, or its plan.
+
+    Attributes
+    ----------
+    version : the newest one; None if an earlier drop has removed it
+    dry_run : whether nothing was changed
+    objects : number of deleted objects by kind: `manifest`, `compactions`, `sst`, `wal`, `boundary`, `unfinished`,
+        `metadata`
+    stored_bytes : their total size
+    released : the tables of which a clone was dropped, and which no longer keep its files
+    kept : objects in its folders that are not the table's
+    blockers : who may still need it
+    """
+
+    url: str
+    version: int | None
+    dry_run: bool
+    objects: Mapping[str, int] = field(default_factory=dict)
+    stored_bytes: int = 0
+    released: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    blockers: tuple[DropBlocker, ...] = ()
+
+
+def judge_checkpoints(manifest: Manifest, now_ms: int) -> Iterator[DropBlocker]:
+    """Yield those who hold a table by a checkpoint; not expired ones, nor those that its own commits made."""
+    for point in manifest.checkpoints:
+        facts = checkpoint_facts(point)
+        if facts.expires_ms is not None and facts.expires_ms <= now_ms:
+            continue
+        if not _is_of_a_commit(point):
+            yield _blocker(facts)
+
+
+def _is_of_a_commit(point: Checkpoint) -> bool:
+    name = point.name or ""
+    return is_outcome(point) or is_retained(name) or name.startswith((UNDO_NAMES, HOLD_NAMES))
+
+
+def _blocker(facts: CheckpointFacts) -> DropBlocker:
+    name = facts.name or facts.id
+    until = "for ever" if facts.expires_ms is None else f"until {ms_to_text(facts.expires_ms)}"
+    if facts.name is not None and facts.name.startswith(CLONE_NAMES):
+        clone = facts.name.removeprefix(CLONE_NAMES)
+        return DropBlocker("clone", name, f"the clone {clone} reads its files (checkpoint {name})", is_firm=True)
+    if facts.name is None and facts.expires_ms is None:
+        text = f"a clone that a SlateDB client made may read its files (checkpoint {name} without a name)"
+        return DropBlocker("clone", name, text, is_firm=True)
+    if facts.name is None:
+        return DropBlocker("checkpoint", name, f"a reader of a SlateDB client keeps version {facts.version} {until}")
+    held = {PIN_NAME: "a read", COPY_NAME: "a copy"}.get(facts.name, f"checkpoint {facts.name}")
+    return DropBlocker("checkpoint", name, f"{held} keeps version {facts.version} {until}")
+
+
+# --- objects --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableObjects:
+    """The objects of a folder: those of the table, and others."""
+
+    own: tuple[ObjectMeta, ...]
+    foreign: tuple[ObjectMeta, ...]
+
+
+def sort_out(listed: Iterable[ObjectMeta]) -> TableObjects:
+    """Tell the objects of a table from others, by their names."""
+    metas = tuple(listed)
+    own = tuple(meta for meta in metas if _is_own(meta.path))
+    return TableObjects(own, tuple(meta for meta in metas if meta not in own))
+
+
+def _is_own(path: str) -> bool:
+    folder = path[: path.rfind("/") + 1]
+    if folder == COMPACTED_DIR:
+        return sst_id(path) is not None
+    if folder == GC_DIR:
+        return path in _BOUNDARIES
+    if folder == "":
+        return path == DELETING_MARKER
+    extensions = {
+        MANIFEST_DIR: MANIFEST_EXTENSION,
+        COMPACTIONS_DIR: COMPACTIONS_EXTENSION,
+        WAL_DIR: SST_EXTENSION,
+    }
+    return folder in extensions and numbered(path, extensions[folder]) is not None

@@ -1,0 +1,263 @@
+"""Drops: what goes, what stays, who is asked first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slatespark import (
+    CorruptDataError,
+    InvalidRequestError,
+    SlateStore,
+    TableNotFoundError,
+)
+from slatespark.display.drop_text import drop_text
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import manifest_path
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.clock import SystemClock
+from slatespark.table.gc.drop import drop_table
+from slatespark.table.gc.drop_plan import DropReport
+from slatespark.table.gc.run import vacuum_table
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.leases import publish_lease
+from slatespark.table.stores import TableStores, open_stores
+from tests.faults.jobs import Job, table_of
+from tests.support.fake_clock import FakeClock
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://drops/{next(_names)}/db"
+
+
+def of(url: str) -> TableStores:
+    return open_stores(url, storage={})
+
+
+def objects(url: str) -> list[str]:
+    return [meta.path for meta in of(url).main.list_below("")]
+
+
+def busy_table(url: str, **properties: str) -> SlateStore:
+    """A table with objects of every kind."""
+    table = SlateStore.create(url, versionRetention="1h", **properties)
+    for number in range(3):
+        table.write(table_of([(b"a", b"%d" % number)]), txnAppId="some/app", txnVersion=number)
+    table.compact(full=True)
+    table.vacuum("0s", force=True)
+    return table
+
+
+def names(report: DropReport) -> list[tuple[str, str]]:
+    return [(blocker.kind, blocker.name) for blocker in report.blockers]
+
+
+# --- what goes ------------------------------------------------------------------------------------------------------
+
+
+def test_all_objects_of_a_table_go(url: str) -> None:
+    busy_table(url)
+    before = objects(url)
+    assert {path.rpartition("/")[0].split("/")[0] for path in before} >= {"manifest", "wal", "compacted", "slatespark"}
+    plan = SlateStore.drop(url, dryRun=True)
+    assert objects(url) == before
+    report = SlateStore.drop(url)
+    assert objects(url) == []
+    assert (plan.dry_run, report.dry_run) == (True, False)
+    assert report.objects == plan.objects
+    assert sum(report.objects.values()) == len(before)
+    assert (report.version, report.kept, report.released) == (plan.version, (), ())
+    with pytest.raises(TableNotFoundError):
+        SlateStore.drop(url)
+    again = SlateStore.create(url)
+    assert again.detail().version == 1, "the place can be used again"
+
+
+def test_nothing_else_goes(tmp_path: Path) -> None:
+    busy_table(str(tmp_path / "db"))
+    foreign = ["notes.txt", "wal/x", "wal/7.sst", "compacted/readme", "manifest/x", "gc/other", "mine/deep/file"]
+    for path in foreign:
+        (tmp_path / "db" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "db" / path).write_bytes(b"x")
+    (tmp_path / "db" / "mine" / "empty").mkdir()
+    (tmp_path / "db" / "compacted" / ".slatespark-x.tmp").write_bytes(b"left by a killed process")
+    report = SlateStore.drop(str(tmp_path / "db"))
+    left = [path.relative_to(tmp_path / "db").as_posix() for path in (tmp_path / "db").rglob("*") if path.is_file()]
+    assert sorted(left) == sorted(foreign)
+    assert list(report.kept) == sorted(set(foreign) - {"mine/deep/file"}), "other folders are not looked at"
+    assert (tmp_path / "db" / "mine" / "empty").is_dir()
+
+
+def test_no_empty_folder_stays(tmp_path: Path) -> None:
+    busy_table(str(tmp_path / "db"))
+    SlateStore.drop(str(tmp_path / "db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wal_apart(tmp_path: Path) -> None:
+    place, logs = str(tmp_path / "db"), tmp_path / "logs"
+    table = SlateStore.create(place, walPath=str(logs))
+    table.write(table_of([(b"a", b"1")]))
+    SlateStore.create(str(tmp_path / "other"))
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.drop(place)
+    with pytest.raises(InvalidRequestError, match="database of its own"):
+        SlateStore.drop(place, walPath=str(tmp_path / "other"), force=True)
+    (tmp_path / "wrong" / "wal").mkdir(parents=True)
+    with pytest.raises(InvalidRequestError, match="not the WAL"):
+        SlateStore.drop(place, walPath=str(tmp_path / "wrong"), force=True)
+    (logs / "mine").write_bytes(b"x")
+    SlateStore.drop(place, walPath=str(logs))
+    assert [path.name for path in logs.iterdir()] == ["mine"]
+    assert not Path(place).exists()
+
+
+def test_a_lost_wal_is_passed_over_by_force(url: str) -> None:
+    busy_table(url)
+    stores = of(url)
+    for meta in stores.wal.list("wal/"):
+        stores.wal.delete(meta.path)
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.drop(url)
+    SlateStore.drop(url, force=True)
+    assert objects(url) == []
+
+
+def test_a_table_that_cannot_be_read_goes_by_force(url: str) -> None:
+    busy_table(url)
+    stores = of(url)
+    number, _ = fetch_latest_manifest(stores)
+    stores.main.put(manifest_path(number), [b"\0\2damaged"])
+    before = objects(url)
+    with pytest.raises(CorruptDataError):
+        SlateStore.drop(url)
+    assert objects(url) == before
+    assert SlateStore.drop(url, force=True).version is None
+    assert objects(url) == []
+
+
+def test_where_there_is_no_table(url: str) -> None:
+    of(url).main.put("important.txt", [b"x"])
+    with pytest.raises(TableNotFoundError):
+        SlateStore.drop(url, force=True)
+    assert objects(url) == ["important.txt"]
+
+
+# --- who may need it ------------------------------------------------------------------------------------------------
+
+
+def test_a_clone_needs_its_parent_whatever_is_forced(url: str) -> None:
+    parent = busy_table(url)
+    clone = parent.clone(f"{url}-clone")
+    for force in (False, True):
+        with pytest.raises(InvalidRequestError, match="slatespark/clone/"):
+            SlateStore.drop(url, force=force)
+    assert parent.get(b"a") == clone.get(b"a")
+    report = SlateStore.drop(clone.url)
+    assert report.released == (parent.url,)
+    assert not [point for point in parent.checkpoints() if (point.name or "").startswith("slatespark/clone/")]
+    SlateStore.drop(url, force=True)  # the clone's source was pinned for five minutes
+    assert objects(url) == []
+
+
+def test_a_clone_whose_parent_is_gone(url: str) -> None:
+    parent = busy_table(url)
+    clone = parent.clone(f"{url}-clone")
+    for path in objects(url):
+        of(url).main.delete(path)
+    assert SlateStore.drop(clone.url).released == ()
+    assert objects(clone.url) == []
+
+
+def test_a_checkpoint_without_a_name_may_be_that_of_a_clone(url: str) -> None:
+    table = busy_table(url)
+    made = table.createCheckpoint()
+    assert names(SlateStore.drop(url, dryRun=True)) == [("clone", made.id)]
+    with pytest.raises(InvalidRequestError, match=made.id):
+        SlateStore.drop(url, force=True)
+    table.deleteCheckpoint(made.id)
+    SlateStore.drop(url)
+
+
+def test_checkpoints_of_others(url: str) -> None:
+    table = busy_table(url)
+    clock = FakeClock(SystemClock().now_ms())
+    table.createCheckpoint("monday")
+    short = table.createCheckpoint(lifetime="10m")
+    table.scan(pin="1h").close()
+    plan = drop_table(of(url), clock, dry_run=True)
+    assert names(plan) == [("checkpoint", "monday"), ("checkpoint", short.id), ("checkpoint", "slatespark/pin")]
+    assert "monday" in drop_text(plan)
+    with pytest.raises(InvalidRequestError, match=r"monday.*for ever.*until") as caught:
+        drop_table(of(url), clock)
+    assert "force" in str(caught.value)
+    clock.advance(2 * 3_600_000)
+    assert names(drop_table(of(url), clock, dry_run=True)) == [("checkpoint", "monday")]
+    drop_table(of(url), clock, force=True)
+    assert objects(url) == []
+
+
+def test_what_commits_keep_blocks_nobody(url: str) -> None:
+    table = SlateStore.create(url, versionRetention="30d")
+    first = table.write(table_of([(b"a", b"1")]), txnAppId="app", txnVersion=1)
+    table.write(table_of([(b"a", b"2")]))
+    table.restoreToVersion(first)
+    assert len(table.checkpoints()) > 3
+    assert SlateStore.drop(url, dryRun=True).blockers == ()
+
+
+def test_running_jobs(url: str) -> None:
+    busy_table(url)
+    publish_lease(of(url).main, "0123456789abcdef", SystemClock().now_ms())
+    with pytest.raises(InvalidRequestError, match="0123456789abcdef"):
+        SlateStore.drop(url)
+    later = FakeClock(SystemClock().now_ms() + 2 * 86_400_000)
+    assert drop_table(of(url), later, dry_run=True).blockers == ()
+    SlateStore.drop(url, force=True)
+    assert objects(url) == []
+
+
+def test_a_clone_in_the_making(url: str) -> None:
+    of(url).main.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
+    with pytest.raises(InvalidRequestError, match="being created"):
+        SlateStore.drop(url)
+    SlateStore.drop(url, force=True)
+    assert objects(url) == []
+
+
+def test_a_job_that_did_not_notice_brings_nothing_back(url: str) -> None:
+    busy_table(url)
+    main: ObjectStore = of(url).main
+    job = Job(main).upload(table_of([(b"b", b"1")]))
+    SlateStore.drop(url, force=True)
+    with pytest.raises(TableNotFoundError):
+        job.commit()
+    assert not [path for path in objects(url) if path.startswith("manifest/")]
+
+
+def test_a_place_that_is_being_dropped_is_no_place_for_a_table(url: str) -> None:
+    busy_table(url)
+    main = of(url).main
+    for meta in main.list("manifest/"):
+        main.delete(meta.path)
+    main.put(".deleting", [b""])
+    other = busy_table(f"{url}-other")
+    calls: list[Callable[[], object]] = [
+        lambda: SlateStore.create(url),
+        lambda: other.clone(url),
+        lambda: other.copyTo(url),
+        lambda: vacuum_table(of(url), SystemClock()),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequestError):
+            call()
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(url)
+    assert SlateStore.drop(url).version is None
+    assert objects(url) == []
