@@ -141,6 +141,8 @@ def _overlap(manifest: Manifest, run: SortedRun) -> str | None:
 def segment_keys_match_its_prefix(change: ManifestChange) -> str | None:
     """Refuse keys outside the prefix of their segment, and a root tree next to segments. Source: `segments.md`."""
     new = change.new
+    if new.segments and new.segment_extractor_name is None:
+        return "the manifest has segments and no segment extractor"
     if new.segments and (new.l0 or new.compacted):
         return "the manifest has segments and views in the root tree"
     return next((problem for tree in new.segments if (problem := _key_outside_prefix(new, tree)) is not None), None)
@@ -150,7 +152,7 @@ def _key_outside_prefix(manifest: Manifest, tree: Segment) -> str | None:
     wanted = prefix_range(tree.prefix)
     for view in (*tree.l0, *(view for run in tree.compacted for view in run.views)):
         keys = view.key_range(manifest.ssts[view.sst_id])
-        if keys.intersect(wanted) != keys:
+        if not (wanted.contains(keys.start) and (keys.end is None or keys.intersect(wanted) == keys)):
             return f"view {view.id} has keys outside the segment {tree.prefix.hex()}"
     return None
 

@@ -102,6 +102,10 @@ class Manifest:
         root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)
         return (root, *self.segments)
 
+    def has_l0(self) -> bool:
+        """Tell whether any tree has L0 views."""
+        return any(tree.l0 for tree in self.trees())
+
     def with_trees(self, trees: Iterable[Segment]) -> Manifest:
         """Return the manifest with other trees, in any order; the root tree is emptied if it is not among them."""
         by_prefix = {tree.prefix: tree for tree in trees}

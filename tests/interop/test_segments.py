@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pytest
 from slatedb import uniffi
 
-from slatespark import InvalidRequestError, OptionError, SlateStore
+from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
+from slatespark.table.compaction.worker import Worker
 from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import collect_garbage, compact_segments, read_manifest
@@ -169,6 +171,81 @@ def test_a_typed_table(database: Location) -> None:
         compact_segments(client)
         assert len(client.scan()) == 3
     assert store.scan().read_all().to_pylist() == [row for row in rows.to_pylist() if row["n"] != 3]
+
+
+def test_a_client_of_a_history_table_loses_versions_and_that_is_noticed(database: Location) -> None:
+    store = SlateStore.create(str(database.folder), history=True, **SLASH.options)
+    store.write(table_of({b"a/1": b"1"}), timestamp=1_700_000_000_000)
+    store.write(table_of({b"a/1": b"2", b"b/1": b"1"}), timestamp=1_700_000_001_000)
+    assert pairs(store, timestampAsOf=1_700_000_000_500) == {b"a/1": b"1"}
+    with Client.open(database, options()) as client:
+        client.put(b"b/2", b"1")
+        client.flush_memtable()
+    with pytest.raises(HistoryTrimmedError):
+        pairs(store, timestampAsOf=1_700_000_000_500)
+
+
+# --- beside a live client ---------------------------------------------------------------------------------------------
+
+
+def live(client: Client) -> dict[bytes, bytes]:
+    return {row.key: row.value for row in client.scan()}
+
+
+def test_a_worker_serves_the_segments_of_a_live_client(database: Location) -> None:
+    """Every job of the client waits for a worker of ours."""
+    settings = {
+        "compactor_options.worker": None,
+        "compactor_options.scheduler_options.min_compaction_sources": "2",
+        "compactor_options.max_concurrent_compactions": 4,
+    }
+    SlateStore.create(str(database.folder), **SLASH.options)
+    rows: Rows = {}
+    worker = Worker([str(database.folder)])
+    with Client.open(database, options(compact_by_itself=True, settings=settings)) as client:
+        for turn in range(8):
+            new = {b"%c/%d" % (name, turn % 3): b"%d" % turn for name in b"abc"}
+            for key, value in new.items():
+                client.put(key, value)
+            client.flush_memtable()
+            rows.update(new)
+        wait_for(lambda: worker.runOnce() is not None and len(runs_of(database)) == 3)
+        assert live(client) == rows
+        client.put(b"d/1", b"still open")
+        client.flush_memtable()
+    assert pairs(SlateStore.open(str(database.folder))) == {**rows, b"d/1": b"still open"}
+
+
+def test_segments_are_compacted_beside_a_live_client(database: Location) -> None:
+    store = SlateStore.create(str(database.folder), **SLASH.options)
+    rows = {b"%c/%d" % (name, number): b"1" for name in b"abc" for number in range(3)}
+    store.write(table_of(rows))
+    with Client.open(database, options()) as client:
+        for turn in range(2):
+            client.put(b"b/%d" % turn, b"2")
+            client.put(b"c/%d" % turn, b"2")
+            client.flush_memtable()
+            rows |= {b"b/%d" % turn: b"2", b"c/%d" % turn: b"2"}
+        report = store.compact(full=True, ifClientActive="cooperate")
+        assert len(report.jobs) == 3
+        assert live(client) == pairs(store) == rows
+        client.put(b"a/1", b"still open")
+        client.flush_memtable()
+    assert pairs(store)[b"a/1"] == b"still open"
+    assert all(len(segment.compacted) == 1 for segment in read_manifest(database).segments)
+
+
+def runs_of(location: Location) -> list[int]:
+    segments = read_manifest(location).segments
+    runs = [run.id for segment in segments for run in segment.compacted]
+    return runs if not any(segment.l0 for segment in segments) else []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def _new_runs(change: CommitChange) -> dict[bytes, list[list[SstView]]]:
 
 def without_l0(manifest: Manifest) -> Manifest:
     """Return a manifest with each L0 view in a run of its own, above the others of its tree."""
-    if not any(tree.l0 for tree in manifest.trees()):
+    if not manifest.has_l0():
         return manifest
     moved = {tree.prefix: [[view] for view in reversed(tree.l0)] for tree in manifest.trees()}
     grown = add_runs(manifest, moved, manifest.run_ids())

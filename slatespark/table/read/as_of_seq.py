@@ -110,7 +110,7 @@ def _is_flush_under_snapshot(earlier: Manifest, later: Manifest, seq: int) -> bo
     Our commits leave no L0, so they are never taken for it.
     """
     kept_views = set(earlier.views()) <= set(later.views())
-    return bool(later.l0) and kept_views and later.recent_snapshot_min_seq <= seq
+    return later.has_l0() and kept_views and later.recent_snapshot_min_seq <= seq
 
 
 # --- the WAL --------------------------------------------------------------------------------------------------------

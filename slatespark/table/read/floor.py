@@ -145,7 +145,7 @@ def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
     """Tell whether anyone but us flushed or compacted since our last commit; True where that is not known."""
-    if manifest.l0:  # our commits leave none: a client flushed its memtable, with one version of each key
+    if manifest.has_l0():  # our commits leave none: a client flushed its memtable, with one version of each key
         return True
     record = _find_record(stores, manifest.compactor_epoch)
     if record is None:

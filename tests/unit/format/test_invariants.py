@@ -96,13 +96,16 @@ def test_a_typical_commit_passes() -> None:
     )
 
 
-def segmented(prefix: bytes, root: tuple[SstView, ...] = ()) -> Manifest:
+def segmented(
+    prefix: bytes, root: tuple[SstView, ...] = (), file: SstHandle = OLD, extractor: str | None = "x"
+) -> Manifest:
     return replace(
         CURRENT,
-        ssts=SstMap([OLD]),
+        ssts=SstMap([file]),
         l0=root,
         compacted=(),
-        segments=(Segment(prefix, None, (view(OLD.id, ulid(50)),), ()),),
+        segments=(Segment(prefix, None, (view(file.id, ulid(50)),), ()),),
+        segment_extractor_name=extractor,
     )
 
 
@@ -131,7 +134,13 @@ BREAKS: dict[str, list[Manifest]] = {
         replace(CURRENT, l0=(), compacted=(SortedRun(8, (view(OLD.id), view(HIGH.id), view(LOW.id))),)),
         replace(CURRENT, ssts=SstMap([OLD, handle(2, b"a", None), HIGH]), l0=(view(OLD.id),)),
     ],
-    "segment_keys_match_its_prefix": [segmented(b"b"), segmented(b"a", (view(OLD.id),))],
+    "segment_keys_match_its_prefix": [
+        segmented(b"b"),
+        segmented(b"a"),
+        segmented(b"b", file=handle(1, b"a", None)),
+        segmented(b"a", (view(OLD.id),)),
+        segmented(b"a", file=handle(1, b"a1", b"a2"), extractor=None),
+    ],
     "checkpoints_reference_existing_manifests": [
         replace(CURRENT, checkpoints=(Checkpoint(UUID(int=1), 12, 0, 5),)),
         replace(CURRENT, checkpoints=(Checkpoint(UUID(int=1), 0, 0, 5),)),
@@ -166,6 +175,12 @@ def test_neighbours_in_a_run_may_share_a_key() -> None:
     middle = handle(7, b"f", b"f")
     run = SortedRun(8, (view(LOW.id), view(middle.id), view(HIGH.id)))
     check(replace(CURRENT, ssts=add(middle), compacted=(run, SortedRun(2, ()))))
+
+
+def test_a_segment_may_have_files_without_a_last_key() -> None:
+    for last in (b"a2", None):
+        new = segmented(b"a", file=handle(1, b"a1", last))
+        check(new, replace(CURRENT, segment_extractor_name="x"))
 
 
 def test_two_parts_of_one_file_may_be_in_a_run() -> None:
