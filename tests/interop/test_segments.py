@@ -209,7 +209,7 @@ def test_a_worker_serves_the_segments_of_a_live_client(database: Location) -> No
                 client.put(key, value)
             client.flush_memtable()
             rows.update(new)
-        wait_for(lambda: worker.runOnce() is not None and len(runs_of(database)) == 3)
+        wait_for(lambda: worker.runOnce() is not None and len(segments_with_runs(database)) == 3)
         assert live(client) == rows
         client.put(b"d/1", b"still open")
         client.flush_memtable()
@@ -235,10 +235,8 @@ def test_segments_are_compacted_beside_a_live_client(database: Location) -> None
     assert all(len(segment.compacted) == 1 for segment in read_manifest(database).segments)
 
 
-def runs_of(location: Location) -> list[int]:
-    segments = read_manifest(location).segments
-    runs = [run.id for segment in segments for run in segment.compacted]
-    return runs if not any(segment.l0 for segment in segments) else []
+def segments_with_runs(location: Location) -> list[bytes]:
+    return [bytes(segment.prefix) for segment in read_manifest(location).segments if segment.compacted]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
