@@ -42,7 +42,7 @@ from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.properties import record_file
-from slatespark.table.records.commit_record import CommitRecord, merge_counts
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
 from slatespark.table.records.handed_loads import (
     HandedLoad,
     delete_handed_load,
@@ -247,10 +247,10 @@ class _LoadCommit:
             outputs=tuple(str(output.handle.id) for output in outputs),
             app=self.options.txn_app_id,
             version=self.options.txn_version,
-            record=self._record(sources, outputs, claimed.found.value.compactor_epoch),
+            record=self._record(sources, outputs),
         )
 
-    def _record(self, sources: LoadSources, outputs: Sequence[Output], compactor_epoch: int) -> CommitRecord:
+    def _record(self, sources: LoadSources, outputs: Sequence[Output]) -> CommitRecord:
         own = [file.properties for file in self.files]
         known = [(output.handle, output.properties) for output in outputs if output.properties is not None]
         return CommitRecord(
@@ -265,7 +265,7 @@ class _LoadCommit:
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
             files={str(handle.id): record_file(handle, properties) for handle, properties in known},
             removed=[str(part.file.id) for layer in sources.layers for part in layer.slices],
-            compactor_epoch=compactor_epoch,
+            compactor_epoch=CLIENT_EPOCH,
         )
 
     def _is_ended(self, job_id: Ulid) -> bool:

@@ -53,6 +53,7 @@ from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.commit_record import CLIENT_EPOCH
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.stores import TableStores, resolve_external
@@ -136,7 +137,7 @@ def _is_ours(stores: TableStores, found: Version[Manifest]) -> bool:
     if are_epochs_ours(stores, *found):
         return True
     records = fetch_commit_records(stores.main, 1, sound_only=True)
-    if not records:
+    if not records or records[0].compactor_epoch == CLIENT_EPOCH:
         return False
     try:
         left = fetch_manifest(stores, records[0].manifest_id)
