@@ -7,15 +7,22 @@ docs/explanation/cooperative-writes.md, also for what is not sound: it is docume
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, SlateStore
+from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.cooperation import load_commit
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.handed_loads import HandedLoad
+from slatespark.table.stores import TableStores
+from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, Put, read_rows
 from tests.support.client_admin import read_manifest
@@ -134,6 +141,38 @@ def test_a_feed_by_number_misses_the_load(live: LiveClient) -> None:
     assert record.last_seq == seen == read_manifest(live.location).last_l0_seq
     assert sorted(path.name for path in (live.location.folder / "wal").iterdir()) == wal
     assert SlateStore.open(str(live.location.folder)).history(1)[0].operation == "cooperativeWrite"
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_our_transactions_notice_the_load(live: LiveClient, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its record, since the numbers of its rows do not tell; also if the job died before the commit record."""
+    flushed(live, a="1", b="1")
+    flushed(live, z="1")
+    path = str(live.location.folder)
+    store = SlateStore.open(path)
+    transaction, other = store.begin(ifClientActive="fence"), store.begin(ifClientActive="fence")
+    assert transaction.getForUpdate([b"a"]).read_all().num_rows == 1
+    assert other.getForUpdate([b"b"]).read_all().num_rows == 1
+    if not recorded:
+
+        def forget(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:
+            return replace(load.record, manifest_id=number)
+
+        monkeypatch.setattr(load_commit, "record_load", forget)
+    store.write(pa.table({"key": [b"a"], "value": [b"load"]}), ifClientActive="cooperate")
+    with pytest.raises(TransactionConflictError, match="61"):
+        rewrite(transaction, b"a")
+    rewrite(other, b"b")
+    assert {row["key"]: row["value"] for row in store.scan().read_all().to_pylist()} == {
+        b"a": b"load",
+        b"b": b"2",
+        b"z": b"1",
+    }
+
+
+def rewrite(transaction: Transaction, key: bytes) -> None:
+    transaction.write(pa.table({"key": [key], "value": [b"2"]}))
+    transaction.commit()
 
 
 def test_a_row_keeps_its_number_through_flushes_and_compactions(live: LiveClient) -> None:

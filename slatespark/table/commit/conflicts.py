@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -113,12 +113,13 @@ class ReadCheck:
             found = (key for key in later if key in read or self.reads.covers(key))
             self._refuse(itertools.chain(found, self._among_written(later, files)))
 
-    def check_later(self, commits: Iterable[LaterCommit], rows: RowColumns | None, files: Sequence[NewFile]) -> None:
+    def check_later(self, commits: Sequence[LaterCommit], rows: RowColumns | None, files: Sequence[NewFile]) -> None:
         """Refuse if given later commits, or rows of the WAL, changed keys of the read set.
 
         A check before the commit's own. It does not look for rows that were there at the read.
         """
         self._check_layers(self._open_layers(self._added_by(commits, files), files), files)
+        self._check_loads(commits, files)
         self.check_rows(rows, files)
 
     @property
@@ -128,7 +129,9 @@ class ReadCheck:
     def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
         try:
             self._check_floor(latest)
-            self._check_layers(self._later_layers(latest_id, latest, files), files)
+            commits = self._find_commits(latest_id, latest)
+            self._check_layers(self._later_layers(commits, latest, files), files)
+            self._check_loads(commits, files)
         except SnapshotExpiredError as exc:
             raise self.unknown() from exc
         self.checked = latest_id, latest
@@ -136,6 +139,13 @@ class ReadCheck:
     def _check_layers(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> None:
         in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
         self._refuse(itertools.chain(*in_trees))
+
+    def _check_loads(self, commits: Iterable[LaterCommit], files: Sequence[NewFile]) -> None:
+        """Refuse if loads that a client committed changed keys; their rows may have numbers that the read could see."""
+        for commit in commits:
+            if commit.load_seq is not None and commit.load_seq <= self.reads.read_seq:
+                from_there = replace(self, reads=replace(self.reads, read_seq=commit.load_seq - 1))
+                from_there._check_layers(from_there._open_layers(commit.added, files), files)
 
     def _check_floor(self, latest: Manifest) -> None:
         """Refuse if versions later than the read time may be gone, since none is kept below the history floor.
@@ -159,12 +169,15 @@ class ReadCheck:
 
     # --- later rows ---------------------------------------------------------------------------------------------------
 
-    def _later_layers(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
+    def _find_commits(self, latest_id: int, latest: Manifest) -> list[LaterCommit]:
+        """Return the commits since the read that were not checked yet."""
+        if latest_id == self.reads.manifest_id:
+            return []
+        return list(find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest))
+
+    def _later_layers(self, commits: Iterable[LaterCommit], latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
         """Return the files that may hold later versions of keys of the read set."""
-        parts: list[FileSlice] = []
-        if latest_id != self.reads.manifest_id:
-            since = self._fetch_checked(latest_id)
-            parts += self._added_by(find_later_commits(self.stores, *since, latest_id, latest), files)
+        parts = list(self._added_by(commits, files))
         if not self._is_judged_by_seq:  # older files may hold versions of a later time
             parts += (part for layer in fetch_layers(self.stores, latest) for part in layer.slices)
         return self._open_layers(parts, files)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from slatespark.errors import SnapshotExpiredError, UnavailableError
 from slatespark.format.manifest import Manifest
+from slatespark.format.ulid import Ulid
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.records.handed_loads import HandedLoad, delete_handed_load, fetch_handed_loads
 from slatespark.table.records.idempotent_writes import TxnRecord, publish_txn_record
+from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 
 
@@ -62,6 +65,24 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
             todo=f"Check whether its rows are there, delete {load.path}, and repeat the write if they are not.",
         )
     return None
+
+
+def find_load_seq(stores: TableStores, number: int, added: Collection[Ulid]) -> int | None:
+    """Return the sequence number of the rows of the load that a version is the commit of; None if it is none.
+
+    Parameters
+    ----------
+    number : the version, which was fetched before
+    added : the files that the version before did not have
+    """
+    names = set(map(str, added))
+    for load in fetch_handed_loads(stores.main):  # before the commit record, which exists when a load is deleted here
+        if load.base < number and names.intersection(load.outputs):
+            return load.record.first_seq
+    record = fetch_commit_record(stores.main, number)
+    if record is None or record.operation != Operation.COOPERATIVE_WRITE:
+        return None
+    return record.first_seq
 
 
 def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:

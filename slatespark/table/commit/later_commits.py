@@ -1,8 +1,9 @@
 """The commits since a version: the files that each added, and the key ranges in which it removed rows.
 
 All versions in between are read, not only the newest one: a compaction drops tombstones and expired rows, so a commit
-may have left no row behind. A version that adds rows raises the last sequence number. One that does not, such as a
-client's compaction, only rewrites earlier rows.
+may have left no row behind. A version that adds rows raises the last sequence number, but for loads that a client
+committed for us: their rows have a number from before. What else does not raise it, such as a client's compaction, only
+rewrites earlier rows.
 
 Replacements, restores and trims remove rows without a newer version. Only commits of ours do that, and their claims
 name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001).
@@ -22,6 +23,7 @@ from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import run_concurrently
+from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
@@ -41,11 +43,13 @@ class LaterCommit:
     manifest_id : the version
     added : the files that it added
     removed : key ranges in which it may have removed rows; all keys if that is unknown
+    load_seq : of a load that a client committed: the sequence number of its rows, which may be below that of a read
     """
 
     manifest_id: int
     added: tuple[FileSlice, ...]
     removed: tuple[KeyRange, ...]
+    load_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +74,30 @@ def find_later_commits(
     SnapshotExpiredError
         When a version in between was collected.
     """
-    if since.last_l0_seq == latest.last_l0_seq:
+    if since.last_l0_seq == latest.last_l0_seq and since.ssts.keys() == latest.ssts.keys():
         return
     versions = [_known(since_id, since)]
     removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
     for number, data in _fetch_between(stores, since_id, latest_id):
         version = _outlined(stores, number, data)
-        if version.last_seq > versions[-1].last_seq:
+        load_seq = _find_load(stores, versions[-1], version)
+        if load_seq is not None or version.last_seq > versions[-1].last_seq:
             with object_context(stores.main, manifest_log(stores).path(number)):
                 manifest = decode_manifest(data)
-            yield _commit(stores, versions, version, manifest, removals)
+            yield _commit(stores, versions, version, manifest, removals, load_seq)
         versions.append(version)
-    if latest.last_l0_seq > versions[-1].last_seq:
-        yield _commit(stores, versions, _known(latest_id, latest), latest, removals)
+    newest = _known(latest_id, latest)
+    load_seq = _find_load(stores, versions[-1], newest)
+    if load_seq is not None or newest.last_seq > versions[-1].last_seq:
+        yield _commit(stores, versions, newest, latest, removals, load_seq)
+
+
+def _find_load(stores: TableStores, before: _Version, version: _Version) -> int | None:
+    """Return the sequence number of the load that a version is the commit of; None if it is none."""
+    fresh = version.sst_ids - before.sst_ids
+    if version.last_seq > before.last_seq or not fresh:
+        return None
+    return find_load_seq(stores, version.number, fresh)
 
 
 def _known(number: int, manifest: Manifest) -> _Version:
@@ -106,7 +121,12 @@ def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterat
 
 
 def _commit(
-    stores: TableStores, before: Sequence[_Version], version: _Version, manifest: Manifest, removals: _Removals
+    stores: TableStores,
+    before: Sequence[_Version],
+    version: _Version,
+    manifest: Manifest,
+    removals: _Removals,
+    load_seq: int | None,
 ) -> LaterCommit:
     """Return what a version changed against the one before it."""
     known = before[-1].sst_ids
@@ -119,7 +139,8 @@ def _commit(
         for handle in fresh
     )
     takes_away = version.has_nonce and version.number > 1  # the first version has nothing to remove
-    return LaterCommit(version.number, added, _removed_by(stores, before, version, removals) if takes_away else ())
+    removed = _removed_by(stores, before, version, removals) if takes_away else ()
+    return LaterCommit(version.number, added, removed, load_seq)
 
 
 def _removed_by(
