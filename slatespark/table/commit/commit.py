@@ -224,15 +224,16 @@ class _Commit:
         began_ms = self.clock.now_ms()
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
-        stage = self._stage(latest_id, latest)
+        # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
+        # that a refused claim has fenced for nothing were fenced by the quicker commits already.
+        claims_first = number >= CLAIMS_FIRST_AFTER
+        stage = self._stage(latest_id, latest, claims_first=claims_first)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, latest)
         check_tick(self.stores, latest.last_l0_clock_tick, self.rows.present_ms)
-        # A long rewriting loses to quicker commits every time, so after some losses it is done under the claim.
-        claims_first = number >= CLAIMS_FIRST_AFTER
         self.rows.move_above(latest.last_l0_seq, latest.last_l0_clock_tick, is_rehearsal=claims_first)
-        stage = self._stage(latest_id, latest)
+        stage = self._stage(latest_id, latest, claims_first=claims_first)
         for requirement in self.requirements:
             requirement.before_claim(stage)
         definition = self._publish_growth(latest)
@@ -254,8 +255,8 @@ class _Commit:
         )
         return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
 
-    def _stage(self, manifest_id: int, manifest: Manifest) -> Stage:
-        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files)
+    def _stage(self, manifest_id: int, manifest: Manifest, *, claims_first: bool = False) -> Stage:
+        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files, claims_first)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -336,8 +337,9 @@ class _Commit:
         except SnapshotExpiredError:
             fetch_held(self.stores, claim)  # another writer has drained the WAL, and a collector deleted it
             raise
+        stage = self._stage(base_id, base)
         for requirement in self.requirements:
-            requirement.after_drain(drained, self.rows.files)
+            requirement.after_drain(stage, drained)
         check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)
         segments = self.job.segments.joined(KeySegments.of(base))
         files = upload_drained(self.stores, drained, self.edit, segments, self.options, self.clock)

@@ -21,7 +21,7 @@ from slatespark.errors import SnapshotExpiredError, TransactionConflictError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
-from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
@@ -99,7 +99,7 @@ class ReadCheck:
         TransactionConflictError
             Naming keys.
         """
-        self._check_trees(latest_id, latest, files)
+        self.check_trees(latest_id, latest, files)
         _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
         above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else latest.last_l0_seq
         if wal.last_seq > above_seq:
@@ -126,7 +126,8 @@ class ReadCheck:
     def _is_judged_by_seq(self) -> bool:
         return self.reads.read_ts_ms is None
 
-    def _check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+        """Refuse as `check_newest` does, up to a version, without its WAL."""
         try:
             self._check_floor(latest)
             commits = self._find_commits(latest_id, latest)
@@ -203,7 +204,11 @@ class ReadCheck:
         return has_key or any(keys.overlaps(part.keys) for keys in (*self.reads.ranges, *written))
 
     def _may_be_later(self, properties: SstProperties | None) -> bool:
-        if properties is None or properties.max_seq > self.reads.read_seq:
+        if properties is None:
+            return True
+        if self.reads.operands_only and not properties.merges:
+            return False
+        if properties.max_seq > self.reads.read_seq:
             return True
         newest_ms, read_ms = properties.max_create_ts, self.reads.read_ts_ms
         return newest_ms is not None and read_ms is not None and newest_ms >= read_ms
@@ -214,6 +219,8 @@ class ReadCheck:
         if self.reads.read_ts_ms is not None:
             stamped = (rows.flags[low:high] & HAS_CREATE) != 0
             later |= stamped & (rows.create_ts[low:high] >= self.reads.read_ts_ms)
+        if self.reads.operands_only:
+            later &= (rows.flags[low:high] & MERGE) != 0
         return (rows.key(low + place) for place in np.flatnonzero(later).tolist())
 
     def _scan_later(self, layers: Sequence[Layer]) -> Iterator[bytes]:

@@ -32,6 +32,8 @@ class ReadSet:
     ranges : ascending, disjoint, none empty
     read_ts_ms : history tables: versions created at or after it also count as changes; None if only seqs count
     written : ranges in which every key that the commit writes must be unchanged too; ascending, disjoint, none empty
+    operands_only : of new rows only merge operands count as changes. For a commit that removes rows which reads do not
+        show: a new put or tombstone hides what lies below it in any case
     """
 
     manifest_id: int
@@ -40,6 +42,7 @@ class ReadSet:
     ranges: tuple[KeyRange, ...] = ()
     read_ts_ms: int | None = None
     written: tuple[KeyRange, ...] = (ALL_KEYS,)
+    operands_only: bool = False
 
     @classmethod
     def of(
@@ -50,9 +53,16 @@ class ReadSet:
         ranges: Iterable[KeyRange] = (),
         read_ts_ms: int | None = None,
         written: Iterable[KeyRange] = (ALL_KEYS,),
+        operands_only: bool = False,
     ) -> Self:
         """Return the read set of keys and ranges, in any order, of a snapshot."""
-        bare = cls(snapshot.manifest_id, snapshot.max_seq, read_ts_ms=read_ts_ms, written=merge_ranges(written))
+        bare = cls(
+            snapshot.manifest_id,
+            snapshot.max_seq,
+            read_ts_ms=read_ts_ms,
+            written=merge_ranges(written),
+            operands_only=operands_only,
+        )
         return bare.adding(keys=keys, ranges=ranges)
 
     @classmethod
@@ -110,6 +120,7 @@ class ReadSet:
             "ranges": [_hex_pair(keys) for keys in self.ranges],
             "read_ts_ms": self.read_ts_ms,
             "written": [_hex_pair(keys) for keys in self.written],
+            "operands_only": self.operands_only,
         }
         return json.dumps(content, separators=(",", ":"))
 

@@ -47,6 +47,7 @@ class Stage:
     manifest_id, manifest : the newest version of the table
     files : the outputs of the commit
     merged : the outputs of a compaction, which the commit puts in the place of others
+    claims_first : the commit has lost races, so what takes long and needs no claim is left for after it
     """
 
     stores: TableStores
@@ -54,6 +55,7 @@ class Stage:
     manifest: Manifest
     files: Sequence[NewFile]
     merged: Sequence[NewFile] = ()
+    claims_first: bool = False
     _definition: TableDefinition | None = None
 
     @property
@@ -76,8 +78,8 @@ class Requirement:
     def before_claim(self, stage: Stage) -> None:
         """Check the newest version, right before epochs are claimed on top of it."""
 
-    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
-        """Check the rows that were only in the WAL; no other writer can add to it any more."""
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
+        """Check under the claim, with the rows that were only in the WAL; no other writer can add to it any more."""
 
     def before_publishing(self, stage: Stage) -> None:
         """Check right before the next manifest is created on top of that of `stage`."""
@@ -106,7 +108,7 @@ class LastSeq(Requirement):
         _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
         self._check(max(latest.last_l0_seq, wal.last_seq))
 
-    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check trees and WAL once more."""
         self._check(drained.last_seq)
 
@@ -119,19 +121,29 @@ class LastSeq(Requirement):
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnchangedReads(Requirement):
-    """The read set of the commit is unchanged."""
+    """The read set of the commit is unchanged.
+
+    Attributes
+    ----------
+    is_left : the trees are still to be checked, after the claim
+    """
 
     check: ReadCheck
+    is_left: bool = False
 
     def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
-        self.check.check_newest(stage.manifest_id, stage.manifest, stage.files)
+        self.is_left = stage.claims_first
+        if not self.is_left:
+            self.check.check_newest(stage.manifest_id, stage.manifest, stage.files)
 
-    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
-        """Check the WAL; the trees are those that were checked right before the claim."""
-        self.check.check_rows(drained.rows, files)
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
+        """Check the WAL, and the trees unless they are those that were checked right before the claim."""
+        if self.is_left:
+            self.check.check_trees(stage.manifest_id, stage.manifest, stage.files)
+        self.check.check_rows(drained.rows, stage.files)
 
 
 @dataclass(slots=True)
@@ -189,9 +201,9 @@ class OrderOfHistory(Requirement):
         _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
         self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), stage.files)
 
-    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL."""
-        self._check_rows(drained.rows, files)
+        self._check_rows(drained.rows, stage.files)
 
     def _check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
         check_order_in_rows(self.stores, rows, files, self.codec, buffer_bytes=self.buffer_bytes)
@@ -203,7 +215,7 @@ class NoNewOperands(Requirement):
 
     url: str
 
-    def after_drain(self, drained: Drained, files: Sequence[NewFile]) -> None:
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL."""
         if drained.rows is not None and (drained.rows.flags & MERGE).any():
             raise CommitConflictError(

@@ -170,6 +170,17 @@ def test_unrelated_changes_are_not_conflicts(
     assert content(store) == left | written
 
 
+@pytest.mark.parametrize(("operation", "key"), [("upsert", b"b"), ("delete", b"b"), ("merge", b"b"), ("merge", b"d")])
+def test_where_only_operands_count(store: SlateStore, operation: str, key: bytes) -> None:
+    reads = read(store, ranges=[KeyRange(b"a", b"c")], written=(), operands_only=True)
+    store.write(rows_of({key: b"1"}), operation=operation)
+    if (operation, key) == ("merge", b"b"):
+        with pytest.raises(TransactionConflictError, match="62"):
+            commit(store, reads, {b"z": b"1"})
+    else:
+        commit(store, reads, {b"z": b"1"})
+
+
 def test_keys_are_named_by_their_columns() -> None:
     schema = pa.schema([("t", pa.string()), ("n", pa.int64()), ("v", pa.int64())])
     store = SlateStore.create(f"memory://conflicts-{next(_numbers)}", schema, "t,n")

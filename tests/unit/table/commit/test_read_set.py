@@ -104,6 +104,7 @@ def test_only_the_written_keys() -> None:
         ReadSet(0, 0),
         ReadSet(3, 2**64 - 1, (b"", b"\xff\x00"), ranges_of((b"b", b"c"), (b"x", None)), -5, written=()),
         ReadSet(3, 9, written=ranges_of((b"", b"a"), (b"q", None))),
+        ReadSet(3, 9, ranges=ranges_of((b"b", b"c")), written=(), operands_only=True),
     ],
 )
 def test_text_carries_everything(reads: ReadSet) -> None:

@@ -50,7 +50,7 @@ def test_a_stage_that_is_not_overridden_accepts_everything() -> None:
     requirement, now = Requirement(), stage(new_stores())
     requirement.before_rewrite(now)
     requirement.before_claim(now)
-    requirement.after_drain(drained(Row(b"a", 1)), ())
+    requirement.after_drain(now, drained(Row(b"a", 1)))
     requirement.before_publishing(now)
 
 
@@ -75,10 +75,10 @@ def test_rows_up_to_the_limit_were_known(trees_seq: int, wal_seq: int | None) ->
 
 
 def test_rows_of_the_drained_wal_count() -> None:
-    requirement = LastSeq(new_stores(), 7)
-    requirement.after_drain(drained(last_seq=7), ())
+    requirement, now = LastSeq(new_stores(), 7), stage(new_stores())
+    requirement.after_drain(now, drained(last_seq=7))
     with pytest.raises(CommitConflictError):
-        requirement.after_drain(drained(last_seq=8), ())
+        requirement.after_drain(now, drained(last_seq=8))
 
 
 # --- operands -------------------------------------------------------------------------------------------------------
@@ -94,12 +94,12 @@ def test_rows_of_the_drained_wal_count() -> None:
     ],
 )
 def test_new_operands(kinds: Sequence[RowKind], is_refused: bool) -> None:
-    found = drained(*(Row(b"%d" % number, number, kind) for number, kind in enumerate(kinds)))
+    found, now = drained(*(Row(b"%d" % number, number, kind) for number, kind in enumerate(kinds))), stage(new_stores())
     if is_refused:
         with pytest.raises(CommitConflictError, match="operands"):
-            NoNewOperands("memory://here").after_drain(found, ())
+            NoNewOperands("memory://here").after_drain(now, found)
     else:
-        NoNewOperands("memory://here").after_drain(found, ())
+        NoNewOperands("memory://here").after_drain(now, found)
 
 
 # --- files and definition, right before the version is published -----------------------------------------------------
