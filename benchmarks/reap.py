@@ -49,7 +49,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         base=DROPPED,
         targets=[
             Target(alternative=DROPPED, within_s=5),
-            Target(alternative=DROPPED, against=DROPPED.replace(": reap", ANEW), at_least=5),
+            Target(alternative=DROPPED, against=DROPPED.replace(": reap", ANEW), at_least=10),
             Target(alternative=ONE_PERCENT, against=ONE_PERCENT.replace(": reap", ANEW), at_least=10),
         ],
         notes=[

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         HistoryFloorFilter,
         RetentionFilter,
     )
-    from slatespark.table.retention.reaper import Reaper
     from slatespark.table.rows.sst_writer import SstWriter
     from slatespark.table.transaction.transaction import Transaction
+    from slatespark.table.upkeep.reaper import Reaper
     from slatespark.table.upkeep.upkeep import Upkeep
 
 __version__ = "0.1.0"
@@ -56,7 +56,7 @@ _LAZY: Final = {
     "ExpireFilter": "slatespark.table.compaction.filter",
     "FilterDecisions": "slatespark.table.compaction.filter",
     "HistoryFloorFilter": "slatespark.table.compaction.filter",
-    "Reaper": "slatespark.table.retention.reaper",
+    "Reaper": "slatespark.table.upkeep.reaper",
     "RetentionFilter": "slatespark.table.compaction.filter",
     "SlateStore": "slatespark.slate_store",
     "SlateTable": "slatespark.spark.slate_table",

@@ -109,3 +109,12 @@ class UnsupportedFormatError(SlateError):
 
 class InternalError(SlateError):
     """A bug in slatespark: report it."""
+
+
+def as_slate_error(exc: Exception, where: str) -> SlateError:
+    """Return an error as one of ours: itself, or one that names the place and has it as its cause."""
+    if isinstance(exc, SlateError):
+        return exc
+    error = SlateError(f"{where}: {type(exc).__name__}: {exc}")
+    error.__cause__ = exc
+    return error

@@ -15,7 +15,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
-from slatespark.table.retention.reaper import Reaper, ReapOutcome
+from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
 from slatespark.units import parse_duration_ms
 
 

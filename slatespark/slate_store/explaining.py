@@ -11,7 +11,7 @@ from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
 from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
-from slatespark.table.retention.reaper import ReapLimits
+from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:

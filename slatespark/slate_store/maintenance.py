@@ -13,9 +13,9 @@ from slatespark.options.values import (
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
+from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
-from slatespark.table.retention.reaper import ReapLimits
 from slatespark.table.verify.findings import VerifyReport
 from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms
@@ -130,7 +130,7 @@ class Maintenance(OpenTable):
         ------
         OptionError
             When an option is wrong, or `now` is in the future.
-        CommitConflictError
+        ConflictError
             When other commits kept conflicting, or a SlateDB client is active.
         """
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))

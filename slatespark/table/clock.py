@@ -148,7 +148,15 @@ def new_uuid(clock: Clock) -> UUID:
     return UUID(int=clock.random_bits(128), version=4)
 
 
-def back_off(clock: Clock, attempt: int) -> None:
-    """Wait before retry number `attempt` (from 0): at most 50 ms at first, doubling up to 2 s, with full jitter."""
+def back_off_ms(clock: Clock, attempt: int) -> int:
+    """Return how long to wait before retry number `attempt` (from 0).
+
+    At most 50 ms at first, doubling up to 2 s, with full jitter.
+    """
     ceiling_ms = min(2000, 50 << min(attempt, 6))
-    clock.sleep_ms(clock.random_bits(16) % ceiling_ms + 1)
+    return clock.random_bits(16) % ceiling_ms + 1
+
+
+def back_off(clock: Clock, attempt: int) -> None:
+    """Wait before retry number `attempt`, as long as `back_off_ms` says."""
+    clock.sleep_ms(back_off_ms(clock, attempt))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError, TableNotFoundError, UnsupportedFormatError
+from slatespark.errors import (
+    CorruptDataError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.ulid import Ulid
@@ -57,6 +64,14 @@ class TableStores:
         main = _counted(self.main, tally)
         wal = main if self.wal is self.main else _counted(self.wal, tally)
         return replace(self, main=main, wal=wal, tally=tally)
+
+
+def table_path(table: str | os.PathLike[str]) -> str:
+    """Return the path or URL that a caller gave for a table; raises `InvalidRequestError` when it is none."""
+    try:
+        return os.fspath(table)
+    except TypeError as exc:
+        raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
 
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:

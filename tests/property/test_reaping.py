@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores
 from tests.support.client import ClientOptions, Location, ScanRow, read_rows
 from tests.support.effort import examples
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.model import Kind, Model, Version
 from tests.support.our_reads import our_rows
@@ -148,6 +150,44 @@ def test_what_is_past_retention_goes_and_nothing_else(
     store.setProperties(retention=f"{now_ms - retired_ms}ms")
     again = reap(stores, now_ms=now_ms)
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)
+
+
+@settings(max_examples=examples(40))
+@given(
+    tables(),
+    st.sampled_from([60, 130, 180, 230, 270, 400]),
+    st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(["upsert", "delete", "merge"])), min_size=1, max_size=3),
+    st.sampled_from([(None, None), (1, 1), (3, 200)]),
+)
+def test_a_write_that_comes_before_the_commit(
+    table: tuple[TableStores, Model],
+    retired_ms: int,
+    writes: list[tuple[bytes, str]],
+    limits: tuple[int | None, int | None],
+) -> None:
+    """The rows are as if it had come before the reaping: an operand keeps a due row, and no new row is deleted."""
+    (stores, model), (batch_rows, batch_bytes) = table, limits
+    properties = {"retention": str(400 - retired_ms), "autoCompact": "false"}
+    publish_definition(stores, DefinitionVersion(1, TableDefinition(properties=properties)))
+    clock = FakeClock(PRESENT_MS, seed=7)
+    other = SlateStore(stores, clock, {"path": stores.url})
+
+    def write() -> None:
+        for key, operation in writes:
+            rows = pa.table({"key": [key], "value": [b"new"]})
+            kind = {"upsert": Kind.PUT, "delete": Kind.DELETE, "merge": Kind.MERGE}[operation]
+            other.write(rows, operation=operation)
+            model.versions[key].append(Version(model.last_seq + 1, kind, b"new", PRESENT_MS, None))
+
+    watched = FailingStore(stores.main).run(write, "create", "slatespark/leases/*")
+    reap(TableStores(main=watched, wal=watched), now_ms=400, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
+    gone = {key for key, versions in model.versions.items() if is_retired(versions, 400, retired_ms)}
+    other.setProperties(retention="none")
+    for include_expired in (False, True):
+        shown = our_rows(other, now=400, includeExpired=include_expired)
+        wanted = expected(model, gone, now_ms=None if include_expired else 400, include_expired=include_expired)
+        assert [(row.key, row.value) for row in shown] == [(row.key, row.value) for row in wanted]
+    assert other.verify(allVersions=True).has_damage is False
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from slatespark.errors import InvalidRequestError, OptionError, SlateError
+from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.compactions import Compaction, TieredSpec
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
@@ -48,7 +48,7 @@ from slatespark.table.cooperation.claimed_job import (
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores, open_stores, table_path
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 JOBS_PER_THREAD: Final = 2  # at a time: while one is claimed or handed over, another one is merged
@@ -177,10 +177,7 @@ class Worker:
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
         """
-        try:
-            path = os.fspath(table)
-        except TypeError as exc:
-            raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
+        path = table_path(table)
         stores = _open(path, storage)
         located = {f"{STORAGE_PREFIX}{name}": value for name, value in stores.storage.items()}
         options = WriteOptions.parse({"path": path, **located, **self._options})
@@ -190,7 +187,7 @@ class Worker:
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Stop serving a database; its jobs that are being merged are finished."""
         with self._lock:
-            self._databases.pop(str(os.fspath(table)), None)
+            self._databases.pop(table_path(table), None)
 
     def status(self) -> tuple[WorkerStatus, ...]:
         """Return the state of each database, in the order in which they were added."""
@@ -407,8 +404,7 @@ class _Session:
     def _tell(self, database: _Database, report: WorkerReport | None, exc: Exception | None) -> None:
         error = None
         if exc is not None:
-            error = exc if isinstance(exc, SlateError) else SlateError(f"{database.path}: {type(exc).__name__}: {exc}")
-            error.__cause__ = exc.__cause__ if error is exc else exc
+            error = as_slate_error(exc, database.path)
         database.last_error = error
         with self._telling:
             self.listener(WorkerOutcome(database.url, report, error))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import RowColumns
@@ -16,7 +18,7 @@ from slatespark.table.read.cursor import LayerCursor, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
-from slatespark.table.retention.past_retention import surviving_rows
+from slatespark.table.retention.past_retention import live_and_due, surviving_rows
 from slatespark.table.retention.plan import DueView
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.rows.sorted_rows import SortedRows
@@ -26,24 +28,54 @@ from slatespark.table.stores import TableStores
 # --- due rows --------------------------------------------------------------------------------------------------------
 
 
+class SearchStart(NamedTuple):
+    """Where the search of a view goes on: at a key, which is in this block or in a later one."""
+
+    block: int = 0
+    key: bytes = b""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DueWindow:
     """Rows [low, high) of consecutive blocks that may hold due rows.
 
     Attributes
     ----------
-    end : number of the block behind them
+    first, end : number of their first block, and of the block behind them
     stored_bytes : of the blocks
     begins_inside, goes_on : earlier blocks may hold versions of the first key, later blocks of the last key
+    due : positions of due rows other than tombstones
     """
 
     rows: RowColumns
     low: int
     high: int
+    first: int
     end: int
     stored_bytes: int
     begins_inside: bool
     goes_on: bool
+    due: NDArray[np.int64]
+
+    @property
+    def behind(self) -> SearchStart:
+        """Where the next row is."""
+        if self.high == len(self.rows):
+            return SearchStart(self.end)
+        return SearchStart(self.first, self.rows.key(self.high))
+
+    def pieces(self, max_rows: int) -> Iterator[DueWindow]:
+        """Yield the window in parts of whole keys, each with at most `max_rows` due rows; one key at least."""
+        low, first = self.low, 0  # of the next part: its first row, and its first due row
+        while len(self.due) - first > max_rows:
+            opening = self.rows.key(int(self.due[first + max_rows]))
+            cut = lower_bound(self.rows, opening, low, self.high)
+            if cut <= self.due[first]:  # the versions of one key
+                cut = lower_bound(self.rows, key_after(opening), low, self.high)
+            end = int(np.searchsorted(self.due, cut))
+            yield replace(self, low=low, high=cut, due=self.due[first:end])
+            low, first = cut, end
+        yield replace(self, low=low, due=self.due[first:])
 
     def open_edges(self) -> Iterator[slice]:
         """Yield the rows of keys that may have versions in other blocks."""
@@ -58,11 +90,19 @@ def due_windows(
     part: FileSlice,
     outline: FileOutline,
     reads: Sequence[tuple[int, int]],
+    retired_ms: int,
     *,
     window_bytes: int,
+    start: bytes = b"",
 ) -> Iterator[DueWindow]:
-    """Yield the rows of blocks within a view, some at a time; parameters as for `read_blocks`."""
-    index, keys = outline.index, part.keys
+    """Yield the rows of blocks within a view, some at a time; other parameters as for `read_blocks`.
+
+    Parameters
+    ----------
+    retired_ms : rows created at or before it are due
+    start : rows of smaller keys are left out
+    """
+    index, keys = outline.index, part.keys.intersect(KeyRange(start, None))
     before: tuple[int, bytes] | None = None  # end and last key of the previous window
     for first, rows, first_rows in read_blocks(stores, part.file, outline, reads, window_bytes=window_bytes):
         end, opens, closes = first + len(first_rows), rows.key(0), rows.key(len(rows) - 1)
@@ -74,10 +114,12 @@ def due_windows(
             rows=rows,
             low=low,
             high=high,
+            first=first,
             end=end,
             stored_bytes=int(outline.edges[end] - outline.edges[first]),
             begins_inside=begins_inside and holds_several_versions(outline),
             goes_on=index.spans_key(end, closes) and holds_several_versions(outline),
+            due=low + np.flatnonzero(live_and_due(rows, retired_ms)[low:high]),
         )
         before = end, closes
 
@@ -102,7 +144,7 @@ def count_gone(
     Keys with versions in other blocks count as kept.
     """
     gone = 0
-    for window in due_windows(stores, view.stored.part, outline, reads, window_bytes=window_bytes):
+    for window in due_windows(stores, view.stored.part, outline, reads, retired_ms, window_bytes=window_bytes):
         low, high = window.low, window.high
         for edge in window.open_edges():
             low, high = (max(low, edge.stop), high) if edge.start == 0 else (low, min(high, edge.start))

@@ -1,20 +1,21 @@
 """Reaping: delete rows past retention, in passes of one commit each. See docs/explanation/how-rows-are-reaped.md.
 
-A pass plans on a snapshot. It commits only if nothing was committed meanwhile, because a new operand would make a due
-row live again, and only if the retention is unchanged. Otherwise it is planned again, and reuses the uploaded files.
+A pass plans on a snapshot. It commits only if the rows that it removes are still due: no merge operand was committed
+for them meanwhile, a key that gets a tombstone has no new version at all, and the retention is unchanged. Otherwise it
+is planned again, and reuses the uploaded files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 
 from slatespark.errors import (
     ClockRegressionError,
-    CommitConflictError,
+    ConflictError,
     HistoryTrimmedError,
     InvalidRequestError,
 )
@@ -23,26 +24,26 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.clock import Clock, back_off
+from slatespark.table.clock import Clock, back_off_ms
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
-from slatespark.table.commit.requirements import LastSeq, SameRetention
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.commit.requirements import SameRetention
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
-from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import evolve_definition, fetch_definition
+from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.history_floor import follow_history_retention
-from slatespark.table.retention.past_retention import find_earliest_young
 from slatespark.table.retention.plan import (
     DueBlocks,
     DueView,
@@ -50,25 +51,24 @@ from slatespark.table.retention.plan import (
     StoredView,
     Treatment,
     choose_treatment,
-    next_deadline,
     plan_due_blocks,
     plan_files,
 )
 from slatespark.table.retention.reap_files import (
     Rewrite,
+    SearchStart,
     count_gone,
-    due_windows,
     holds_several_versions,
     rewrite_view,
 )
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
+from slatespark.table.retention.reap_state import ReapState, record_progress
 from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.retention.reap_tombstones import TombstoneBatch, TombstoneSearch, wal_keys
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
-from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-from slatespark.units import MAX_MS, MIN_MS
+from slatespark.units import MAX_MS
 
 MAX_BATCH_ROWS: Final = 500_000
 MAX_BATCH_BYTES: Final = 256 << 20
@@ -107,96 +107,132 @@ def reap_table(
         When there is no table, or it cannot be reaped.
     InvalidRequestError
         When the retention is not the table's own: a clone made by the client uses that of its parent.
-    CommitConflictError
+    ConflictError
         When other commits kept conflicting, or a SlateDB client is active.
     """
-    given = WriteOptions.parse({"path": stores.url}) if options is None else options
-    refuse_pair(given, "a reap")
-    refuse_cooperation(given, "a reap", OTHER_MODES)
-    limits = max_batch_rows or MAX_BATCH_ROWS, max_batch_bytes or MAX_BATCH_BYTES
-    survey = ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)) if survey is None else survey
-    return _Reaping(stores, clock, given, survey, *limits, asked_ms=now_ms, progress=progress).run()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ReapState:
-    """The state that a pass plans on.
-
-    Attributes
-    ----------
-    now_ms, retired_ms : at `now_ms`, rows created at or before `retired_ms` are due
-    layers, views : of the snapshot's trees, newest first
-    wal : rows of the WAL that are not in the trees; None without any
-    """
-
-    snapshot: Snapshot
-    definition: TableDefinition
-    now_ms: int
-    retired_ms: int
-    layers: tuple[Layer, ...]
-    views: tuple[StoredView, ...]
-    wal: RowColumns | None
+    reaping = Reaping.begin(
+        stores,
+        clock,
+        now_ms=now_ms,
+        max_batch_rows=max_batch_rows,
+        max_batch_bytes=max_batch_bytes,
+        options=options,
+        survey=survey,
+        progress=progress,
+    )
+    while (wait_ms := reaping.step()) is not None:
+        if wait_ms:
+            clock.sleep_ms(wait_ms)
+    return reaping.report
 
 
 @dataclass(slots=True)
-class _Reaping:
-    """A running reap.
+class Reaping:
+    """A running reap of one table, pass by pass.
 
     Attributes
     ----------
+    max_batch_rows, max_batch_bytes : bounds of a pass
     asked_ms, now_ms : the given instant, and the one resolved by the first pass for all passes
+    halvings : how often the bounds of the next pass are halved: once more after a conflict, once less after a pass
+    conflicts : in a row
     counted : number of rows that a rewrite of a view would remove
     rewritten : files uploaded for a view, valid while the keys of older views are the same
     finished : files that were rewritten once and are not rewritten again
     reported : files counted in the report: several views may show parts of one, and be dropped one after the other
-    searched_to : number of the first block not yet searched for rows to delete, by view
+    searched_to : where the search for rows to delete goes on, by view
     youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view
     began_ms, elapsed_ms : start of the present pass, and duration of the earlier ones
     last_version : published by the last pass; 0 if there was none
+    report : complete once `step` returns None
     """
 
     stores: TableStores
     clock: Clock
     options: WriteOptions
     survey: ReapSurvey
-    batch_rows: int
-    batch_bytes: int
+    max_batch_rows: int
+    max_batch_bytes: int
     asked_ms: int | None
     progress: Progress | None
     now_ms: int | None = None
     retired_ms: int | None = None
+    halvings: int = 0
+    conflicts: int = 0
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
     reported: set[Ulid] = field(default_factory=set)
-    searched_to: dict[FileSlice, int] = field(default_factory=dict)
+    searched_to: dict[FileSlice, SearchStart] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
     began_ms: int = 0
     elapsed_ms: int = 0
     last_version: int = 0
     report: ReapReport = field(default=ReapReport("", 0, 0, None))
 
-    def run(self) -> ReapReport:
-        conflicts = 0
-        while True:
-            self.began_ms = self.clock.now_ms()
-            try:
-                state = self._look()
-                goes_on = state is not None and self._pass(state)
-            except (CommitConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
-                conflicts += 1
-                # With a clock of the table's own, an advanced tick is a conflict; otherwise the tick is ahead of ours.
-                is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
-                if is_ahead or conflicts > MAX_CONFLICTS:
-                    raise
-                self.batch_rows, self.batch_bytes = max(1, self.batch_rows // 2), max(1, self.batch_bytes // 2)
-                back_off(self.clock, conflicts)
-                continue
-            conflicts = 0
-            if not goes_on:
-                return self.report if state is None else self._finish(state)
+    @classmethod
+    def begin(
+        cls,
+        stores: TableStores,
+        clock: Clock,
+        *,
+        now_ms: int | None = None,
+        max_batch_rows: int | None = None,
+        max_batch_bytes: int | None = None,
+        options: WriteOptions | None = None,
+        survey: ReapSurvey | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Return a reap that has not begun; parameters as for `reap_table`."""
+        given = WriteOptions.parse({"path": stores.url}) if options is None else options
+        refuse_pair(given, "a reap")
+        refuse_cooperation(given, "a reap", OTHER_MODES)
+        return cls(
+            stores,
+            clock,
+            given,
+            survey or ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)),
+            max_batch_rows or MAX_BATCH_ROWS,
+            max_batch_bytes or MAX_BATCH_BYTES,
+            asked_ms=now_ms,
+            progress=progress,
+        )
 
-    def _look(self) -> _ReapState | None:
+    def step(self) -> int | None:
+        """Do one pass; return how many ms to wait before the next one, or None if nothing is left to do.
+
+        Raises
+        ------
+        SlateError
+            As `reap_table`.
+        """
+        self.began_ms = self.clock.now_ms()
+        try:
+            state = self._look()
+            if state is not None and self._pass(state):
+                self.conflicts, self.halvings = 0, max(0, self.halvings - 1)
+                return 0
+        except (ConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
+            self.conflicts += 1
+            # With a clock of the table's own, an advanced tick is a conflict; otherwise the tick is ahead of ours.
+            is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
+            if is_ahead or self.conflicts > MAX_CONFLICTS:
+                raise
+            self.halvings += 1
+            return back_off_ms(self.clock, self.conflicts)
+        if state is not None:
+            self.report = self._finish(state)
+        return None
+
+    @property
+    def _batch_rows(self) -> int:
+        return max(1, self.max_batch_rows >> self.halvings)
+
+    @property
+    def _batch_bytes(self) -> int:
+        return max(1, self.max_batch_bytes >> self.halvings)
+
+    def _look(self) -> ReapState | None:
         """Return the state for planning the next pass; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
@@ -232,10 +268,10 @@ class _Reaping:
         layers = fetch_layers(self.stores, snapshot.manifest)
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         views = self.survey.views(snapshot.manifest, layers)
-        return _ReapState(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)
+        return ReapState(snapshot, definition, self.now_ms, retired_ms, layers, views, wal)
 
-    def _pass(self, state: _ReapState) -> bool:
-        """Do the next step in one commit; False if nothing is due any more."""
+    def _pass(self, state: ReapState) -> bool:
+        """Do the next step, in one commit at most; False if nothing is due any more."""
         plan = plan_files(state.views, *wal_keys(state.wal), state.retired_ms)
         if plan.drops:
             self._drop(state, plan)
@@ -248,16 +284,16 @@ class _Reaping:
         if batch.keys:
             self._write_tombstones(state, batch)
         self.searched_to.update(batch.reached)
-        return bool(batch.keys)
+        return bool(batch.keys) or not batch.is_last
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def _drop(self, state: _ReapState, plan: FilePlan) -> None:
+    def _drop(self, state: ReapState, plan: FilePlan) -> None:
         files = self._not_reported(plan.drops)
         rows = sum(stored.properties.num_rows for stored in files.values() if stored.properties is not None)
         size = sum(stored.part.file.data_bytes for stored in files.values())
         edit = ReplaceViews({stored.view: () for stored in plan.drops})
-        self._commit(state, edit=edit, rows=rows, size=size)
+        self._commit(state, state.without_operands(plan.drops), edit=edit, rows=rows, size=size)
         self.report = replace(self.report, files_dropped=self.report.files_dropped + len(files))
         self.reported.update(files)
 
@@ -265,7 +301,7 @@ class _Reaping:
         """Return one view of each file that the report does not count yet."""
         return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
 
-    def _sort_out(self, state: _ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
+    def _sort_out(self, state: ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
         """Return the views to search for rows to delete, or some rewritten views, which come first."""
         scans: list[Scan] = []
         rewrites: dict[DueView, Rewrite] = {}
@@ -282,7 +318,7 @@ class _Reaping:
             due_bytes += view.stored.part.file.data_bytes
             due_rows += blocks.rows
             self._tell("Rewriting", due_bytes, 0)
-            if due_bytes >= self.batch_bytes or due_rows >= self.batch_rows:
+            if due_bytes >= self._batch_bytes or due_rows >= self._batch_rows:
                 break
         return scans, rewrites
 
@@ -307,14 +343,15 @@ class _Reaping:
             )
         return self.rewritten[key]
 
-    def _replace(self, state: _ReapState, rewrites: dict[DueView, Rewrite]) -> None:
+    def _replace(self, state: ReapState, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
         replaced = self._not_reported(view.stored for view in rewrites)
         before = sum(view.part.file.data_bytes for view in replaced.values())
         left = sum(file.handle.info.data_bytes for file in files)
         edit = ReplaceViews({view.stored.view: rewrite.files for view, rewrite in rewrites.items()})
         rows = sum(rewrite.gone for rewrite in rewrites.values())
-        self._commit(state, edit=edit, rows=rows, size=max(0, before - left))
+        reads = state.without_operands(view.stored for view in rewrites)
+        self._commit(state, reads, edit=edit, rows=rows, size=max(0, before - left))
         self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
         self.reported.update(replaced)
         self.survey.remember(files)
@@ -322,10 +359,9 @@ class _Reaping:
 
     # --- tombstones ---------------------------------------------------------------------------------------------------
 
-    def _gather(self, state: _ReapState, scans: Sequence[Scan]) -> TombstoneBatch:
+    def _gather(self, state: ReapState, scans: Sequence[Scan]) -> TombstoneBatch:
         """Return the tombstones of this pass."""
-        batch = TombstoneBatch(self.batch_rows, self.batch_bytes)
-        window_bytes = min(self.survey.window_bytes, self.batch_bytes)
+        batch = TombstoneBatch(self._batch_rows, self._batch_bytes)
         search = TombstoneSearch(
             stores=self.stores,
             layers=state.layers,
@@ -335,37 +371,37 @@ class _Reaping:
             retired_ms=state.retired_ms,
             buffer_bytes=self.options.write_buffer_bytes,
             window_bytes=self.survey.window_bytes,
+            max_rows=min(self._batch_rows, CHUNK_KEYS),
+            max_bytes=self._batch_bytes,
         )
-        if not all(batch.add(found) for found in search.in_wal(self.batch_rows)):
+        if not all(map(batch.add, search.in_wal())):
             return batch  # this pass drains the WAL, and the next one finds the remaining rows in the new file
         total = sum(blocks.stored_bytes for *_, blocks in scans)
         for view, outline, blocks in scans:
-            part, shared = view.stored.part, view.shared
-            reached = self.searched_to.get(part, 0)
-            reads = tuple((max(first, reached), end) for first, end in blocks.reads if end > reached)
-            for window in due_windows(self.stores, part, outline, reads, window_bytes=window_bytes):
-                if not all(batch.add(found) for found in search.in_window(window, shared)):
-                    return batch  # the next pass finds the rest of the window again
-                young_ms = find_earliest_young(window.rows, window.low, window.high, state.retired_ms)
-                if young_ms is not None:
-                    self._note_young(part, young_ms)
-                batch.reached[part] = window.end
-                batch.read_bytes += window.stored_bytes
+            part = view.stored.part
+            for stride in search.strides(view, outline, blocks.reads, self.searched_to.get(part, SearchStart())):
+                if not all(map(batch.add, search.in_stride(stride))):
+                    return batch  # the next pass finds the rest of the stride again
+                self._note_young(part, stride.youngest_ms)
+                batch.reached[part] = stride.behind
+                batch.read_bytes += stride.read_bytes
                 self._tell("Reading", batch.read_bytes, total)
-                if batch.keys and (batch.rows >= self.batch_rows or batch.read_bytes >= self.batch_bytes):
+                if batch.is_full:
                     return batch
+        batch.is_last = True
         return batch
 
-    def _write_tombstones(self, state: _ReapState, batch: TombstoneBatch) -> None:
+    def _write_tombstones(self, state: ReapState, batch: TombstoneBatch) -> None:
         rows = batch.tombstones()
-        self._commit(state, tombstones=rows, rows=len(rows), size=batch.stored_bytes)
+        self._commit(state, state.all_unchanged(), tombstones=rows, rows=len(rows), size=batch.stored_bytes)
         self.report = replace(self.report, tombstones=self.report.tombstones + len(rows))
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
     def _commit(
         self,
-        state: _ReapState,
+        state: ReapState,
+        depends_on: ReadSet,
         *,
         edit: TreeEdit = KEEP_TREES,
         tombstones: RowColumns | None = None,
@@ -385,12 +421,15 @@ class _Reaping:
             outputs = () if tombstones is None else (self._upload(job, tombstones),)
             spent_ms = self.clock.now_ms() - self.began_ms
             job = replace(job, delete_rate=size * 1000 // max(1, spent_ms))
-            requirements = (
-                LastSeq(self.stores, state.snapshot.max_seq),
-                SameRetention(state.definition),
-            )
             record = commit_write(
-                self.stores, self.clock, job, outputs, self.options, edit=edit, requirements=requirements
+                self.stores,
+                self.clock,
+                job,
+                outputs,
+                self.options,
+                edit=edit,
+                depends_on=depends_on,
+                requirements=(SameRetention(state.definition),),
             )
         assert record is not None  # only a write without rows has none
         self.survey.remember([file for files in outputs for file in files])
@@ -413,8 +452,8 @@ class _Reaping:
 
     # --- report -------------------------------------------------------------------------------------------------------
 
-    def _finish(self, state: _ReapState) -> ReapReport:
-        self._record_progress(state)
+    def _finish(self, state: ReapState) -> ReapReport:
+        record_progress(self.stores, self.clock, state, is_new=self.report.passes > 0)
         kept = find_kept_checkpoints(
             self.stores,
             state.snapshot.manifest,
@@ -427,29 +466,9 @@ class _Reaping:
             self.report,
             delete_rate_mb_per_s=self.report.bytes / 1000 / self.elapsed_ms if self.elapsed_ms else None,
             reaped_through_ms=state.retired_ms,
-            next_deadline_ms=self._next_deadline(state),
+            next_deadline_ms=state.next_deadline(self.youngest),
             kept_by_checkpoints=kept,
         )
-
-    def _record_progress(self, state: _ReapState) -> None:
-        """Record in the definition how far the table is reaped, if rows were deleted or nothing is recorded yet."""
-        before_ms, through_ms = state.definition.reaped_through_ms, state.retired_ms
-        if before_ms is not None and (before_ms >= through_ms or not self.report.passes):
-            return
-
-        def change(current: TableDefinition) -> TableDefinition:
-            return replace(current, reaped_through_ms=max(through_ms, current.reaped_through_ms or MIN_MS))
-
-        evolve_definition(self.stores, self.clock, state.snapshot.manifest, change)
-
-    def _next_deadline(self, state: _ReapState) -> int | None:
-        """Return when the oldest remaining row becomes due; None if that depends on more than time."""
-        retention_ms = state.definition.retention_ms
-        if state.definition.has_history or retention_ms is None:
-            return None
-        wal_ms = None if state.wal is None else find_earliest_young(state.wal, 0, len(state.wal), state.retired_ms)
-        left_ms = state.now_ms if wal_ms is None else min(wal_ms, state.now_ms)
-        return next_deadline(state.views, self.youngest, left_ms, state.retired_ms, retention_ms)
 
     def _note_young(self, part: FileSlice, create_ts: int) -> None:
         self.youngest[part] = min(create_ts, self.youngest.get(part, MAX_MS))

@@ -29,6 +29,11 @@ OUTLINES_BYTES: Final = 64 << 20  # of outlines held; the outline of another cli
 OUTLINES_TOGETHER: Final = 8
 
 
+def outline_cache() -> SectionCache[FileOutline]:
+    """Return a cache of outlines of the files of any number of tables."""
+    return SectionCache(OUTLINES_BYTES, lambda outline: outline.held_bytes)
+
+
 @dataclass(slots=True)
 class ReapSurvey:
     """Facts of files. Files never change, so each fact is fetched once.
@@ -37,15 +42,13 @@ class ReapSurvey:
     ----------
     window_bytes : decoded at a time
     known : properties of files
-    outlines : fetched recently
+    outlines : fetched recently; several tables may share them
     """
 
     stores: TableStores
     window_bytes: int
     known: dict[SstFile, SstProperties] = field(default_factory=dict)
-    outlines: SectionCache[FileOutline] = field(
-        default_factory=lambda: SectionCache(OUTLINES_BYTES, lambda outline: outline.held_bytes)
-    )
+    outlines: SectionCache[FileOutline] = field(default_factory=outline_cache)
 
     def views(self, manifest: Manifest, layers: Sequence[Layer]) -> tuple[StoredView, ...]:
         """Return the views of a manifest, newest first, with file properties from commit records or the files."""

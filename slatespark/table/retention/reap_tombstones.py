@@ -14,9 +14,18 @@ from slatespark.ranges import KeyRange, key_after, point_range
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
-from slatespark.table.retention.past_retention import RetiredKeys, is_covered, live_and_due, retired_keys
-from slatespark.table.retention.reap_files import DueWindow
+from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.past_retention import (
+    RetiredKeys,
+    find_earliest_young,
+    is_covered,
+    live_and_due,
+    retired_keys,
+)
+from slatespark.table.retention.plan import DueView
+from slatespark.table.retention.reap_files import DueWindow, SearchStart, due_windows
 from slatespark.table.stores import TableStores
+from slatespark.units import MAX_MS
 
 MAX_WAL_POINTS = 1000  # keys of the WAL that a plan treats individually
 
@@ -30,7 +39,8 @@ class TombstoneBatch:
     max_rows, max_bytes : maximum number of keys, and of their bytes; at least one key
     rows, key_bytes, stored_bytes : number of keys, their bytes, and the size of their newest versions
     read_bytes : of the blocks read
-    reached : number of the first block not read, by view
+    reached : where the search goes on, by view
+    is_last : nothing is left to search
     """
 
     max_rows: int
@@ -40,7 +50,13 @@ class TombstoneBatch:
     key_bytes: int = 0
     stored_bytes: int = 0
     read_bytes: int = 0
-    reached: dict[FileSlice, int] = field(default_factory=dict)
+    reached: dict[FileSlice, SearchStart] = field(default_factory=dict)
+    is_last: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a bound is reached: of rows, or of bytes read."""
+        return self.rows >= self.max_rows or self.read_bytes >= self.max_bytes
 
     def add(self, found: RetiredKeys) -> bool:
         """Add keys, in any order, duplicates allowed; False if not all of them fit."""
@@ -63,6 +79,27 @@ class TombstoneBatch:
         return take_rows([flat], order[new_key_mask([flat], order)])
 
 
+@dataclass(slots=True)
+class Stride:
+    """Consecutive rows of a view that are searched together, since each look-up asks every other file.
+
+    Attributes
+    ----------
+    behind : where the next stride begins
+    alone : retired keys of which all versions are among these rows
+    keys : of due rows that may have other versions elsewhere, ascending and distinct
+    due_rows, read_bytes : number of due rows, and size of the blocks read to their end
+    youngest_ms : smallest create_ts of rows that are not due
+    """
+
+    behind: SearchStart
+    alone: list[RetiredKeys] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    due_rows: int = 0
+    read_bytes: int = 0
+    youngest_ms: int = MAX_MS
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TombstoneSearch:
     """Finds retired keys in one snapshot.
@@ -74,6 +111,7 @@ class TombstoneSearch:
     max_seq, now_ms : of the snapshot, and the instant at which expiry is judged
     retired_ms : rows created at or before it are due
     buffer_bytes, window_bytes : read, and decoded, at a time by a look-up
+    max_rows, max_bytes : of a stride, due rows and blocks; one key or some blocks at least
     """
 
     stores: TableStores
@@ -84,38 +122,65 @@ class TombstoneSearch:
     retired_ms: int
     buffer_bytes: int
     window_bytes: int
+    max_rows: int
+    max_bytes: int
 
-    def in_window(self, window: DueWindow, shared: Sequence[KeyRange]) -> Iterator[RetiredKeys]:
-        """Yield the retired keys in a window of a view; `shared` are keys that other views may hold."""
-        rows, low, high = window.rows, window.low, window.high
+    def strides(
+        self, view: DueView, outline: FileOutline, reads: Sequence[tuple[int, int]], start: SearchStart
+    ) -> Iterator[Stride]:
+        """Yield the due rows of a view, from `start` on; `reads` are the blocks that may hold some."""
+        part, shared = view.stored.part, view.shared
+        left = tuple((max(first, start.block), end) for first, end in reads if end > start.block)
+        window_bytes = min(self.window_bytes, self.max_bytes)
+        stride = Stride(start)
+        for window in due_windows(
+            self.stores, part, outline, left, self.retired_ms, window_bytes=window_bytes, start=start.key
+        ):
+            for piece in window.pieces(self.max_rows):
+                if stride.due_rows and stride.due_rows + len(piece.due) > self.max_rows:
+                    yield stride
+                    stride = Stride(stride.behind)
+                self._add(stride, piece, shared)
+            stride.behind = SearchStart(window.end)
+            stride.read_bytes += window.stored_bytes
+            if stride.read_bytes >= self.max_bytes:
+                yield stride
+                stride = Stride(stride.behind)
+        yield stride
+
+    def _add(self, stride: Stride, piece: DueWindow, shared: Sequence[KeyRange]) -> None:
+        rows, low, high = piece.rows, piece.low, piece.high
+        stride.behind = piece.behind
         if low == high:
             return
+        stride.due_rows += len(piece.due)
+        young_ms = find_earliest_young(rows, low, high, self.retired_ms)
+        stride.youngest_ms = min(stride.youngest_ms, MAX_MS if young_ms is None else young_ms)
         alone = np.zeros(len(rows), np.bool_)
         alone[low:high] = ~is_covered(rows, low, high, shared)
-        for edge in window.open_edges():
+        for edge in piece.open_edges():
             alone[edge] = False
         positions = np.flatnonzero(alone)
         selection = Selection(positions, np.zeros(len(positions), np.uint8))
-        yield from retired_keys([([rows], selection)], self.now_ms, self.retired_ms)
-        others = live_and_due(rows, self.retired_ms) & ~alone
-        others[:low] = others[high:] = False
-        yield from self._look_up(rows, np.flatnonzero(others))
+        stride.alone += retired_keys([([rows], selection)], self.now_ms, self.retired_ms)
+        others = distinct_keys(rows, piece.due[~alone[piece.due]])
+        stride.keys += others[1:] if others and stride.keys[-1:] == others[:1] else others
 
-    def in_wal(self, limit: int) -> Iterator[RetiredKeys]:
-        """Yield the retired keys among the due rows of the WAL; looks up `limit` rows at a time."""
+    def in_stride(self, stride: Stride) -> Iterator[RetiredKeys]:
+        """Yield the retired keys of a stride."""
+        yield from stride.alone
+        yield from self._look_up(stride.keys)
+
+    def in_wal(self) -> Iterator[RetiredKeys]:
+        """Yield the retired keys among the due rows of the WAL."""
         if self.wal is None:
             return
-        due = np.flatnonzero(live_and_due(self.wal, self.retired_ms))
-        distinct = due[new_key_mask([self.wal], due)]
-        for start in range(0, len(distinct), limit):
-            yield from self._look_up(self.wal, distinct[start : start + limit])
+        keys = distinct_keys(self.wal, np.flatnonzero(live_and_due(self.wal, self.retired_ms)))
+        for start in range(0, len(keys), self.max_rows):
+            yield from self._look_up(keys[start : start + self.max_rows])
 
-    def _look_up(self, rows: RowColumns, positions: NDArray[np.int64]) -> Iterator[RetiredKeys]:
-        """Yield the retired keys among those of some rows; looks up all of their versions."""
-        if not len(positions):
-            return
-        distinct = positions[new_key_mask([rows], positions)]
-        keys = tuple(rows.key(at) for at in distinct.tolist())
+    def _look_up(self, keys: Sequence[bytes]) -> Iterator[RetiredKeys]:
+        """Yield the retired ones of some keys, which are ascending and distinct; reads all of their versions."""
         everything = Visibility(max_seq=self.max_seq, now_ms=self.now_ms, all_versions=True)
         for cursors in key_cursors(
             self.stores,
@@ -126,6 +191,13 @@ class TombstoneSearch:
             window_bytes=self.window_bytes,
         ):
             yield from retired_keys(visible_windows(cursors, everything, None), self.now_ms, self.retired_ms)
+
+
+def distinct_keys(rows: RowColumns, positions: NDArray[np.int64]) -> list[bytes]:
+    """Return the keys of rows at ascending positions, each once."""
+    if not len(positions):
+        return []
+    return [rows.key(at) for at in positions[new_key_mask([rows], positions)].tolist()]
 
 
 def wal_keys(rows: RowColumns | None) -> tuple[list[KeyRange], list[KeyRange]]:

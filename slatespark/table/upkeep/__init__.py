@@ -2,9 +2,12 @@
 
 From top to bottom:
 
-    upkeep.py     Upkeep: which table's turn it is, and which of its duties
-    duties.py     the duties: what each one does, and when it is due again
-    agenda.py     things that become due, earliest first
+    upkeep.py       Upkeep: which table's turn it is, and which of its duties
+    duties.py       the duties: what each one does, and when it is due again
+    reaper.py       Reaper: the one duty of retention, each table when its next row is due
+    table_loop.py   serves many tables, each when it is due, one step at a time
+    agenda.py       things that become due, earliest first
+    place.py        where a registered table is, and how it is opened
 
 What a duty does to a table is decided elsewhere (`retention/`, `compaction/`, `gc/`).
 """

@@ -22,9 +22,9 @@ from slatespark.table.gc.report import DELETED, VacuumReport
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.history_floor import STEPS, follow_history_retention
+from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import reap_table
-from slatespark.table.retention.reaper import ReapLimits
+from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import TableStores
 
 # A periodic compaction looks for due files this often within the interval.
@@ -44,6 +44,7 @@ class Visit:
     limits : bounds of a step of the reaper
     min_age_ms : of a vacuum
     options : of commits
+    reaping : the reap under way, if any
     """
 
     stores: TableStores
@@ -53,6 +54,7 @@ class Visit:
     limits: ReapLimits
     min_age_ms: int
     options: WriteOptions
+    reaping: Reaping | None = None
 
     @property
     def is_beside_client(self) -> bool:
@@ -68,7 +70,8 @@ class Step:
     ----------
     report : of the step; None if nothing was to be done
     is_done : whether it changed anything
-    goes_on : there is more to do at once
+    goes_on : there is more to do, at once or at `next_ms`
+    reaping : the reap that goes on
     next_ms : when the duty is due even if the table does not change, by the clock of upkeep; None for never
     """
 
@@ -76,6 +79,7 @@ class Step:
     is_done: bool = False
     goes_on: bool = False
     next_ms: int | None = None
+    reaping: Reaping | None = None
 
 
 Duty: TypeAlias = Callable[[Visit], Step]
@@ -92,20 +96,26 @@ def raise_floor(visit: Visit) -> Step:
 
 
 def reap(visit: Visit) -> Step:
-    """Delete rows that are past retention; beside a live client compactions leave them out as they merge."""
+    """Do a pass of a reap; beside a live client compactions leave out what is past retention as they merge."""
     if visit.definition.retention_ms is None or visit.is_beside_client:
         return Step(None)
-    report = reap_table(
+    reaping = visit.reaping or Reaping.begin(
         visit.stores,
         visit.clock,
         max_batch_rows=visit.limits.batch_rows,
         max_batch_bytes=visit.limits.batch_bytes,
         options=visit.options,
     )
+    passes = reaping.report.passes
+    wait_ms = reaping.step()
+    report = reaping.report
+    is_done = report.passes > passes
+    if wait_ms is not None:
+        return Step(report, is_done, goes_on=True, next_ms=read_clock(visit.clock) + wait_ms, reaping=reaping)
     # The deadline of a table with a clock of its own is not comparable; its time passes with its writes.
     deadline_ms = None if report.has_own_time else report.next_deadline_ms
     next_ms = None if deadline_ms is None else deadline_ms + SKEW_MS
-    return Step(report, is_done=report.passes > 0, next_ms=next_ms)
+    return Step(report, is_done, next_ms=next_ms)
 
 
 def compact(visit: Visit) -> Step:

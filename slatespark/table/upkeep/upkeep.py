@@ -10,19 +10,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from slatespark.errors import InvalidRequestError, OptionError, SlateError
+from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
-from slatespark.options.values import STORAGE_PREFIX, parse_min_age, parse_names, refuse_misspelt
+from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.run import MIN_AGE_MS
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_since
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.retention.reaper import ReapLimits
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_run import Reaping
+from slatespark.table.stores import TableStores, table_path
 from slatespark.table.upkeep.agenda import Agenda
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
+from slatespark.table.upkeep.place import Place
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 MAX_SLEEP_MS = 1_000  # a waiting loop looks for new tables and for a stop this often
@@ -88,6 +90,7 @@ class _Table:
     checked_ms : when all duties that follow changes were last due without one
     plans : by duty, in the order in which they had their turn: that of the longest ago first
     failures : consecutive ones of looking at it
+    reaping : the reap under way, if any
     """
 
     path: str
@@ -99,6 +102,7 @@ class _Table:
     plans: dict[str, _Plan] = field(default_factory=dict)
     failures: int = 0
     is_removed: bool = False
+    reaping: Reaping | None = None
 
 
 class Upkeep:
@@ -172,10 +176,7 @@ class Upkeep:
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
         """
-        try:
-            path = os.fspath(table)
-        except TypeError as exc:
-            raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
+        path = table_path(table)
         self.remove(path)
         now_ms = read_clock(self._clock)
         entry = _Table(path, dict(storage), plans={name: _Plan(now_ms) for name in self._duties})
@@ -186,7 +187,7 @@ class Upkeep:
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered."""
         with self._lock:
-            entry = self._tables.pop(str(os.fspath(table)), None)
+            entry = self._tables.pop(table_path(table), None)
             if entry is not None:
                 entry.is_removed = True
                 self._agenda.remove(entry)
@@ -275,7 +276,7 @@ class Upkeep:
         except Exception as exc:
             entry.failures += 1
             entry.opened = None
-            return self._outcome(entry, None, Step(None), _as_slate_error(entry.path, exc))
+            return self._outcome(entry, None, Step(None), as_slate_error(exc, entry.path))
         entry.failures = 0
         if known is None or entry.known.number != known.number:
             entry.changed_ms = now_ms
@@ -295,21 +296,20 @@ class Upkeep:
         except Exception as exc:  # an unexpected error must not stop the other tables either
             plan.failures += 1
             plan.due_ms = read_clock(self._clock) + self._pause(plan.failures)
-            return self._outcome(entry, name, Step(None), _as_slate_error(entry.path, exc)), False
+            entry.reaping = None if name == "reap" else entry.reaping
+            return self._outcome(entry, name, Step(None), as_slate_error(exc, entry.path)), False
         now_ms = read_clock(self._clock)
         plan.failures = 0
         plan.due_ms = None if step.next_ms is None else max(step.next_ms, now_ms + self._min_ms)
+        if name == "reap":
+            entry.reaping = step.reaping
         if step.goes_on:
-            plan.due_ms = now_ms
+            plan.due_ms = now_ms if step.next_ms is None else step.next_ms
         return self._outcome(entry, name, step, None), step.goes_on
 
     def _opened(self, entry: _Table) -> _Opened:
         if entry.opened is None:
-            storage = dict(entry.storage)
-            wal_path = storage.pop("walPath", storage.pop("wal_path", None))
-            given = {f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}
-            options = WriteOptions.parse({"path": entry.path, **given, **self._options})
-            entry.opened = _Opened(open_stores(entry.path, storage=storage, wal_path=wal_path), options)
+            entry.opened = _Opened(*Place(entry.path, entry.storage).open(self._options))
         return entry.opened
 
     def _visit(self, entry: _Table) -> Visit:
@@ -323,6 +323,7 @@ class Upkeep:
             limits=self._limits,
             min_age_ms=self._min_age_ms,
             options=options,
+            reaping=entry.reaping,
         )
 
     def _outcome(self, entry: _Table, duty: str | None, step: Step, error: SlateError | None) -> UpkeepOutcome:
@@ -342,14 +343,6 @@ class Upkeep:
 
 def _is_due(plan: _Plan, now_ms: int) -> bool:
     return plan.due_ms is not None and plan.due_ms <= now_ms
-
-
-def _as_slate_error(path: str, exc: Exception) -> SlateError:
-    if isinstance(exc, SlateError):
-        return exc
-    error = SlateError(f"{path}: {type(exc).__name__}: {exc}")
-    error.__cause__ = exc
-    return error
 
 
 def _parse_duties(given: Iterable[str] | str | None) -> tuple[str, ...]:

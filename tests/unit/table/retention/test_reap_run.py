@@ -14,7 +14,7 @@ import pytest
 
 from slatespark import (
     ClockRegressionError,
-    CommitConflictError,
+    ConflictError,
     InvalidRequestError,
     OptionError,
     SlateStore,
@@ -40,7 +40,7 @@ from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import MAX_CONFLICTS, reap_table
+from slatespark.table.retention.reap_run import MAX_CONFLICTS, Reaping, reap_table
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores
@@ -154,15 +154,15 @@ def test_reaping_one_percent_of_a_file_reads_about_one_percent_of_it() -> None:
     assert report.next_deadline_ms == START_MS + 15 * HOUR_MS
 
 
-def merged_file(table: Table) -> None:
-    """Put all rows into one file, with their sequence numbers and times."""
+def merged_file(table: Table, **given: str) -> None:
+    """Put all rows into one file, with their sequence numbers and times; into several with a small `sstSize`."""
 
     found = fetch_latest_manifest(table.stores)
     layers = fetch_layers(table.stores, found[1])
     cursors = [LayerCursor(layer_windows(table.stores, layer, 1 << 20)) for layer in layers]
     everything = Visibility(max_seq=2**62, now_ms=0, all_versions=True)
     pieces = (SortedRows(sources, chosen.rows) for sources, chosen in visible_windows(cursors, everything, None))
-    options = WriteOptions.parse({"path": table.stores.url})
+    options = WriteOptions.parse({"path": table.stores.url, **given})
     job = begin_write(
         table.stores, table.clock, operation=Operation.COMPACT, found=found, definition=table.table.definition
     )
@@ -387,6 +387,20 @@ def test_passes_are_bounded(limit: int) -> None:
     assert max(counts) <= min(limit, 40)
 
 
+def test_a_search_that_finds_nothing_is_bounded_too() -> None:
+    table = Table(retention="10h")
+    table.write(numbered(0, 200), value=b"x" * 1000)
+    table.clock.advance(5 * HOUR_MS)
+    table.write([*numbered(0, 200), b"operand"], operation="merge")  # so that the old file stays
+    table.pass_time(6 * HOUR_MS)
+    reaping = Reaping.begin(table.stores, table.clock, max_batch_bytes=20_000)
+    steps = 0
+    while reaping.step() == 0:
+        steps += 1
+    assert 200_000 // 40_000 < steps < 200_000 // 10_000
+    assert (reaping.report.passes, reaping.report.rows) == (0, 0)
+
+
 def test_a_file_cut_by_a_range_delete_counts_once() -> None:
     table = Table(retention="1h")
     table.write([b"a", b"b", b"c", b"d"], value=b"x" * 1000)
@@ -546,37 +560,97 @@ def test_a_concurrent_operand_saves_the_row() -> None:
     assert (report.files_dropped, report.tombstones) == (0, 1)
 
 
-def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
+@pytest.mark.parametrize("kind", ["dropped", "rewritten", "tombstones"])
+def test_upserts_of_others_are_no_conflict(kind: str) -> None:
+    """In the same range of keys, before each commit of the reap; where a file goes, even of the same keys."""
     table = Table(retention="10h")
-    table.write(numbered(0, 6000))
+    due, rest = {"dropped": (100, 0), "rewritten": (60, 40), "tombstones": (10, 90)}[kind]
+    table.write(numbered(0, due))
     table.clock.advance(5 * HOUR_MS)
-    table.write(numbered(6000, 10_000))
-    merged_file(table)
+    if rest:
+        table.write(numbered(due, due + rest))
+        merged_file(table)
     table.pass_time(6 * HOUR_MS)
-    other = table.other()
-    rows = pa.table({"key": [b"a"], "value": [b"2"]})
-    table.store.clear()
+    other, key = table.other(), numbered(0, 1) if kind != "tombstones" else [b"%08d+" % 5]
+    rows = pa.table({"key": key, "value": [b"new"]})
     for nth in (1, 2, 3):
         table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*", nth=nth)
     report = reap_table(table.stores, table.clock)
-    assert report.files_rewritten == 1
-    assert table.store.count("put", "compacted/*") == 1
-    assert table.keys(includeExpired=True) == [*numbered(6000, 10_000), b"a"]
+    counts = {"dropped": report.files_dropped, "rewritten": report.files_rewritten, "tombstones": report.tombstones}
+    assert {name for name, count in counts.items() if count} == {kind}
+    assert (report.passes, table.clock.slept_ms) == (1, [])
+    assert table.keys(includeExpired=True) == sorted([*key, *numbered(due, due + rest)])
+
+
+def test_a_key_that_is_written_again_gets_no_tombstone() -> None:
+    table = table_of_due_keys(10, 90)
+    other = table.other()
+    rows = pa.table({"key": numbered(3, 4), "value": [b"new"]})
+    table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*")
+    report = reap_table(table.stores, table.clock)
+    assert (report.tombstones, len(table.clock.slept_ms)) == (9, 1)
+    assert table.keys(includeExpired=True) == [*numbered(3, 4), *numbered(10, 100)]
+
+
+def table_of_due_keys(due: int, young: int) -> Table:
+    """One file whose first keys are due."""
+    table = Table(retention="10h")
+    table.write(numbered(0, due))
+    table.clock.advance(5 * HOUR_MS)
+    table.write(numbered(due, due + young))
+    merged_file(table)
+    table.pass_time(6 * HOUR_MS)
+    return table
+
+
+def write_due_keys_again(table: Table, count: int) -> None:
+    """Before each of the next commits somebody writes another one of the due keys."""
+    other, keys = table.other(), iter(numbered(0, count))
+
+    def write() -> None:
+        other.write(pa.table({"key": [next(keys)], "value": [b"new"]}))
+
+    for nth in range(1, count + 1):
+        table.store.run(write, "create", "slatespark/leases/*", nth=nth)
+
+
+def test_a_batch_halved_by_conflicts_grows_back() -> None:
+    table = table_of_due_keys(200, 800)
+    write_due_keys_again(table, 3)
+    report = reap_table(table.stores, table.clock, max_batch_rows=64)
+    records = sorted(fetch_commit_records(table.stores.main), key=lambda record: record.manifest_id)
+    counts = [record.rows["delete"] for record in records if record.operation == "reap"]
+    assert counts == [8, 16, 32, 64, 64, 13]
+    assert (report.rows, len(table.clock.slept_ms)) == (197, 3)
 
 
 def test_it_gives_up_after_repeated_conflicts() -> None:
-    table = Table(retention="10h")
-    table.write([b"a"])
-    table.pass_time(10 * HOUR_MS)
-    other = table.other()
-    rows = pa.table({"key": [b"b"], "value": [b"2"]})
-    for nth in range(1, MAX_CONFLICTS + 5):
-        table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*", nth=nth)
-    with pytest.raises(CommitConflictError):
+    table = table_of_due_keys(30, 300)
+    write_due_keys_again(table, MAX_CONFLICTS + 1)
+    with pytest.raises(ConflictError):
         reap_table(table.stores, table.clock)
-    assert table.keys(includeExpired=True) == [b"a", b"b"]
-    assert [call.path for call in table.store.matching("list", "slatespark/leases/")] == []
+    assert len(table.keys(includeExpired=True)) == 330
     assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
+
+
+def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
+    table = Table(retention="10h")
+    keys = numbered(0, 10_000)
+    table.write([key for number, key in enumerate(keys) if number % 10 < 6])
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for number, key in enumerate(keys) if number % 10 >= 6])
+    merged_file(table, sstSize="100k")
+    files = len(table.table.files())
+    assert files > 2
+    table.pass_time(6 * HOUR_MS)
+    other = table.other()
+    rows = pa.table({"key": [keys[6]], "value": [b"+"]})  # of the first file only
+    table.store.clear()
+    table.store.run(lambda: ignore(other.write(rows, operation="merge")), "create", "slatespark/leases/*")
+    report = reap_table(table.stores, table.clock)
+    assert report.files_rewritten == files - 1
+    assert table.store.count("put", "compacted/*") == files + 1, "each file once, and tombstones for the first"
+    assert len(table.keys(includeExpired=True)) == 4000
 
 
 def test_two_reapers_at_once() -> None:

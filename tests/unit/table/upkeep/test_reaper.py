@@ -18,13 +18,18 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.paths import manifest_path
+from slatespark.options import WriteOptions
 from slatespark.table.read.plan import SstFile
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import survey_file
-from slatespark.table.retention.reaper import MAX_SLEEP_MS, ReapOutcome
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.upkeep.place import Place
+from slatespark.table.upkeep.reaper import ReapOutcome
+from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
 MINUTE_MS = 60_000
@@ -113,7 +118,7 @@ def test_an_error_of_any_kind_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     def burst(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by accident")
 
-    monkeypatch.setattr("slatespark.table.retention.reaper.reap_table", burst)
+    monkeypatch.setattr("slatespark.table.retention.reap_run.Reaping.step", burst)
     (outcome,) = Reaper(["memory://any"], clock=FakeClock(START_MS)).runOnce()
     assert "ZeroDivisionError: by accident" in str(outcome.error)
     assert isinstance(outcome.error and outcome.error.__cause__, ZeroDivisionError)
@@ -207,3 +212,50 @@ def test_invalid_paths(tmp_path: Path) -> None:
         Reaper([SlateStore])  # type: ignore[list-item]
     (outcome,) = Reaper([tmp_path / "nothing"], clock=FakeClock(START_MS)).runOnce()
     assert isinstance(outcome.error, TableNotFoundError)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The table of each pass, as it is begun."""
+    found: list[str] = []
+    step = Reaping.step
+
+    def watched(reaping: Reaping) -> int | None:
+        found.append(reaping.stores.url)
+        return step(reaping)
+
+    monkeypatch.setattr(Reaping, "step", watched)
+    return found
+
+
+def test_a_backlog_starves_no_other_table(steps: list[str]) -> None:
+    clock = FakeClock(START_MS)
+    long, short = (new_table(clock, retention="1h") for _ in range(2))
+    for table, rows in ((long, 40), (short, 10)):
+        table.write(pa.table({"key": [b"%02d" % number for number in range(rows)], "value": [b"v"] * rows}))
+    clock.advance(HOUR_MS + SKEW_MS)
+    for table in (long, short):
+        table.write(pa.table({"key": [b"01"], "value": [b"+"]}), operation="merge")  # so that the files stay
+    outcomes = Reaper([long.url, short.url], clock=clock, maxBatchRows=4).runOnce()
+    assert [outcome.report.passes for outcome in outcomes if outcome.report] == [10, 3]
+    assert steps == [long.url, short.url] * 4 + [long.url] * 7
+
+
+def test_a_conflict_lets_the_other_tables_go_first(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(START_MS)
+    contested, other = (new_table(clock, 0, retention="1h") for _ in range(2))
+    clock.advance(HOUR_MS + SKEW_MS)
+    rival = SlateStore.open(contested.url, clock=FakeClock(clock.now_ms(), seed=7))
+    watched = FailingStore(open_stores(contested.url, storage={}).main)
+    operand = pa.table({"key": [b"0"], "value": [b"+"]})
+    watched.run(lambda: rival.write(operand, operation="merge"), "create", "slatespark/leases/*")
+
+    def opened(place: Place, options: Any) -> tuple[TableStores, WriteOptions]:
+        stores = TableStores(watched, watched) if place.path == contested.url else open_stores(place.path, storage={})
+        return stores, WriteOptions.parse({"path": place.path, **options})
+
+    monkeypatch.setattr(Place, "open", opened)
+    outcomes = Reaper([contested.url, other.url], clock=clock).runOnce()
+    assert steps == [contested.url, other.url, other.url, contested.url]
+    assert len(clock.slept_ms) == 1, "only when nothing else was left to do"
+    assert [outcome.report.rows for outcome in outcomes if outcome.report] == [0, 1]

@@ -1,0 +1,42 @@
+"""Place: where a registered table is, and how it is opened for commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slatespark.options import WriteOptions
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.table.stores import TableStores, open_stores
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a table.
+
+    Attributes
+    ----------
+    storage : `walPath`, and options of the storage backend
+    """
+
+    path: str
+    storage: Mapping[str, Any]
+
+    def open(self, options: Mapping[str, Any]) -> tuple[TableStores, WriteOptions]:
+        """Return the stores of the table and the options of its commits, without reading anything.
+
+        Parameters
+        ----------
+        options : write options as users give them
+
+        Raises
+        ------
+        OptionError
+            When an option is wrong.
+        """
+        storage = dict(self.storage)
+        wal_path = storage.pop("walPath", storage.pop("wal_path", None))
+        located = {f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}
+        parsed = WriteOptions.parse({"path": self.path, **located, **options})
+        return open_stores(self.path, storage=storage, wal_path=wal_path), parsed

@@ -1,0 +1,214 @@
+"""Reaper: one loop that reaps many tables, each when its next row becomes due."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from slatespark.errors import OptionError, SlateError, as_slate_error
+from slatespark.options import WriteOptions
+from slatespark.options.values import refuse_misspelt
+from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
+from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.read.cursor import window_size
+from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import Progress, Reaping
+from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
+from slatespark.table.stores import table_path
+from slatespark.table.upkeep.place import Place
+from slatespark.table.upkeep.table_loop import Served, TableLoop
+from slatespark.units import parse_duration_ms, parse_time_ms
+
+_ARGUMENTS: Final = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
+
+
+@dataclass(frozen=True, slots=True)
+class ReapOutcome:
+    """The outcome for a table: a report or an error.
+
+    Attributes
+    ----------
+    url : of the table
+    report, error : exactly one of them is set
+    next_ms : when the table is next reaped, by the reaper's clock
+    """
+
+    url: str
+    report: ReapReport | None
+    error: SlateError | None
+    next_ms: int
+
+
+@dataclass(slots=True)
+class _Table:
+    """A registered table.
+
+    Attributes
+    ----------
+    survey : facts of its files
+    reaping : under way
+    failures : consecutive ones
+    """
+
+    place: Place
+    survey: ReapSurvey | None = None
+    reaping: Reaping | None = None
+    failures: int = 0
+
+
+class Reaper:
+    """Reaps many tables, each when its next row is past retention.
+
+    A table is reaped again when its oldest row is due: not before `minInterval` has passed, so that rows are deleted in
+    batches, and at the latest after `maxInterval`, since its retention may have changed. A table that fails does not
+    stop the others: it is retried, with a growing pause.
+
+    Parameters
+    ----------
+    tables : paths or URLs
+    minInterval, maxInterval : durations
+    maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
+    clock : for waiting; the system clock by default
+    options : write options for the commits, such as `ifClientActive`
+    storage : for all of `tables`, as for `SlateStore.open`
+
+    Examples
+    --------
+    >>> from slatespark import Reaper, SlateStore
+    >>> store = SlateStore.create("memory://visits", retention="30d")
+    >>> [outcome.report.rows for outcome in Reaper(["memory://visits"]).runOnce()]
+    [0]
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[str | os.PathLike[str]] = (),
+        *,
+        minInterval: str | int | timedelta = "1m",
+        maxInterval: str | int | timedelta = "1h",
+        maxBatchRows: int | None = None,
+        maxBatchBytes: int | str | None = None,
+        clock: Clock | None = None,
+        options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        **storage: Any,
+    ) -> None:
+        refuse_misspelt(storage, _ARGUMENTS)
+        self._min_ms = parse_duration_ms(minInterval, name="minInterval")
+        self._max_ms = parse_duration_ms(maxInterval, name="maxInterval")
+        if not 0 < self._min_ms <= self._max_ms:
+            raise OptionError(
+                f"minInterval: {self._min_ms} ms is not between 1 ms and maxInterval, {self._max_ms} ms.",
+                todo="Give a shorter minInterval, or a longer maxInterval.",
+            )
+        self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
+        self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
+        self._options, self._progress = dict(options or {}), progress
+        self._outlines = outline_cache()
+        self._loop: TableLoop[_Table, ReapOutcome] = TableLoop(self._clock, self._serve)
+        refuse_cooperation(WriteOptions.parse({"path": "?", **self._options}), "a reap", OTHER_MODES)  # early
+        for path in tables:
+            self.add(path, **storage)
+
+    def add(self, table: str | os.PathLike[str], **storage: Any) -> None:
+        """Register a table; if it is registered already, its `storage` is replaced.
+
+        Parameters
+        ----------
+        table : path or URL; nothing is read yet
+        storage : as for `SlateStore.open`
+        """
+        path = table_path(table)
+        self._loop.add(path, _Table(Place(path, storage)))
+
+    def remove(self, table: str | os.PathLike[str]) -> None:
+        """Remove a table; does nothing if it is not registered."""
+        self._loop.remove(table_path(table))
+
+    @property
+    def deadlines(self) -> dict[str, int]:
+        """When each table is next reaped, by path, earliest first."""
+        return self._loop.deadlines
+
+    def runOnce(self) -> tuple[ReapOutcome, ...]:
+        """Reap every table now, one pass of each in turn.
+
+        Returns
+        -------
+        The outcomes in the order in which the tables were added; after a `stop` only of those that are finished.
+        """
+
+        def begin(table: _Table) -> None:
+            table.reaping = None
+
+        return self._loop.run_once(begin)
+
+    def run(
+        self,
+        until: int | str | datetime | None = None,
+        *,
+        listener: Callable[[ReapOutcome], None] | None = None,
+    ) -> None:
+        """Reap each table whenever it is due, until an instant, or until `stop` is called.
+
+        Parameters
+        ----------
+        until : by the reaper's clock; None runs forever
+        listener : called with the outcome of each reap
+        """
+        self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
+
+    def stop(self) -> None:
+        """Let `run`, in another thread, return after the pass in hand; the next `run` goes on from there."""
+        self._loop.stop()
+
+    def _serve(self, table: _Table) -> Served[ReapOutcome]:
+        """Do one pass for a table."""
+        try:
+            if table.reaping is None:
+                table.reaping = self._begin(table)
+            wait_ms = table.reaping.step()
+        except Exception as exc:  # an unexpected error must not stop the other tables
+            table.reaping, table.failures = None, table.failures + 1
+            pause_ms = min(self._max_ms, self._min_ms << min(table.failures - 1, 30))
+            error = as_slate_error(exc, table.place.path)
+            outcome = ReapOutcome(table.place.path, None, error, read_clock(self._clock) + pause_ms)
+            return Served(outcome.next_ms, outcome)
+        if wait_ms is not None:
+            return Served(read_clock(self._clock) + wait_ms)
+        report, table.reaping, table.failures = table.reaping.report, None, 0
+        outcome = ReapOutcome(table.place.path, report, None, self._next_look(report))
+        return Served(outcome.next_ms, outcome)
+
+    def _begin(self, table: _Table) -> Reaping:
+        """Return a new reap of a table."""
+        stores, options = table.place.open(self._options)
+        window_bytes = window_size(options.write_buffer_bytes, 1)
+        if table.survey is None:
+            table.survey = ReapSurvey(stores, window_bytes, outlines=self._outlines)
+        else:
+            table.survey = replace(table.survey, stores=stores)
+        return Reaping.begin(
+            stores,
+            self._clock,
+            max_batch_rows=self._limits.batch_rows,
+            max_batch_bytes=self._limits.batch_bytes,
+            options=options,
+            survey=table.survey,
+            progress=self._progress,
+        )
+
+    def _next_look(self, report: ReapReport) -> int:
+        """Return when to reap a table again; the deadline of a table with a clock of its own is not comparable."""
+        now_ms = read_clock(self._clock)
+        earliest_ms, latest_ms = now_ms + self._min_ms, now_ms + self._max_ms
+        if report.has_own_time:
+            return earliest_ms
+        if report.next_deadline_ms is None:
+            return latest_ms
+        return min(max(report.next_deadline_ms + SKEW_MS, earliest_ms), latest_ms)
