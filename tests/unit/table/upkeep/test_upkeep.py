@@ -52,8 +52,9 @@ def test_every_duty_once(clock: FakeClock) -> None:
     clock.advance(3 * HOUR_MS)
     put(table, 9)
     outcomes = Upkeep([table.url], clock=clock, minAge="1h").runOnce()
-    assert Counter(outcome.duty for outcome in outcomes) == {"historyFloor": 1, "reap": 1, "compact": 1, "vacuum": 1}
-    assert [type(outcome.report) for outcome in outcomes] == [type(None), ReapReport, CompactionReport, VacuumReport]
+    assert Counter(outcome.duty for outcome in outcomes) == {"historyFloor": 1, "reap": 2, "compact": 1, "vacuum": 1}
+    reports = [type(None), ReapReport, ReapReport, CompactionReport, VacuumReport]  # the last pass finds nothing
+    assert [type(outcome.report) for outcome in outcomes] == reports
     assert done(outcomes) == [(table.url, "reap")]
     assert keys(table) == [9]
 
@@ -67,6 +68,20 @@ def test_merges_follow_each_other_in_turns(clock: FakeClock) -> None:
     made = [url for url, _ in done(outcomes)]
     assert made[:4] == [one.url, two.url] * 2  # neither waits for the end of the other
     assert keys(one) == list(range(20))
+
+
+def test_passes_of_reaps_follow_each_other_in_turns(clock: FakeClock) -> None:
+    one, two = (create(clock, retention="2h", autoCompact="false") for _ in range(2))
+    for table in (one, two):
+        put(table, *range(4))
+    clock.advance(3 * HOUR_MS)
+    for table in (one, two):  # a young operand, so that the file stays and its rows get tombstones
+        table.write(pa.table({"key": [b"0000"], "value": [b"+"]}), operation="merge")
+    told: list[tuple[str, str | None]] = []
+    upkeep = Upkeep([one.url, two.url], duties="reap", clock=clock, maxBatchRows=1)
+    upkeep.run(clock.now_ms() + 1000, listener=lambda outcome: told.append((outcome.url, outcome.duty)))
+    assert told[:4] == [(one.url, "reap"), (two.url, "reap")] * 2
+    assert [table.scan(mergeOperator="concat").read_all().num_rows for table in (one, two)] == [1, 1]
 
 
 def test_an_idle_table_costs_one_request_per_look(clock: FakeClock, tmp_path: Path) -> None:
