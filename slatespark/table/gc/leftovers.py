@@ -11,8 +11,8 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
-from slatespark.table.gc.plan import Needs, Verdict, judge_ssts
-from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
+from slatespark.table.gc.plan import Needs, Reason, Verdict, judge_ssts
+from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import delete_unchanged, survey_leases
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
 from slatespark.table.records.claims import CLAIMS_DIR
@@ -50,19 +50,16 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
         *(("lease", verdict) for verdict in leases.verdicts),
     ]
     for meta in definitions:
-        reason = needs.young if needs.is_young(meta.modified_ms) else None
+        reason = needs.why_young(meta.modified_ms)
         if leases.live:
-            reason = f"job {leases.live[0].write_id} is running and may create the table"
-        verdicts.append(("definition", Verdict(meta, reason is None, reason or "no table was created")))
+            lease = leases.live[0]
+            reason = Reason(f"job {lease.write_id} is running and may create the table", lease.expires_ms)
+        verdicts.append(("definition", Verdict.on(meta, reason, "no table was created")))
     if not dry_run:
         for _, verdict in verdicts:
             if verdict.goes:
                 _delete(stores, verdict)
-    done = WOULD_DELETE if dry_run else DELETED
-    files = (
-        CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
-        for kind, item in verdicts
-    )
+    files = (CollectedFile.of(item, kind, dry_run=dry_run) for kind, item in verdicts)
     return VacuumReport(stores.url, None, now_ms, min_age_ms, dry_run, tuple(files))
 
 

@@ -6,6 +6,7 @@ docs/reference/format/garbage-collection.md, docs/explanation/how-a-compaction-w
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,24 @@ FOREIGN: Final = "not an object of a SlateDB database"
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is kept.
+
+    Attributes
+    ----------
+    until_ms : when that ends by itself; None if it does not, or nobody knows when
+    """
+
+    text: str
+    until_ms: int | None = None
+
+    @property
+    def lasts(self) -> float:
+        """The end, for comparison: what does not end by itself lasts longest."""
+        return math.inf if self.until_ms is None else self.until_ms
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The decision about an object.
 
@@ -33,11 +52,20 @@ class Verdict:
     ----------
     goes : whether it is deleted
     reason : for deleting or keeping it
+    until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
     """
 
     meta: ObjectMeta
     goes: bool
     reason: str
+    until_ms: int | None = None
+
+    @classmethod
+    def on(cls, meta: ObjectMeta, kept: Reason | None, gone: str) -> Verdict:
+        """Return the verdict on an object, by the reason for keeping it; without one it goes, since `gone`."""
+        if kept is None:
+            return cls(meta, goes=True, reason=gone)
+        return cls(meta, goes=False, reason=kept.text, until_ms=kept.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +79,7 @@ class KeptVersion:
     """
 
     number: int
-    why: str
+    why: Reason
     wal_after: int
     wal_last: int
 
@@ -62,6 +90,7 @@ class LiveLease:
 
     write_id: str
     created_ms: int | None
+    expires_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +102,7 @@ class Needs:
     now_ms, min_age_ms : the instant of the collection, and the minimum age of deleted objects
     replay_after : WAL id after which the newest version replays
     versions : the kept ones, ascending
-    shown_by : the newest kept version that references each SST, including SSTs of other databases
+    shown_by : the kept version that references each SST for longest, including SSTs of other databases
     unknown : why the references of some kept version are unknown; None if all are known
     leases : running jobs of ours
     jobs : active compactions
@@ -96,10 +125,11 @@ class Needs:
         """Tell whether an object of that time is too young to be deleted."""
         return self.now_ms - time_ms < self.min_age_ms
 
-    @property
-    def young(self) -> str:
-        """The reason for keeping a young object."""
-        return f"younger than {duration_to_text(self.min_age_ms)}"
+    def why_young(self, time_ms: int) -> Reason | None:
+        """Return the reason for keeping an object of that time if it is young."""
+        if not self.is_young(time_ms):
+            return None
+        return Reason(f"younger than {duration_to_text(self.min_age_ms)}", time_ms + self.min_age_ms)
 
 
 # --- versions -------------------------------------------------------------------------------------------------------
@@ -116,18 +146,19 @@ class PlannedVersions:
         still be running
     """
 
-    kept: Mapping[int, str]
+    kept: Mapping[int, Reason]
     recent_from: int
 
 
 def plan_versions(
     listed: Mapping[int, int],
     latest_id: int,
-    pins: Mapping[int, str],
+    pins: Mapping[int, Reason],
     *,
     now_ms: int,
     min_age_ms: int,
     busy_ms: int | None = None,
+    busy_until_ms: int | None = None,
     proof: int | None = None,
 ) -> PlannedVersions:
     """Decide which versions are kept.
@@ -139,7 +170,7 @@ def plan_versions(
     ----------
     listed : when each manifest was stored, by number
     pins : reasons of the versions that checkpoints pin
-    busy_ms : when the oldest running job of ours began; None without any
+    busy_ms, busy_until_ms : when the oldest running job of ours began, and when the last lease ends; None without any
     proof : manifests from this one on prove that other clients dropped nothing of a history table; None if no proof is
         needed
     """
@@ -149,18 +180,19 @@ def plan_versions(
     recent_from = numbers[max(0, bisect_left(numbers, young[0]) - 1)] if young else latest_id
     busy = [number for number in numbers if busy_ms is not None and listed[number] >= busy_ms - _SKEW_MS]
     busy_from = busy[0] if busy else latest_id
-    kept: dict[int, str] = {}
-    for number in numbers:
-        if number >= latest_id:
-            kept[number] = "the newest version"
+    kept: dict[int, Reason] = {}
+    for number, successor in zip(numbers, [*numbers[1:], None], strict=True):
+        if number >= latest_id or successor is None:
+            kept[number] = Reason("the newest version")
         elif number in pins:
             kept[number] = pins[number]
         elif number >= recent_from:
-            kept[number] = f"the newest version within the last {duration_to_text(min_age_ms)}"
+            until_ms = listed[successor] + min_age_ms
+            kept[number] = Reason(f"the newest version within the last {duration_to_text(min_age_ms)}", until_ms)
         elif number >= busy_from:
-            kept[number] = "a running job may just have committed it"
+            kept[number] = Reason("a running job may just have committed it", busy_until_ms)
         elif proof is not None and number >= proof:
-            kept[number] = "it proves that no other client dropped rows of the table's history"
+            kept[number] = Reason("it proves that no other client dropped rows of the table's history")
     return PlannedVersions(kept, min(recent_from, latest_id))
 
 
@@ -175,28 +207,32 @@ def judge_ssts(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
         if ulid is None:
             yield Verdict(meta, goes=False, reason=FOREIGN)
         elif (version := needs.shown_by.get(ulid)) is not None:
-            yield Verdict(meta, goes=False, reason=f"version {version.number} needs it: {version.why}")
+            yield Verdict.on(meta, _needed_by(version), "")
         elif ulid in named:
             yield Verdict(meta, goes=False, reason=f"it is an output of compaction {named[ulid].id}")
         else:
             reason = _reason_to_spare(max(ulid.timestamp_ms, meta.modified_ms), ulid, needs)
-            yield Verdict(meta, goes=reason is None, reason=reason or "no version that is kept needs it")
+            yield Verdict.on(meta, reason, "no version that is kept needs it")
 
 
-def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> str | None:
+def _needed_by(version: KeptVersion) -> Reason:
+    return Reason(f"version {version.number} needs it: {version.why.text}", version.why.until_ms)
+
+
+def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> Reason | None:
     """Return why an unreferenced SST is kept; None if it can be deleted."""
     if needs.unknown is not None:
-        return needs.unknown
-    for lease in needs.leases:
-        if lease.created_ms is None or made_ms >= lease.created_ms:
-            return f"job {lease.write_id} is running and may publish it"
+        return Reason(needs.unknown)
+    jobs = (lease for lease in needs.leases if lease.created_ms is None or made_ms >= lease.created_ms)
+    if (lease := max(jobs, key=lambda lease: lease.expires_ms, default=None)) is not None:
+        return Reason(f"job {lease.write_id} is running and may publish it", lease.expires_ms)
     for job in needs.jobs:
         if job.status is CompactionStatus.RUNNING and made_ms >= job.id.timestamp_ms:
-            return f"compaction {job.id} is running and may publish it"
+            return Reason(f"compaction {job.id} is running and may publish it")
     may_be_flushed = needs.client_since_ms is not None and ulid.timestamp_ms >= needs.client_since_ms
     if may_be_flushed and needs.now_ms - made_ms < CLIENT_MIN_AGE_MS:
-        return "a SlateDB client may be about to publish it"
-    return needs.young if needs.is_young(made_ms) else None
+        return Reason("a SlateDB client may be about to publish it", made_ms + CLIENT_MIN_AGE_MS)
+    return needs.why_young(made_ms)
 
 
 def outputs_of(job: Compaction) -> Iterator[Ulid]:
@@ -213,24 +249,24 @@ def judge_wal(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
     """Yield a verdict on each object in `wal/`."""
     for meta in listed:
         number = numbered(meta.path, SST_EXTENSION)
-        reason = FOREIGN if number is None else _reason_to_keep_wal(number, meta, needs)
-        yield Verdict(meta, goes=reason is None, reason=reason or "its rows are in SSTs of every version that is kept")
+        reason = Reason(FOREIGN) if number is None else _reason_to_keep_wal(number, meta, needs)
+        yield Verdict.on(meta, reason, "its rows are in SSTs of every version that is kept")
 
 
-def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> str | None:
+def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> Reason | None:
     if number > needs.replay_after:
-        return "its rows may be in no SST yet"
+        return Reason("its rows may be in no SST yet")
     if number == needs.replay_after:
-        return "replay starts behind it"
-    for version in reversed(needs.versions):
-        if version.wal_after < number <= version.wal_last:
-            return f"version {version.number} needs it: {version.why}"
+        return Reason("replay starts behind it")
+    readers = (version for version in reversed(needs.versions) if version.wal_after < number <= version.wal_last)
+    if (version := max(readers, key=lambda version: version.why.lasts, default=None)) is not None:
+        return _needed_by(version)
     if needs.unknown is not None:
-        return needs.unknown
-    if needs.is_young(meta.modified_ms):
-        return needs.young
+        return Reason(needs.unknown)
+    if (young := needs.why_young(meta.modified_ms)) is not None:
+        return young
     if meta.size == 0 and not needs.takes_fences:
-        return "it is a fence: it stops a fenced writer that has not noticed yet"
+        return Reason("it is a fence: it stops a fenced writer that has not noticed yet")
     return None
 
 
@@ -238,7 +274,7 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> str | No
 
 
 def judge_manifests(
-    listed: Mapping[int, ObjectMeta], going: Iterable[int], why: Callable[[int], str]
+    listed: Mapping[int, ObjectMeta], going: Iterable[int], why: Callable[[int], Reason]
 ) -> Iterator[Verdict]:
     """Yield a verdict on each manifest.
 
@@ -249,10 +285,8 @@ def judge_manifests(
     """
     dead = set(going)
     for number, meta in listed.items():
-        if number in dead:
-            yield Verdict(meta, goes=True, reason="newer versions replaced it, and no checkpoint pins it")
-        else:
-            yield Verdict(meta, goes=False, reason=why(number))
+        reason = None if number in dead else why(number)
+        yield Verdict.on(meta, reason, "newer versions replaced it, and no checkpoint pins it")
 
 
 def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdict]:
@@ -263,20 +297,21 @@ def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdic
     for meta in listed:
         number = numbered(meta.path, COMPACTIONS_EXTENSION)
         if number is None:
-            reason: str | None = FOREIGN
+            reason: Reason | None = Reason(FOREIGN)
         elif number == newest:
-            reason = "the newest state of the compactor"
+            reason = Reason("the newest state of the compactor")
         else:
-            reason = needs.young if needs.is_young(meta.modified_ms) else None
-        verdicts.append(Verdict(meta, goes=reason is None, reason=reason or "a newer state replaced it"))
+            reason = needs.why_young(meta.modified_ms)
+        verdicts.append(Verdict.on(meta, reason, "a newer state replaced it"))
     return verdicts
 
 
 def judge_unfinished(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
     """Yield a verdict on each partial object."""
     for meta in listed:
-        goes = needs.now_ms - meta.modified_ms >= max(needs.min_age_ms, UNFINISHED_MIN_AGE_MS)
-        yield Verdict(meta, goes=goes, reason="its writer was killed" if goes else "it may still be being written")
+        until_ms = meta.modified_ms + max(needs.min_age_ms, UNFINISHED_MIN_AGE_MS)
+        reason = Reason("it may still be being written", until_ms) if needs.now_ms < until_ms else None
+        yield Verdict.on(meta, reason, "its writer was killed")
 
 
 def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[int], needs: Needs) -> Iterator[Verdict]:
@@ -290,12 +325,9 @@ def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[in
     there = set(kept)
     newest = max(there)
     for number, meta in listed.values():
-        if number in there or number > newest:
-            yield Verdict(meta, goes=False, reason=f"it tells who wrote manifest {number}")
-        elif needs.is_young(meta.modified_ms):
-            yield Verdict(meta, goes=False, reason=needs.young)
-        else:
-            yield Verdict(meta, goes=True, reason=f"manifest {number} is gone")
+        is_needed = number in there or number > newest
+        reason = Reason(f"it tells who wrote manifest {number}") if is_needed else needs.why_young(meta.modified_ms)
+        yield Verdict.on(meta, reason, f"manifest {number} is gone")
 
 
 def judge_commits(
@@ -312,14 +344,15 @@ def judge_commits(
     repeated, there = set(batched), set(kept)
     for number, meta in listed.items():
         if number not in repeated:
-            reason: str | None = "it is the only record of the commit"
+            reason: Reason | None = Reason("it is the only record of the commit")
         elif number in there:
-            reason = f"version {number} is kept"
+            reason = Reason(f"version {number} is kept")
         else:
-            reason = needs.young if needs.is_young(meta.modified_ms) else None
-        yield Verdict(meta, goes=reason is None, reason=reason or "a batch of records holds it too")
+            reason = needs.why_young(meta.modified_ms)
+        yield Verdict.on(meta, reason, "a batch of records holds it too")
 
 
-def pin_text(name: str, expires_ms: int | None) -> str:
+def why_pinned(name: str, expires_ms: int | None) -> Reason:
     """Return the reason for keeping a version that a checkpoint pins."""
-    return f"checkpoint {name} keeps it, {'for ever' if expires_ms is None else f'until {ms_to_text(expires_ms)}'}"
+    until = "for ever" if expires_ms is None else f"until {ms_to_text(expires_ms)}"
+    return Reason(f"checkpoint {name} keeps it, {until}", expires_ms)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.gc.plan import Verdict
 
 DELETED: Final = "deleted"
 KEPT: Final = "kept"
@@ -25,6 +26,7 @@ class CollectedFile:
     action : `deleted`, `kept`, or `would delete`
     reason : for the action
     kind : `manifest`, `compactions`, `sst`, `wal`, `unfinished`, `claim`, `commit record`, `lease` or `definition`
+    until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
     """
 
     path: str
@@ -32,6 +34,14 @@ class CollectedFile:
     action: str
     reason: str
     kind: str
+    until_ms: int | None = None
+
+    @classmethod
+    def of(cls, verdict: Verdict, kind: str, *, dry_run: bool) -> Self:
+        """Return an object of this kind with the action that its verdict means."""
+        done = WOULD_DELETE if dry_run else DELETED
+        action = done if verdict.goes else KEPT
+        return cls(verdict.meta.path, verdict.meta.size, action, verdict.reason, kind, verdict.until_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ from slatespark.table.gc.plan import (
     KeptVersion,
     Needs,
     PlannedVersions,
+    Reason,
     Verdict,
     judge_claims,
     judge_commits,
@@ -60,10 +61,10 @@ from slatespark.table.gc.plan import (
     judge_ssts,
     judge_unfinished,
     judge_wal,
-    pin_text,
     plan_versions,
+    why_pinned,
 )
-from slatespark.table.gc.report import DELETED, KEPT, WOULD_DELETE, CollectedFile, VacuumReport
+from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import (
     Jobs,
     Leases,
@@ -163,16 +164,17 @@ class _ManifestPlan:
     listed: Mapping[int, ObjectMeta]
     planned: PlannedVersions
     going: tuple[int, ...] = ()
-    stuck: str | None = None
+    stuck: Reason | None = None
 
     @property
     def staying(self) -> list[int]:
         """Numbers of the kept manifests, ascending."""
         return sorted({self.latest_id, *self.listed} - set(self.going))
 
-    def why(self, number: int) -> str:
+    def why(self, number: int) -> Reason:
         """Return why a manifest is kept."""
-        return self.planned.kept.get(number) or self.stuck or "it was the newest version when the vacuum began"
+        kept = self.planned.kept.get(number) or self.stuck
+        return kept or Reason("it was the newest version when the vacuum began")
 
 
 @dataclass(slots=True)
@@ -235,11 +237,7 @@ class _Collection:
             gone += count
             if self.progress is not None:
                 self.progress(kind, gone, len(going))
-        done = WOULD_DELETE if self.dry_run else DELETED
-        return [
-            CollectedFile(item.meta.path, item.meta.size, done if item.goes else KEPT, item.reason, kind)
-            for item in ordered
-        ]
+        return [CollectedFile.of(item, kind, dry_run=self.dry_run) for item in ordered]
 
     # --- steps before anything is deleted -----------------------------------------------------------------------------
 
@@ -293,16 +291,19 @@ class _Collection:
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
             busy_ms=leases.since_ms,
+            busy_until_ms=leases.until_ms,
             proof=self._proof(latest),
         )
         return _ManifestPlan(latest_id, latest, listed, planned)
 
-    def _pins(self, latest: Manifest) -> dict[int, str]:
-        pins = {}
+    def _pins(self, latest: Manifest) -> dict[int, Reason]:
+        """Return why checkpoints keep versions; of several on one version, that of the one which lasts longest."""
+        pins: dict[int, Reason] = {}
         for point in latest.checkpoints:
             if not (self.dry_run and self._is_over(point)):
                 facts = checkpoint_facts(point)
-                pins[point.manifest_id] = pin_text(facts.name or facts.id, facts.expires_ms)
+                why = why_pinned(facts.name or facts.id, facts.expires_ms)
+                pins[point.manifest_id] = max(why, pins.get(point.manifest_id, why), key=lambda each: each.lasts)
         return pins
 
     def _proof(self, latest: Manifest) -> int | None:
@@ -316,10 +317,10 @@ class _Collection:
         last = max((number for number in numbers if number is not None), default=0)
         stuck = self._declare_dead(compactions_log(self.stores), last)
         if stuck is not None:
-            return [Verdict(item.meta, goes=False, reason=stuck if item.goes else item.reason) for item in verdicts]
+            return [Verdict.on(item.meta, stuck, "") if item.goes else item for item in verdicts]
         return verdicts
 
-    def _declare_dead(self, log: NumberedLog, last: int) -> str | None:
+    def _declare_dead(self, log: NumberedLog, last: int) -> Reason | None:
         """Move a boundary, or check that it could be moved; return why that is impossible, else None."""
         if not last:  # nothing to delete
             return None
@@ -329,7 +330,7 @@ class _Collection:
             else:
                 log.raise_boundary(last, self.clock)
         except InvalidRequestError as exc:
-            return f"the store cannot declare it dead: {exc.args[0]}"
+            return Reason(f"the store cannot declare it dead: {exc.args[0]}")
         return None
 
     # --- references ---------------------------------------------------------------------------------------------------
@@ -359,9 +360,9 @@ class _Collection:
     def _kept_versions(
         self, versions: _ManifestPlan
     ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
-        """Return the kept versions, the newest that references each SST, and why that is incomplete, else None."""
+        """Return the kept versions, which references each SST longest, and why that is incomplete, else None."""
         pins = self._pins(versions.latest)
-        numbers = sorted({*versions.staying, *pins})
+        numbers = sorted({*versions.staying, *pins}, key=lambda number: (versions.why(number).lasts, number))
         kept: list[KeptVersion] = []
         shown_by: dict[Ulid, KeptVersion] = {}
         unknown = None
@@ -375,11 +376,12 @@ class _Collection:
                 try:
                     outline = decode_outline(data)
                 except (CorruptDataError, UnsupportedFormatError) as exc:
-                    unknown = f"version {number} cannot be read and may need it: {pins.get(number, exc)}"
+                    why = pins[number].text if number in pins else str(exc)
+                    unknown = f"version {number} cannot be read and may need it: {why}"
                     continue
                 kept.append(_kept_version(number, outline, versions))
                 shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
-        return tuple(kept), shown_by, unknown
+        return tuple(sorted(kept, key=lambda version: version.number)), shown_by, unknown
 
     def _fetch_manifest(self, number: int) -> Buffer | None:
         """Return the bytes of a version; None if it is gone."""
@@ -389,10 +391,10 @@ class _Collection:
             return None
 
 
-def _gone_text(number: int, pin: str | None, *, is_latest: bool) -> str | None:
+def _gone_text(number: int, pin: Reason | None, *, is_latest: bool) -> str | None:
     """Return why the references of a missing version are unknown; None if nothing pins it."""
     if pin is not None:
-        return f"version {number} is missing and may need it: {pin}; call deleteCheckpoint if nothing reads it"
+        return f"version {number} is missing and may need it: {pin.text}; call deleteCheckpoint if nothing reads it"
     return f"version {number} is missing and may need it: it was the newest one" if is_latest else None
 
 

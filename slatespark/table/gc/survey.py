@@ -20,7 +20,7 @@ from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANI
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import PLACEHOLDER_WORKER
-from slatespark.table.gc.plan import LiveLease, Needs, Verdict
+from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_batches import fetch_commit_object
@@ -57,6 +57,11 @@ class Leases:
         """When the oldest running job began; None without any."""
         return min((0 if lease.created_ms is None else lease.created_ms for lease in self.live), default=None)
 
+    @property
+    def until_ms(self) -> int | None:
+        """When the last lease of a running job ends; None without any."""
+        return max((lease.expires_ms for lease in self.live), default=None)
+
 
 def survey_leases(stores: TableStores, now_ms: int) -> Leases:
     """Return the running jobs. An unreadable lease counts for the lifetime of a lease after it was put."""
@@ -81,7 +86,8 @@ def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[Li
     except CorruptDataError:
         expires_ms = meta.modified_ms + LEASE_LIFETIME_MS
     if now_ms < expires_ms:
-        return LiveLease(name, created_ms), Verdict(meta, goes=False, reason="its job is running")
+        kept = Verdict(meta, goes=False, reason="its job is running", until_ms=expires_ms)
+        return LiveLease(name, created_ms, expires_ms), kept
     return None, Verdict(meta, goes=True, reason="it has expired: its job was too slow, or was killed")
 
 
@@ -181,12 +187,9 @@ def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, leases: Leases, n
     known = {worker_path(worker_id) for worker_id in listed}
     verdicts = []
     for meta in workers:
-        if meta.path in known or any(lease.write_id in meta.path for lease in leases.live):
-            verdicts.append(Verdict(meta, goes=False, reason="its compaction is running"))
-        elif needs.is_young(meta.modified_ms):
-            verdicts.append(Verdict(meta, goes=False, reason=needs.young))
-        else:
-            verdicts.append(Verdict(meta, goes=True, reason="its compaction is no longer listed"))
+        is_running = meta.path in known or any(lease.write_id in meta.path for lease in leases.live)
+        kept = Reason("its compaction is running") if is_running else needs.why_young(meta.modified_ms)
+        verdicts.append(Verdict.on(meta, kept, "its compaction is no longer listed"))
     return verdicts
 
 

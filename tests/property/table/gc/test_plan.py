@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from slatespark.format.ulid import make_ulid
 from slatespark.storage import ObjectMeta
-from slatespark.table.gc.plan import KeptVersion, Needs, judge_ssts, judge_wal
+from slatespark.table.gc.plan import KeptVersion, Needs, Reason, judge_ssts, judge_wal
 from tests.unit.table.gc.test_plan import MINUTE_MS, NOW_MS
 
 
@@ -23,7 +23,7 @@ def test_verdicts_on_ssts_and_wal(data: st.DataObject) -> None:
     min_age = data.draw(st.integers(0, 100))
     after, last = sorted((data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))))
     replay = data.draw(st.integers(0, 9))
-    version = KeptVersion(3, "kept", after, last)
+    version = KeptVersion(3, Reason("kept"), after, last)
     needs = Needs(
         now_ms=NOW_MS,
         min_age_ms=min_age * MINUTE_MS,
