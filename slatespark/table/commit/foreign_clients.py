@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from slatespark.errors import CommitConflictError, OptionError, SnapshotExpiredError
+from slatespark.errors import CommitConflictError, CorruptDataError, OptionError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.tables import refuse_unknown_fields
@@ -14,6 +14,7 @@ from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest
+from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.snapshot import wal_sizes
 from slatespark.table.stores import TableStores
 
@@ -141,18 +142,35 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
 
 
 def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bool:
-    """Tell whether the version that raised the epochs to their present values is a claim of ours."""
+    """Tell whether a claim of ours raised the epochs to their present values.
+
+    The claim itself says so, or the commit that followed it: a vacuum may have deleted the claim.
+    """
     log, epochs = manifest_log(stores), _epochs(latest)
     for number in range(latest_id, 0, -1):
         try:
             data = bytes(log.get(number))
         except SnapshotExpiredError:
             return False
-        if _epochs(decode_manifest(data)) != epochs:
+        manifest = decode_manifest(data)
+        if _epochs(manifest) != epochs:
             return False
-        if manifest_digest(data) in fetch_claimed_digests(stores.main, number):
+        if _is_own_commit(stores, number, manifest) or manifest_digest(data) in fetch_claimed_digests(
+            stores.main, number
+        ):
             return True
     return False
+
+
+def _is_own_commit(stores: TableStores, number: int, manifest: Manifest) -> bool:
+    """Tell whether a version is known to be a commit of ours, and not only a change of checkpoints."""
+    if not manifest.nonce:  # a client's
+        return False
+    try:
+        record = fetch_commit_record(stores.main, number)
+    except CorruptDataError:
+        return False
+    return record is not None and record.compactor_epoch == manifest.compactor_epoch
 
 
 def _epochs(state: Manifest | Baseline) -> tuple[int, int]:

@@ -28,7 +28,6 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.gaps import find_empty_views
-from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 
@@ -56,18 +55,7 @@ def remove_empty_views(stores: TableStores, clock: Clock, *, dry_run: bool = Fal
     count = len(list(found.value.views())) - len(list(edit.apply(without_l0(found.value)).views()))
     if not count or dry_run:
         return count
-    return count if _is_ours(stores, found) and _commit(stores, clock, found, edit) else 0
-
-
-def _is_ours(stores: TableStores, found: Version[Manifest]) -> bool:
-    """Tell whether no other client has opened the table since a commit of ours."""
-    try:
-        record = fetch_commit_record(stores.main, found.number)
-    except CorruptDataError:
-        record = None
-    if record is not None and record.compactor_epoch == found.value.compactor_epoch:
-        return True  # a vacuum may have deleted the claim
-    return are_epochs_ours(stores, *found)
+    return count if are_epochs_ours(stores, *found) and _commit(stores, clock, found, edit) else 0
 
 
 def _commit(stores: TableStores, clock: Clock, found: Version[Manifest], edit: CutViews) -> bool:
