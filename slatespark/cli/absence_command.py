@@ -1,18 +1,81 @@
-"""The command `prove-absent`."""
+"""The commands `erase` and `prove-absent`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
+import pyarrow as pa
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, OptionalKey, Storage, TablePath
+from slatespark.cli.file_formats import format_of
 from slatespark.cli.key_arguments import key_arrays, key_values
-from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document
+from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
+from slatespark.cli.read_files import read_files
 from slatespark.cli.table_arguments import table_codec, write_arguments
+from slatespark.cli.target_columns import TargetColumns
 from slatespark.display.absence_text import absence_text
 from slatespark.display.key_names import KeyNames
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import SchemaError
+from slatespark.table.gc.absence_report import AbsenceReport
+
+KeyRange: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--where", metavar="FILTER", help="Instead of a key: conditions on leading key columns.", show_default=False
+    ),
+]
+KeyFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        help="Instead of a key: a Parquet, CSV or JSON lines file of several, with the key columns alone.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(context_settings=NEGATIVE_KEYS)
+@failing_with(EXIT_UNCHECKED)
+def erase(
+    table: TablePath,
+    key: OptionalKey = None,
+    where: KeyRange = None,
+    file: KeyFile = None,
+    release_versions: Annotated[
+        bool,
+        typer.Option(
+            "--release-versions", help="Give up replaced versions that hold copies; they cannot be read any more."
+        ),
+    ] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="startKey, endKey or keyPrefix instead of the key of a raw table; ifClientActive, compression, "
+            "walPath, ... May be repeated.",
+        ),
+    ] = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase a key, or a key range, at every version of a table, and list what still holds a copy, and until when.
+
+    Exit code 0: nothing does; 1: some copies are stored; 2: it failed, or something could not be searched.
+    """
+    arguments = write_arguments(table, {}, option=option, storage=storage)
+    codec = table_codec(arguments.open_stores())
+    values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
+    with progress_bar() as progress:
+        report = arguments.open_store().erase(
+            *values, where=where, keys=keys, releaseVersions=release_versions, progress=progress, **arguments.options
+        )
+    _show(report, codec, as_text=as_text, as_json=as_json)
 
 
 @app.command("prove-absent", context_settings=NEGATIVE_KEYS)
@@ -20,10 +83,8 @@ from slatespark.display.key_names import KeyNames
 def prove_absent(
     table: TablePath,
     key: OptionalKey = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="FILTER", help="Instead of a key: conditions on leading key columns.", show_default=False),
-    ] = None,
+    where: KeyRange = None,
+    file: KeyFile = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,14 +97,35 @@ def prove_absent(
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search every object of a table for rows of a key, or of a key range, and list where they are still stored.
+    """Search every object of a table for a key, or a key range, and list where copies are still stored.
 
     Exit code 0: they are gone; 1: some are stored; 2: something could not be searched.
     """
     arguments = write_arguments(table, {}, option=option, storage=storage)
     codec = table_codec(arguments.open_stores())
-    values = key_values(key_arrays(key, codec, as_text=as_text)) if key else []
-    report = arguments.open_store().proveAbsent(*values, where=where, **arguments.options)
+    values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
+    report = arguments.open_store().proveAbsent(*values, where=where, keys=keys, **arguments.options)
+    _show(report, codec, as_text=as_text, as_json=as_json)
+
+
+def _values(key: list[str] | None, codec: RowCodec, *, as_text: bool) -> list[Any]:
+    return key_values(key_arrays(key, codec, as_text=as_text)) if key else []
+
+
+def _keys(file: str | None, codec: RowCodec, *, as_text: bool) -> pa.Table | None:
+    """Return the rows of a file that names several keys; raises `SchemaError` unless it has exactly the key columns."""
+    if file is None:
+        return None
+    try:
+        target = TargetColumns(pa.schema(codec.key_fields), as_text=as_text)
+        with read_files([file], format_of(file, None), target, None) as rows:
+            return rows.read_all()
+    except SchemaError as exc:
+        names = ", ".join(codec.key_columns)
+        raise SchemaError(str(exc.args[0]), why=f"A file of keys has the key columns: {names}.") from exc
+
+
+def _show(report: AbsenceReport, codec: RowCodec, *, as_text: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(json_document(report, as_text=as_text))
     else:

@@ -80,6 +80,7 @@ ORDER = (  # of the commands in --help
     "upkeep",
     "vacuum",
     "drop",
+    "erase",
     "prove-absent",
     "verify",
     "demo",

@@ -1,4 +1,4 @@
-"""The report of a search for keys that should be gone, as text."""
+"""The report of a search for keys that should be gone, and of their erasure, as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.text import NOTHING, align_facts, align_table, numbers_text, plural
-from slatespark.table.gc.absence import AbsenceReport, KeyLocation
+from slatespark.table.gc.absence_report import AbsenceReport, Erasure, KeyLocation
+from slatespark.units import bytes_to_text, ms_to_text
 
 
 def absence_text(report: AbsenceReport, names: KeyNames) -> str:
-    """Return a report as facts in two columns, and a line for each object that holds rows of the keys.
+    """Return a report as facts in two columns, and a line for each object that holds rows of the keys or names one.
 
     Parameters
     ----------
@@ -31,24 +32,50 @@ def _facts(report: AbsenceReport) -> Iterator[tuple[str, str]]:
     yield "table", report.url
     yield "version", str(report.version)
     yield "versions present", numbers_text(report.versions)
+    if report.erasure is not None:
+        yield from _erasure_facts(report.erasure)
     searched = plural(report.objects, "object")
-    if report.found:
-        yield "rows", f"still stored in {len(report.found):,} of {searched}"
+    if places := sum(bool(place.rows) for place in report.found):
+        yield "rows", f"still stored in {places:,} of {searched}"
     elif report.unread:
         yield "rows", f"none in {searched}, but not everything could be read"
     else:
         yield "rows", f"gone: none in {searched}"
+    if named := sum(not place.rows for place in report.found):
+        yield "names", f"{plural(named, 'object')} without rows still {'name' if named > 1 else 'names'} a key"
+    if report.until_ms is not None:
+        yield "can go", f"at {ms_to_text(report.until_ms)}: erase again then"
     if report.unread:
         yield "not read", "\n".join(report.unread)
 
 
+def _erasure_facts(erasure: Erasure) -> Iterator[tuple[str, str]]:
+    removed = erasure.removed
+    if removed.version is None:
+        yield "erased", "nothing: the newest version held no row"
+    else:
+        yield "erased", f"{plural(removed.rows, 'row version')} by version {removed.version}"
+        sizes = f"{bytes_to_text(removed.bytes_in)}, to {bytes_to_text(removed.bytes_out)}"
+        yield "rewritten", f"{plural(removed.files_in, 'file')}, {sizes}"
+    if erasure.records:
+        yield "records cleared", f"{erasure.records:,}"
+    if erasure.released:
+        yield "versions released", numbers_text(sorted({point.version for point in erasure.released}))
+    yield "deleted", f"{plural(erasure.deleted, 'object')}, {bytes_to_text(erasure.deleted_bytes)}"
+    if erasure.has_history:
+        yield "past of others", "as before: reads as of any time show the same of other keys"
+
+
 def _rows(place: KeyLocation) -> str:
+    if not place.rows:
+        return f"none: a {place.kind} names it"
     return ", ".join(f"{count:,} {kind}" for kind, count in place.rows.items())
 
 
 def _keepers(place: KeyLocation) -> str:
-    """Return what must go before a vacuum can delete the object."""
-    keepers = [*(["the newest version"] if place.is_current else []), *place.checkpoints]
-    if keepers:
-        return ", ".join(keepers)
-    return "older versions" if place.versions else f"{NOTHING} (a vacuum deletes it)"
+    """Return what must go before a vacuum deletes the object, and when that goes by itself."""
+    if not place.is_kept:
+        return "older versions, which a vacuum deletes" if place.versions else f"{NOTHING} (a vacuum deletes it)"
+    named = [*(["the newest version"] if place.is_current else []), *place.checkpoints]
+    keepers = ", ".join(named) or place.reason
+    return keepers if place.until_ms is None else f"{keepers}, until {ms_to_text(place.until_ms)}"

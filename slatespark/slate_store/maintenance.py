@@ -1,4 +1,4 @@
-"""Upkeep: compaction, the reaper, vacuum, verification, proof of absence."""
+"""Maintenance: compaction, the reaper, vacuum, verification, erasing, proof of absence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_min_age,
     refuse_misspelt,
@@ -21,15 +22,16 @@ from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
+    from slatespark.ranges import KeyRange
     from slatespark.table.compaction.filter import CompactionFilter
     from slatespark.table.compaction.ranges import Runner
     from slatespark.table.compaction.report import CompactionReport
     from slatespark.table.compaction.run import Progress
-    from slatespark.table.gc.absence import AbsenceReport
+    from slatespark.table.gc.absence_report import AbsenceReport
 
 
 class Maintenance(OpenTable):
-    """Maintenance: compaction, the reaper, vacuum, verification, proof of absence."""
+    """Maintenance: compaction, the reaper, vacuum, verification, erasing, proof of absence."""
 
     def compact(
         self,
@@ -174,17 +176,65 @@ class Maintenance(OpenTable):
         min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
-    def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Report where rows of a key, or of a key interval, are still stored, or that they are gone.
+    def erase(
+        self,
+        *key: Any,
+        where: str | None = None,
+        keys: Any = None,
+        releaseVersions: bool = False,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> AbsenceReport:
+        """Erase a key, several keys or a key interval at every version, and report what still holds a copy.
 
-        It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
-        Tombstones of the keys count as rows, since they contain the key. Parts of unfinished multipart uploads to S3
-        are not covered: no listing shows them.
+        One commit rewrites the files that hold a row of the keys, tombstones and hidden rows included. A vacuum then
+        deletes what it replaced, whatever its age: reads of older versions that run meanwhile end with a
+        `SnapshotExpiredError`, unless a `pin` protects them. The report is that of `proveAbsent`. Copies that running
+        jobs, checkpoints, clones or replaced versions keep are in it, with the time at which they can go; call `erase`
+        again then. On a history table all versions of the keys go; those of other keys stay, and so does the floor.
 
         Parameters
         ----------
         key : a value for each key column; for a raw table the key as bytes
         where : instead of a key, a condition on leading key columns, as for `deleteRange`
+        keys : instead of a key, several: a pyarrow Table, RecordBatch or reader with the key columns, or a list of
+            keys, each a value, or a tuple of one for each key column
+        releaseVersions : give up replaced versions that hold copies, which `versionRetention`, a compaction or a
+            restore would keep for a while. They cannot be read any more
+        progress : called with the step, the bytes done and the bytes in total
+        options : `startKey`, `endKey` or `keyPrefix` of a raw table; write options `ifClientActive`, `compression`,
+            `blockSize`, `sstSize`, `bloomBitsPerKey`
+
+        Raises
+        ------
+        OptionError
+            When not exactly one of `key`, `where`, `keys` and these options is given.
+        InvalidRequestError, SchemaError
+            When something is not a key of the table; nothing was changed.
+        UnsupportedFormatError
+            When the database cannot be written; nothing was changed.
+        CommitConflictError, TransactionConflictError
+            When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
+        """
+        from slatespark.table.gc.erase import erase_keys
+
+        parsed = self._write_options(options)
+        chosen = self._chosen("erase", key, where, keys, parsed)
+        return erase_keys(
+            self._stores, self._clock, chosen, parsed, release_versions=releaseVersions, progress=progress
+        )
+
+    def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:
+        """Report where a key, several keys or a key interval are still stored, or that they are gone.
+
+        It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
+        Tombstones of the keys count as rows, since they contain the key. Objects that name a key without its row count
+        too: bounds of views, first and last keys of files, intervals that commits replaced. Parts of unfinished
+        multipart uploads to S3 are not covered: no listing shows them.
+
+        Parameters
+        ----------
+        key, where, keys : as for `erase`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
         Raises
@@ -198,10 +248,20 @@ class Maintenance(OpenTable):
         ConflictError
             When the table changed faster than it could be searched.
         """
-        from slatespark.table.gc.absence import keys_to_prove, prove_absent
+        from slatespark.table.gc.absence import prove_absent
 
-        given = self._write_options(options)
-        return prove_absent(self._stores, keys_to_prove(self._stores, key, where, given))
+        chosen = self._chosen("proveAbsent", key, where, keys, self._write_options(options))
+        return prove_absent(self._stores, self._clock, chosen)
+
+    def _chosen(
+        self, call: str, key: Sequence[Any], where: str | None, keys: Any, options: WriteOptions
+    ) -> tuple[KeyRange, ...]:
+        from slatespark.table.definition.versions import resolve_codec
+        from slatespark.table.log.manifests import fetch_latest_manifest
+        from slatespark.table.write.chosen_keys import choose_keys
+
+        codec = resolve_codec(self._stores, fetch_latest_manifest(self._stores)[1])
+        return choose_keys(call, key, where, keys, options, codec)
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""

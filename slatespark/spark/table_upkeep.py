@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slatespark.slate_store import SlateStore
 from slatespark.spark import fact_frames
 from slatespark.spark.arguments import Instant, Prices
+from slatespark.spark.distributed import quoted, resolve_columns
 from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.timeline_frame import timeline_frame
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slatespark.slate_store.explanation import Explanation
-    from slatespark.table.gc.absence import AbsenceReport
+    from slatespark.table.gc.absence_report import AbsenceReport
 
 
 class TableUpkeep:
@@ -130,12 +131,53 @@ class TableUpkeep:
         """
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force)
 
-    def proveAbsent(self, *key: Any, where: str | None = None, **options: Any) -> AbsenceReport:
-        """Return where rows of a key, or of a key interval, are still stored, or that none are left.
+    def erase(
+        self,
+        *key: Any,
+        where: str | None = None,
+        keys: Any = None,
+        releaseVersions: bool = False,
+        **options: Any,
+    ) -> AbsenceReport:
+        """Erase a key, several keys or a key interval at every version, and return what still holds a copy.
 
-        Searches every object that holds rows, without a Spark job; see `SlateStore.proveAbsent`.
+        The files that hold the keys are rewritten by this process, without a Spark job; see `SlateStore.erase`.
+
+        Parameters
+        ----------
+        key : a value for each key column
+        where : instead of a key, a condition on leading key columns, as for `deleteRange`
+        keys : instead of a key, a DataFrame with the key columns, which is collected, or what `SlateStore.erase` takes
+        releaseVersions : give up replaced versions that hold copies
+        options : those of `SlateStore.erase`
+
+        Raises
+        ------
+        SchemaError
+            When the DataFrame lacks a key column.
+        CommitConflictError, TransactionConflictError
+            When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
         """
-        return self._store.proveAbsent(*key, where=where, **options)
+        chosen = self._collected(keys)
+        return self._store.erase(*key, where=where, keys=chosen, releaseVersions=releaseVersions, **options)
+
+    def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:
+        """Return where a key, several keys or a key interval are still stored, or that none are left.
+
+        Searches every object that holds rows or names keys, without a Spark job; see `SlateStore.proveAbsent`.
+
+        Parameters
+        ----------
+        key, where, keys : as for `erase`
+        """
+        return self._store.proveAbsent(*key, where=where, keys=self._collected(keys), **options)
+
+    def _collected(self, keys: Any) -> Any:
+        """Return the key columns of a DataFrame as a pyarrow Table, and anything else as it is."""
+        if not callable(getattr(keys, "toArrow", None)):
+            return keys
+        names = resolve_columns(self._frames.key_columns(), keys.columns)
+        return keys.select([quoted(name) for name in names]).toArrow()
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""

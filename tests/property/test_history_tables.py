@@ -1,9 +1,9 @@
 """A history table under all that may happen to it: every read as of a time is the model's, or refused with the bound.
 
-Timed writes, deletions and range deletions of ours, floors and `historyRetention`, trims, restores, collections,
-compactions, which keep what the floor asks for; the real client's writes, flushes and compactions, which may cost
-versions: then reads from before are refused, and later ones stay exact. Every version, checkpoint and clone knows of
-each instant what it knew then, from the bounds on that it had then.
+Timed writes, deletions, range deletions and erasures of ours, floors and `historyRetention`, trims, restores,
+collections, compactions, which keep what the floor asks for; the real client's writes, flushes and compactions, which
+may cost versions: then reads from before are refused, and later ones stay exact. Every version, checkpoint and clone
+knows of each instant what it knew then, from the bounds on that it had then.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "restore": {"number": st.integers(0, 100)},
     "compact": {"start": st.none() | keys},
     "vacuum": {},
+    "erase": {"key": keys},
     "make_checkpoint": {},
     "clone": {"place": places},
     "clone_a_checkpoint": {"number": st.integers(0, 100)},
@@ -215,6 +216,15 @@ class HistoryMachine(RuleBasedStateMachine):
     def vacuum(self) -> None:
         """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""
         SlateStore.open(self.store.url).vacuum(minAge="0s", force=True)  # by the clock that files have their times of
+
+    def erase(self, key: bytes) -> None:
+        """Everything of a key goes from the newest version, and nothing of others; older versions are kept here."""
+        report = self.store.erase(key)
+        assert all(place.is_kept and not place.is_current for place in report.found)
+        self.model.versions.pop(key, None)
+        assert report.erasure is not None
+        if report.erasure.removed.version is not None:
+            self.committed()
 
     def make_checkpoint(self) -> None:
         name = f"point {len(self.named)}"

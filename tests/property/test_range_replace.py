@@ -1,4 +1,4 @@
-"""Ranges replaced, deleted and compacted among our writes and the client's: both read what the model says, always."""
+"""Ranges replaced, deleted, erased, compacted among our writes and the client's: both read what the model says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange, point_range
 from slatespark.storage import open_store
 from slatespark.table.records.commits import fetch_commit_records
 from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
@@ -48,7 +48,14 @@ class Compact:
     collects: bool
 
 
-Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange | Compact
+@dataclass(frozen=True)
+class Erase:
+    """An interval, or some keys, are erased."""
+
+    keys: KeyRange | tuple[bytes, ...]
+
+
+Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange | Compact | Erase
 
 
 def key_ranges() -> st.SearchStrategy[KeyRange]:
@@ -69,7 +76,8 @@ def turns() -> st.SearchStrategy[list[Turn]]:
     """Databases of both writers, with a replacement or a deletion in between and at the end."""
     change = st.one_of(replacements(), st.builds(DeleteRange, key_ranges()))
     compactions = st.builds(Compact, st.just(ALL_KEYS) | key_ranges(), st.booleans())
-    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change, compactions)
+    erasures = st.builds(Erase, key_ranges() | st.lists(keys(), max_size=3).map(tuple))
+    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change, compactions, erasures)
     return st.tuples(sessions(), st.lists(kinds, max_size=5), change).map(lambda parts: [parts[0], *parts[1], parts[2]])
 
 
@@ -113,9 +121,10 @@ class ReplacedDatabase(Database):
                 self.store.deleteRange(startKey=turn.keys.start, endKey=turn.keys.end, ifClientActive="fence")
                 self.forget(turn.keys)
                 self.close_client()
-
             case Compact():
                 self.compact(turn)
+            case Erase():
+                self.erase(turn.keys)
 
     def compact(self, turn: Compact) -> None:
         chosen: dict[str, Any] = {"startKey": turn.keys.start, "endKey": turn.keys.end}
@@ -125,6 +134,21 @@ class ReplacedDatabase(Database):
             self.close_client()
         if turn.collects:
             self.store.vacuum(minAge="0s", force=True)
+
+    def erase(self, chosen: KeyRange | tuple[bytes, ...]) -> None:
+        """Erase keys: no object holds or names them any more, but what something else keeps."""
+        ranges = (chosen,) if isinstance(chosen, KeyRange) else tuple(map(point_range, chosen))
+        if isinstance(chosen, KeyRange):
+            report = self.store.erase(startKey=chosen.start, endKey=chosen.end, ifClientActive="fence")
+        else:
+            report = self.store.erase(keys=list(chosen), ifClientActive="fence")
+        assert all(place.is_kept and not place.is_current for place in report.found)
+        assert report.gone == (not report.found)
+        for erased in ranges:
+            self.forget(erased)
+        assert report.erasure is not None
+        if report.erasure.removed.version is not None:
+            self.close_client()
 
     def become_clone(self, folder: Path) -> None:
         """Go on with a clone made by the client, most of whose files lie in the database it was made from."""

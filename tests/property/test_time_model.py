@@ -1,8 +1,8 @@
 """Rows that expire and retire, under all that may happen to them: reads at any instant show what the model says.
 
-Our writes with every kind of TTL, the real client's, deletions, a clock that goes on, properties that change, flushes
-by the client, compactions by both, reapers, collections. What was purged by the clock tick of a rewrite is gone for an
-earlier `now` too; the model purges the same versions, so there is no instant at which the two may differ.
+Our writes with every kind of TTL, the real client's, deletions, erasures, a clock that goes on, properties that change,
+flushes by the client, compactions by both, reapers, collections. What was purged by the clock tick of a rewrite is gone
+for an earlier `now` too; the model purges the same versions, so there is no instant at which the two may differ.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tests.support.time_tables import RawTable, TimeTable, TypedTable, op_column
 HOUR_MS = 3_600_000
 FAR_MS = 4_000_000_000_000
 INSTANTS_PER_STEP = 5
-TURNS = ["write"] * 5 + ["delete", "set_retention", "reap", "reap", "run_client", "compact", "compact_ours"]
+TURNS = ["write"] * 5 + ["delete", "set_retention", "reap", "reap", "run_client", "compact", "compact_ours", "erase"]
 
 durations = st.sampled_from([0, 1, 60_000, 600_000, HOUR_MS, 40 * HOUR_MS])
 write_options = st.fixed_dictionaries(
@@ -113,6 +113,7 @@ class TimeMachine(RuleBasedStateMachine):
             "run_client": self.run_client,
             "compact": lambda _: self.compact(),
             "compact_ours": self.compact_ours,
+            "erase": self.erase,
         }
         turns[turn](data)
 
@@ -289,6 +290,22 @@ class TimeMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             present.vacuum(minAge="0s", force=True)
             self.versions = {report.version: copy.deepcopy(self.model)} if report.jobs else {}
+
+    def erase(self, data: st.DataObject) -> None:
+        """Erase keys with all their versions, and the versions of the table that nothing keeps."""
+        keys = data.draw(st.lists(st.sampled_from(self.table.keys), min_size=1, unique=True))
+        report = self.store.erase(keys=[self.table.key_of(key) for key in keys], ifClientActive="fence")
+        assert all(place.is_kept and not place.is_current for place in report.found)
+        for key in keys:
+            self.model.versions[key].clear()
+        self.model.touched -= set(keys)
+        self.versions.clear()
+        assert report.erasure is not None
+        version = report.erasure.removed.version
+        if version is not None:
+            self.close_client()
+            self.model.drain()
+            self.versions[version] = copy.deepcopy(self.model)
 
     # --- the client's -------------------------------------------------------------------------------------------------
 

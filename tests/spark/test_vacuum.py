@@ -1,4 +1,4 @@
-"""Vacuum and the proof of absence through `SlateTable`, without Spark jobs."""
+"""Vacuum, erasure and the proof of absence through `SlateTable`, without Spark jobs."""
 
 from __future__ import annotations
 
@@ -34,3 +34,9 @@ def test_a_customer_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     assert table.proveAbsent(1).gone
     assert not table.proveAbsent(where="id = 2").gone
     assert store.get(2) == {"id": 2, "name": "Bob"}
+    people = spark.createDataFrame([("Bob", 2), ("Cyd", 3)], "name STRING, ID INT")
+    assert not table.proveAbsent(keys=people).gone
+    report = table.erase(keys=people)
+    assert report.erasure is not None
+    assert (report.gone, report.erasure.removed.rows) == (True, 1)
+    assert table.proveAbsent(keys=people).gone

@@ -271,6 +271,8 @@ class _Commit:
         """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
         undoes = self.job.operation.can_be_undone
         lifetime_ms = _LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
+        if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
+            lifetime_ms = None
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
         replaced = Replaced(version, lifetime_ms, undoes)
 

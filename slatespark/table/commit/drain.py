@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import KeySegments
-from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
-from slatespark.table.commit.tree_edit import TreeEdit, replaced_ranges
+from slatespark.table.commit.tree_edit import TreeEdit, left_out_of_wal
 from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.rows.row_spans import rows_outside
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import WalTail
@@ -61,16 +57,4 @@ def kept_rows(rows: RowColumns | None, edit: TreeEdit) -> list[SortedRows]:
     """Return the rows of the WAL that an edit keeps, in key order."""
     if rows is None or not edit.keeps_wal:
         return []
-    return [SortedRows([rows], kept) for kept in _rows_outside(rows, replaced_ranges(edit))]
-
-
-def _rows_outside(rows: RowColumns, ranges: Sequence[KeyRange]) -> list[NDArray[np.int64]]:
-    """Return the positions of the rows whose keys lie in none of the ranges."""
-    spans = (
-        (
-            lower_bound(rows, keys.start, 0, len(rows)),
-            len(rows) if keys.end is None else lower_bound(rows, keys.end, 0, len(rows)),
-        )
-        for keys in complement_ranges(ranges)
-    )
-    return [np.arange(low, high, dtype=np.int64) for low, high in spans]
+    return [SortedRows([rows], rows_outside(rows, 0, len(rows), left_out_of_wal(edit)))]

@@ -126,6 +126,36 @@ class ReplaceViews:
 
 
 @dataclass(frozen=True, slots=True)
+class EraseKeys:
+    """New files without some keys replace views; rows of these keys that are only in the WAL are left out.
+
+    No bound of a view names an erased key, unlike after `CutViews`.
+
+    Attributes
+    ----------
+    keys : the erased ranges, ascending, not overlapping, none empty
+    replacements : as in `ReplaceViews`
+    """
+
+    keys: tuple[KeyRange, ...]
+    replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
+    keeps_wal: bool = True
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """All new files, view by view."""
+        return ReplaceViews(self.replacements).files
+
+    def with_files(self, files: tuple[NewFile, ...]) -> EraseKeys:
+        """Return the same edit with other ids of its files."""
+        return replace(self, replacements=ReplaceViews(self.replacements).with_files(files).replacements)
+
+    def apply(self, base: Manifest) -> Manifest:
+        """Return the manifest with the views replaced; raises `CommitConflictError` when one of them is gone."""
+        return ReplaceViews(self.replacements).apply(base)
+
+
+@dataclass(frozen=True, slots=True)
 class CutViews:
     """Existing views show only keys outside some intervals; no file is rewritten.
 
@@ -326,11 +356,19 @@ def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
     return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
 
 
+def left_out_of_wal(edit: TreeEdit) -> tuple[KeyRange, ...]:
+    """Return the ranges of keys whose rows an edit does not keep if they are only in the WAL, ascending."""
+    return edit.keys if isinstance(edit, EraseKeys) else replaced_ranges(edit)
+
+
 def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
     """Return the ranges of keys in which an edit may remove visible rows without a newer version, ascending.
 
-    Merged and rewritten files hold all visible rows of the previous ones.
+    Merged and rewritten files hold all visible rows of the previous ones. An erasure must not be recorded with the keys
+    that it erased, so it may have removed any.
     """
+    if isinstance(edit, EraseKeys):
+        return (ALL_KEYS,)
     if isinstance(edit, MergeRuns):
         return edit.keys if edit.drops_visible_rows else ()
     return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))

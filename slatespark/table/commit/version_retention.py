@@ -35,6 +35,11 @@ def is_retained(name: str | None) -> bool:
     return name is not None and name.startswith(RETAINED_NAMES)
 
 
+def keeps_replaced(point: Checkpoint) -> bool:
+    """Tell whether a checkpoint only keeps a version that a commit replaced, and goes by itself."""
+    return _goes_by_itself(point) and (point.name or "").startswith((RETAINED_NAMES, UNDO_NAMES))
+
+
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """The version that a commit replaces.

@@ -1,24 +1,30 @@
-"""Whether keys are gone: searches every object of a table that holds rows, referenced or not.
+"""Whether keys are gone: searches every object of a table that holds rows or names keys, referenced or not.
 
-That is every SST, including unreferenced ones and rows outside the views; the SSTs of other databases that a version
-reads; and every WAL file. Objects that cannot be searched are reported. Bloom filters are not used. If the table
-changes meanwhile it is listed again, until every object has been searched: a row may move from one file to another.
+Rows are in every SST, including unreferenced ones and rows outside the views; in the SSTs of other databases that a
+version reads; and in every WAL file. Manifests, lists of compactions, commit records and claims name keys. Objects that
+cannot be searched are reported. Bloom filters are not used. If the table changes meanwhile it is listed again, until
+every object has been searched: a row may move from one file to another. A dry run of the vacuum says what keeps a copy.
 
 Parts of an unfinished multipart upload to S3 are not objects: no listing shows them, so the proof does not cover them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from slatespark.errors import ConflictError, OptionError, SnapshotExpiredError
+from slatespark.errors import ConflictError, SnapshotExpiredError
+from slatespark.format.compactions import decode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.named_keys import NamedKey, first_named, names_in_compactions, names_in_manifest
 from slatespark.format.paths import (
     COMPACTED_DIR,
+    COMPACTIONS_DIR,
+    COMPACTIONS_EXTENSION,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
     SST_EXTENSION,
@@ -28,71 +34,36 @@ from slatespark.format.paths import (
     sst_path,
 )
 from slatespark.format.ulid import Ulid
-from slatespark.format.wal import decode_wal
-from slatespark.kernels import lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
-from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange, point_range
+from slatespark.ranges import KeyRange, parts_within
 from slatespark.storage import ObjectMeta
+from slatespark.table.clock import Clock
 from slatespark.table.commit.wal_place import fetch_state_with_wal
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
+from slatespark.table.gc.report import KEPT
+from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
 from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.named_keys import find_named
+from slatespark.table.rows.row_spans import spans_within
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
-from slatespark.table.write.range_replace import named_ranges
 
 WINDOW_BYTES: Final = 4 << 20
 _ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLocation:
-    """An object that holds rows of the keys.
+class _Named:
+    """An object that names keys, and the smallest of them; a manifest with its number as the only version."""
 
-    Attributes
-    ----------
-    url : of the object
-    versions : that reference the file, ascending; none if it is unreferenced, so that a vacuum deletes it
-    checkpoints : that pin one of these versions: name, or id
-    is_current : whether the newest version is one of them; its rows may be hidden even so
-    rows : number of row versions, by `put`, `delete` and `merge`
-    first_key : the smallest of the keys that it holds
-    newest_seq : highest sequence number of these rows
-    """
-
-    url: str
-    versions: tuple[int, ...]
-    checkpoints: tuple[str, ...]
-    is_current: bool
-    rows: Mapping[str, int]
+    kind: str
+    path: str
     first_key: bytes
-    newest_seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class AbsenceReport:
-    """Whether keys are gone from a table.
-
-    Attributes
-    ----------
-    version : the newest one
-    versions : all that exist
-    gone : no object holds a row of the keys, and nothing is unread
-    found : objects that hold rows of the keys
-    unread : partial objects of killed or running writers, which a vacuum deletes once they are old; and objects with
-        foreign names in the folders of SSTs and WAL files
-    objects : number searched
-    """
-
-    url: str
-    version: int
-    versions: tuple[int, ...]
-    gone: bool
-    found: tuple[KeyLocation, ...]
-    unread: tuple[str, ...]
-    objects: int
+    versions: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -114,34 +85,12 @@ class _AbsenceCount:
         self.newest_seq = max(self.newest_seq, int(rows.seqs[low:high].max()))
 
 
-def keys_to_prove(
-    stores: TableStores, key: Sequence[Any], where: str | None, options: WriteOptions
-) -> tuple[KeyRange, ...]:
-    """Return the keys to search for.
+def prove_absent(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> AbsenceReport:
+    """Return where the given keys are stored, with or without rows, or that they are gone.
 
     Parameters
     ----------
-    key : a value for each key column; empty if a range is given
-    where : a condition on leading key columns
-    options : `startKey`, `endKey` or `keyPrefix` of a raw table
-
-    Raises
-    ------
-    OptionError
-        When not exactly one of these is given.
-    """
-    codec = resolve_codec(stores, fetch_latest_manifest(stores)[1])
-    ranges = named_ranges(where, options, codec)
-    if (ranges is None) != bool(key):
-        raise OptionError(
-            "proveAbsent: a key and a range are both given." if key else "proveAbsent: no key is given.",
-            todo="Give the values of a key, or a range by where.",
-        )
-    return (point_range(codec.encode_key(key)),) if ranges is None else ranges
-
-
-def prove_absent(stores: TableStores, keys: Sequence[KeyRange]) -> AbsenceReport:
-    """Return where rows with the given keys are stored, or that they are gone.
+    keys : ascending, not overlapping
 
     Raises
     ------
@@ -154,13 +103,14 @@ def prove_absent(stores: TableStores, keys: Sequence[KeyRange]) -> AbsenceReport
     ConflictError
         When the table changed faster than it could be searched.
     """
-    return _AbsenceSearch(stores, keys).run()
+    return _AbsenceSearch(stores, clock, tuple(keys)).run()
 
 
 @dataclass(slots=True)
 class _AbsenceSearch:
     stores: TableStores
-    keys: Sequence[KeyRange]
+    clock: Clock
+    keys: tuple[KeyRange, ...]
     counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
 
@@ -176,8 +126,11 @@ class _AbsenceSearch:
             self.counts = {place: count for place, count in self.counts.items() if place in there}
             for place, target in fresh:
                 self.counts[place] = self._count(place, target)
-            if not fresh and latest_id == fetch_latest_manifest(self.stores)[0]:
-                return self._report(latest_id, sorted(unread))
+            if fresh:
+                continue
+            named = [*self._named_in_manifests(), *self._named_in_compactions(), *self._named_in_records(unread)]
+            if latest_id == fetch_latest_manifest(self.stores)[0]:
+                return self._report(latest_id, named, sorted(unread))
         raise ConflictError(f"{self.stores.url} changes faster than it can be searched.", todo="Try again.")
 
     def _unfinished(self) -> Iterator[str]:
@@ -231,11 +184,11 @@ class _AbsenceSearch:
         try:
             if isinstance(target, SstFile):
                 self._count_sst(target, count)
-            elif target.path.startswith(WAL_DIR):
-                self._count_wal(target, count)
+            elif (number := numbered(target.path, SST_EXTENSION)) is not None and target.path.startswith(WAL_DIR):
+                self._count_wal(number, count)
             else:
                 self._count_sst(self._file(target), count)
-        except FileNotFoundError:  # garbage-collected meanwhile: the next listing shows its replacement
+        except (FileNotFoundError, SnapshotExpiredError):  # collected meanwhile: the next listing shows its successor
             return _AbsenceCount()
         return count
 
@@ -250,31 +203,61 @@ class _AbsenceSearch:
 
     def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
         whole = SstHandle(file.id, file.info, file.format_version).key_range()
-        for keys in self.keys:
-            wanted = keys.intersect(whole)
-            if not wanted.is_empty():
-                for window in layer_windows(self.stores, Layer("file", (FileSlice(file, wanted),)), WINDOW_BYTES):
-                    count.add(window.rows, window.low, window.high)
+        parts = tuple(FileSlice(file, part) for part in parts_within(self.keys, whole))
+        for window in layer_windows(self.stores, Layer("file", parts), WINDOW_BYTES):
+            count.add(window.rows, window.low, window.high)
 
-    def _count_wal(self, meta: ObjectMeta, count: _AbsenceCount) -> None:
-        with object_context(self.stores.wal, meta.path):
-            rows = decode_wal(bytes(self.stores.wal.get(meta.path)))
-        ordered = take_rows([rows], sort_rows(rows))
-        for keys in self.keys:
-            low = lower_bound(ordered, keys.start, 0, len(ordered))
-            high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
-            count.add(ordered, low, high)
+    def _count_wal(self, number: int, count: _AbsenceCount) -> None:
+        rows = fetch_wal_file(self.stores, number)
+        if rows is not None:
+            for low, high in spans_within(rows, 0, len(rows), self.keys):
+                count.add(rows, low, high)
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _named_in_manifests(self) -> Iterator[_Named]:
+        log = manifest_log(self.stores)
+        for number, manifest in sorted(self.manifests.items()):
+            yield from self._named("manifest", log.path(number), names_in_manifest(manifest), (number,))
+
+    def _named_in_compactions(self) -> Iterator[_Named]:
+        main = self.stores.main
+        for meta in main.list(COMPACTIONS_DIR):
+            if numbered(meta.path, COMPACTIONS_EXTENSION) is None:
+                continue
+            try:
+                data = bytes(main.get(meta.path))
+            except FileNotFoundError:  # garbage-collected meanwhile
+                continue
+            with object_context(main, meta.path):
+                yield from self._named("compactions", meta.path, names_in_compactions(decode_compactions(data)))
+
+    def _named_in_records(self, unread: set[str]) -> Iterator[_Named]:
+        """Yield what records name, and add damaged ones to `unread`."""
+        for path, key in find_named(self.stores.main, self.keys):
+            if key is None:
+                unread.add(f"{self.stores.main.url}/{path}")
+            else:
+                yield _Named("claim" if path.startswith(CLAIMS_DIR) else "commit record", path, key)
+
+    def _named(
+        self, kind: str, path: str, names: Iterable[NamedKey], versions: tuple[int, ...] = ()
+    ) -> Iterator[_Named]:
+        first = first_named(names, self.keys)
+        if first is not None:
+            yield _Named(kind, path, first, versions)
 
     # --- references -------------------------------------------------------------------------------------------------
 
-    def _report(self, latest_id: int, unread: Sequence[str]) -> AbsenceReport:
+    def _report(self, latest_id: int, named: Sequence[_Named], unread: Sequence[str]) -> AbsenceReport:
         found = [self._location(place, count, latest_id) for place, count in self.counts.items() if count.rows]
+        found += [self._name_location(each, latest_id) for each in named]
         return AbsenceReport(
             url=self.stores.url,
             version=latest_id,
             versions=tuple(sorted(self.manifests)),
             gone=not found and not unread,
-            found=tuple(sorted(found, key=lambda location: location.url)),
+            found=tuple(self._with_reasons(sorted(found, key=lambda location: location.url))),
             unread=tuple(unread),
             objects=len(self.counts),
         )
@@ -287,17 +270,48 @@ class _AbsenceSearch:
         assert count.first_key is not None  # it has rows
         return KeyLocation(
             url=f"{store.url}/{path}",
+            kind="wal" if is_wal else "sst",
             versions=versions,
-            checkpoints=tuple(
-                point.name or str(point.id)
-                for point in self.manifests[latest_id].checkpoints
-                if point.manifest_id in versions
-            ),
+            checkpoints=self._checkpoints(versions, latest_id),
             is_current=latest_id in versions,
             rows=dict(count.rows),
             first_key=count.first_key,
             newest_seq=count.newest_seq,
         )
+
+    def _name_location(self, named: _Named, latest_id: int) -> KeyLocation:
+        return KeyLocation(
+            url=f"{self.stores.main.url}/{named.path}",
+            kind=named.kind,
+            versions=named.versions,
+            checkpoints=self._checkpoints(named.versions, latest_id),
+            is_current=latest_id in named.versions,
+            rows={},
+            first_key=named.first_key,
+        )
+
+    def _checkpoints(self, versions: Sequence[int], latest_id: int) -> tuple[str, ...]:
+        points = self.manifests[latest_id].checkpoints
+        return tuple(point.name or str(point.id) for point in points if point.manifest_id in versions)
+
+    def _with_reasons(self, found: Sequence[KeyLocation]) -> Iterator[KeyLocation]:
+        """Yield the locations with what a vacuum that minds no age would do, and why."""
+        if not found:
+            return
+        files = vacuum_table(self.stores, self.clock, min_age_ms=0, dry_run=True).files
+        log = manifest_log(self.stores)
+        verdicts = {file.path: file for file in files}
+        for place in found:
+            own = place.url.removeprefix(f"{(self.stores.wal if place.kind == 'wal' else self.stores.main).url}/")
+            readers = [verdicts[path] for number in place.versions if (path := log.path(number)) in verdicts]
+            # What another database owns stays for this table as long as a version reads it.
+            longest = max(readers, key=lambda file: math.inf if file.until_ms is None else file.until_ms, default=None)
+            verdict = verdicts.get(own, longest)
+            if verdict is None:  # deleted meanwhile
+                yield replace(place, is_kept=False, reason="it was deleted meanwhile")
+            else:
+                is_kept, until_ms = verdict.action == KEPT, verdict.until_ms
+                yield replace(place, is_kept=is_kept, reason=verdict.reason, until_ms=until_ms)
 
     def _references(self, number: int, path: str, latest_id: int) -> bool:
         manifest = self.manifests[number]

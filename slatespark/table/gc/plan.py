@@ -123,13 +123,18 @@ class Needs:
 
     def is_young(self, time_ms: int) -> bool:
         """Tell whether an object of that time is too young to be deleted."""
-        return self.now_ms - time_ms < self.min_age_ms
+        return is_younger(time_ms, self.min_age_ms, self.now_ms)
 
     def why_young(self, time_ms: int) -> Reason | None:
         """Return the reason for keeping an object of that time if it is young."""
         if not self.is_young(time_ms):
             return None
         return Reason(f"younger than {duration_to_text(self.min_age_ms)}", time_ms + self.min_age_ms)
+
+
+def is_younger(time_ms: int, min_age_ms: int, now_ms: int) -> bool:
+    """Tell whether an object is younger than a minimum age; none is younger than 0, whatever the store's clock says."""
+    return min_age_ms > 0 and now_ms - time_ms < min_age_ms
 
 
 # --- versions -------------------------------------------------------------------------------------------------------
@@ -175,7 +180,7 @@ def plan_versions(
         needed
     """
     numbers = sorted(listed)
-    young = [number for number in numbers if now_ms - listed[number] < min_age_ms]
+    young = [number for number in numbers if is_younger(listed[number], min_age_ms, now_ms)]
     # The version before the first young one was the newest until then.
     recent_from = numbers[max(0, bisect_left(numbers, young[0]) - 1)] if young else latest_id
     busy = [number for number in numbers if busy_ms is not None and listed[number] >= busy_ms - _SKEW_MS]

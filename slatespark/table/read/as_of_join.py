@@ -14,12 +14,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark.encoding.exact_cast import can_cast, cast_column, incompatible
 from slatespark.encoding.instants import check_instant_type, to_ms
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
 from slatespark.encoding.schema import find_name
 from slatespark.errors import HistoryTrimmedError, OptionError, SchemaError
 from slatespark.kernels import gather_keys, lower_bounds
@@ -133,14 +132,7 @@ def check_join_columns(
     names : of all columns of the rows
     added : names of the columns that the join adds
     """
-    for field in codec.key_fields:
-        found = find_name(rows, field.name)
-        if found is None:
-            raise SchemaError(
-                f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
-            )
-        if not kinds.is_null(rows.field(found).type) and not can_cast(rows.field(found).type, field.type):
-            raise incompatible(field.name, field.type, rows.field(found).type)
+    check_key_columns(rows, names, codec)
     found = find_name(rows, time_column)
     if found is None:
         raise SchemaError(f"Column {time_column} is missing among {', '.join(names)}.", todo="Name a column of times.")
@@ -271,7 +263,7 @@ class _Probes:
     def of(cls, chunk: pa.Table, plan: AsOfJoin) -> _Probes:
         """Return the rows of a chunk as keys and times."""
         times, there = _times_of(chunk, plan.time_column)
-        keys, has_key = _keys_of(chunk, plan.codec)
+        keys, has_key = keys_of_rows(chunk, plan.codec)
         rows = np.flatnonzero(there & has_key)
         keys = keys.take(pa.array(rows))
         distinct = pc.unique(keys)
@@ -309,27 +301,6 @@ def _times_of(chunk: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np
     there: NDArray[np.bool_] = pc.is_valid(column).to_numpy()
     times, fits = to_ms(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), column.type)
     return times, there & fits
-
-
-def _keys_of(chunk: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Return the keys of rows as they are stored, and which rows have one: neither a null nor nothing may be a key."""
-    columns: dict[str, pa.ChunkedArray] = {}
-    there = np.ones(len(chunk), np.bool_)
-    takes_nulls = codec.key_format == "tuple"
-    for field in codec.key_fields:
-        column = cast_column(chunk.column(find_name(chunk.schema, field.name)), field)
-        if column.null_count and not (takes_nulls and field.nullable):
-            there &= pc.is_valid(column).to_numpy()
-        columns[field.name] = column
-    whole = pa.table(columns).filter(pa.array(there))
-    data, offsets = codec.encode_keys(whole)
-    buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
-    keys = pa.Array.from_buffers(pa.large_binary(), len(whole), buffers)
-    if len(whole) < len(chunk):
-        places = np.full(len(chunk), -1, np.int64)
-        places[there] = np.arange(len(whole))
-        keys = keys.take(pa.array(places, mask=~there))
-    return keys, there & pc.fill_null(pc.greater(pc.binary_length(keys), 0), False).to_numpy(zero_copy_only=False)
 
 
 def _binary_parts(keys: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

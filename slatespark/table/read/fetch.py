@@ -149,6 +149,18 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     return _sort_newest_first(files, above_seq, keys)
 
 
+def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:
+    """Return the rows of one WAL file in key order; None if it is a fence, or is not there."""
+    path = wal_path(number)
+    with object_context(stores.wal, path):
+        try:
+            data = bytes(stores.wal.get(path))
+        except FileNotFoundError:
+            return None
+        rows = decode_wal(data) if data else None
+    return None if rows is None else take_rows([rows], sort_rows(rows))
+
+
 def _sort_newest_first(files: list[RowColumns], above_seq: int, keys: KeyRange) -> RowColumns | None:
     """Return the wanted rows of WAL files (given oldest first) by (key, seq descending)."""
     newest_first = [

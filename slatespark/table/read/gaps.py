@@ -123,7 +123,8 @@ def _gaps_of(stores: TableStores, codec: RowCodec, file: SstFile, ranges: Sequen
     unsure = [keys for keys in _apart(ranges) if not shows_an_end(keys, file.info)]
     open_ranges = [keys for keys in unsure if keys.overlaps(whole) and can_hold_keys(keys, codec)]
     single = {key: keys for keys in open_ranges if (key := sole_key(keys, codec)) is not None}
-    several = [keys for keys in open_ranges if keys not in single.values()]
+    alone = set(single.values())
+    several = [keys for keys in open_ranges if keys not in alone]
     held = {*_held_points(stores, file, single), *_held_ranges(stores, file, several)}
     return merge_ranges(keys for keys in unsure if keys not in held)
 

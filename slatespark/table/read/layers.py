@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from slatespark.format.manifest import Manifest
+from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.stats import SstStats, decode_stats_section
-from slatespark.table.read.plan import Layer, SstFile, plan_layers
-from slatespark.table.stores import TableStores, external_roots, object_context
+from slatespark.table.read.plan import FileSlice, Layer, SstFile, plan_layers
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 
@@ -16,6 +16,17 @@ MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 def fetch_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
     """Return the layers of a manifest, newest first, with the databases that own files of it."""
     return plan_layers(manifest, external_roots(stores, manifest))
+
+
+def view_slices(stores: TableStores, manifest: Manifest) -> dict[SstView, FileSlice]:
+    """Return the part of a file that each view of a manifest shows."""
+    roots = external_roots(stores, manifest)
+    found = {}
+    for view in manifest.views():
+        handle = manifest.ssts[view.sst_id]
+        file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+        found[view] = FileSlice(file, view.key_range(handle))
+    return found
 
 
 def distinct_files(layers: Iterable[Layer]) -> list[SstFile]:

@@ -18,6 +18,7 @@ class Operation(StrEnum):
     CREATE = "create"
     INGEST = "ingest"
     DELETE_RANGE = "deleteRange"
+    ERASE = "erase"
     TRANSACTION = "transaction"
     RESTORE = "restore"
     TRIM = "trim"

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError
-from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.properties import SstProperties
 from slatespark.format.segments import KeySegments
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
@@ -32,7 +31,8 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.floor import history_floor
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.layers import view_slices
+from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
@@ -40,7 +40,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
-from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
+from slatespark.table.stores import TableStores
 from slatespark.table.write.trimmed_trees import TrimTrees
 from slatespark.units import ms_to_text
 
@@ -120,7 +120,7 @@ class _Trimming:
         """Upload the remaining rows of files with late versions, and return the edit; None if there are none."""
         manifest = snapshot.manifest
         known = file_properties(self.stores, manifest)
-        views = self._views(manifest)
+        views = view_slices(self.stores, manifest)
         late = {view: part for view, part in views.items() if self._has_late(part, known.get(view.sst_id))}
         wal = fetch_wal_rows(self.stores, snapshot.wal, manifest.last_l0_seq, ALL_KEYS)
         kept = np.zeros(0, np.int64) if wal is None else self._kept(wal, 0, len(wal))
@@ -129,16 +129,6 @@ class _Trimming:
         replacements = {view: self._rewritten(part) for view, part in late.items()}
         from_wal = [] if wal is None else [SortedRows([wal], kept)]
         return TrimTrees(frozenset(views), replacements, self._upload(from_wal), self.segments)
-
-    def _views(self, manifest: Manifest) -> dict[SstView, FileSlice]:
-        """Return the part of a file that each view shows."""
-        roots = external_roots(self.stores, manifest)
-        views = {}
-        for view in manifest.views():
-            handle = manifest.ssts[view.sst_id]
-            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
-            views[view] = FileSlice(file, view.key_range(handle))
-        return views
 
     def _has_late(self, part: FileSlice, properties: SstProperties | None) -> bool:
         """Tell whether a view shows late versions; reads its rows if their times are not recorded."""

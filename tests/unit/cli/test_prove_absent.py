@@ -1,4 +1,4 @@
-"""`prove-absent`: whether rows are gone, in the shell."""
+"""`prove-absent` and `erase`: whether rows are gone, in the shell."""
 
 from __future__ import annotations
 
@@ -69,3 +69,43 @@ def test_keys_of_a_raw_table(tmp_path: Path) -> None:
 def test_neither_a_key_nor_a_range(table: Path, arguments: list[str]) -> None:
     result = run("prove-absent", table, *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_erase(table: Path) -> None:
+    SlateStore.open(table).createCheckpoint("keep", lifetime="1h")
+    result = run("erase", table, "a", "-1")
+    assert result.exit_code == 1
+    assert "erased            1 row version by version " in result.stdout
+    assert "keep, until " in result.stdout
+    assert "erase again then" in result.stdout
+    done("checkpoint", "delete", table, "keep")
+    assert "erased            nothing: the newest version held no row" in done("erase", table, "a", "-1")
+    report = answer("erase", table, "--where", "tenant = 'b'", "--release-versions")
+    assert (report["gone"], report["erasure"]["removed"]["rows"]) == (True, 1)
+
+
+def test_keys_in_a_file(table: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text("id,tenant\n2,b\n-1,a\n")
+    assert run("prove-absent", table, "--file", keys).exit_code == 1
+    assert answer("erase", table, "--file", keys, "--option", "compression=zstd")["gone"]
+    done("prove-absent", table, "--file", keys)
+    lines = tmp_path / "keys.jsonl"
+    lines.write_text('{"tenant": "a", "id": 3}\n{"tenant": "a"}\n')
+    result = run("erase", table, "--file", lines)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "key columns: tenant, id" in result.stderr
+
+
+def test_names_are_told_apart_from_rows(table: Path) -> None:
+    done("delete", table, "--range", "--where", "tenant = 'a' AND id = -1")
+    done("compact", table, "--full", "--option", "compression=zstd")
+    for point in answer("checkpoint", "list", table, "--all"):
+        done("checkpoint", "delete", table, point["id"])
+    done("vacuum", table, "--min-age", "0s", "--force")
+    result = run("prove-absent", table, "a", "-1")
+    assert result.exit_code == 1
+    assert "rows              gone" in result.stdout
+    assert "1 object without rows still names a key" in result.stdout
+    assert "none: a commit record names it" in result.stdout
+    assert "records cleared   1" in done("erase", table, "a", "-1")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from slatespark.table.gc.plan import plan_versions
+from slatespark.table.gc.plan import plan_versions, why_pinned
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000
@@ -32,6 +32,28 @@ def test_a_version_is_as_old_as_its_successor() -> None:
 def test_the_newest_version_is_kept_at_any_age() -> None:
     assert kept({7: 10**6}, min_age_min=1) == [7]
     assert kept({6: 10**7, 7: 10**6}, min_age_min=1) == [7]
+
+
+def test_a_version_says_until_when_it_is_kept() -> None:
+    ages = {1: 100, 2: 90, 3: 80, 4: 30, 5: 10}
+    listed = {number: NOW_MS - age * MINUTE_MS for number, age in ages.items()}
+    pins = {1: why_pinned("mine", NOW_MS + 7), 2: why_pinned("for ever", None)}
+    planned = plan_versions(
+        listed,
+        5,
+        pins,
+        now_ms=NOW_MS,
+        min_age_ms=11 * MINUTE_MS,
+        busy_ms=NOW_MS - 70 * MINUTE_MS,
+        busy_until_ms=NOW_MS + 9,
+    )
+    until = {number: why.until_ms for number, why in planned.kept.items()}
+    assert until == {1: NOW_MS + 7, 2: None, 3: NOW_MS + 9, 4: NOW_MS + MINUTE_MS, 5: None}
+
+
+def test_no_age_counts_without_a_minimum() -> None:
+    """The clock of the store may be ahead of ours."""
+    assert kept({1: -1, 2: -2, 3: -3}, min_age_min=0) == [3]
 
 
 def test_decreasing_times_keep_more_versions() -> None:

@@ -1,0 +1,68 @@
+"""Keys of rows in Arrow columns, for calls that take rows to say which keys they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from slatespark.encoding.exact_cast import can_cast, cast_column, incompatible
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
+from slatespark.errors import SchemaError
+
+
+def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Return the keys of rows as they are stored, and which rows have one: neither a null nor nothing may be a key.
+
+    Requires: the rows have all key columns, of types that can be cast to those of the table.
+
+    Raises
+    ------
+    SchemaError
+        When a value does not fit the type of its column exactly.
+    """
+    columns: dict[str, pa.ChunkedArray] = {}
+    there = np.ones(len(rows), np.bool_)
+    takes_nulls = codec.key_format == "tuple"
+    for field in codec.key_fields:
+        column = cast_column(rows.column(find_name(rows.schema, field.name)), field)
+        if column.null_count and not (takes_nulls and field.nullable):
+            there &= pc.is_valid(column).to_numpy()
+        columns[field.name] = column
+    whole = pa.table(columns).filter(pa.array(there))
+    data, offsets = codec.encode_keys(whole)
+    buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+    keys = pa.Array.from_buffers(pa.large_binary(), len(whole), buffers)
+    if len(whole) < len(rows):
+        places = np.full(len(rows), -1, np.int64)
+        places[there] = np.arange(len(whole))
+        keys = keys.take(pa.array(places, mask=~there))
+    return keys, there & pc.fill_null(pc.greater(pc.binary_length(keys), 0), False).to_numpy(zero_copy_only=False)
+
+
+def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) -> None:
+    """Refuse rows without all key columns, or with types that cannot be cast to those of the table.
+
+    Parameters
+    ----------
+    rows : the key columns, perhaps among others
+    names : of all columns, for messages
+
+    Raises
+    ------
+    SchemaError
+        Naming the column.
+    """
+    for field in codec.key_fields:
+        found = find_name(rows, field.name)
+        if found is None:
+            raise SchemaError(
+                f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
+            )
+        if not kinds.is_null(rows.field(found).type) and not can_cast(rows.field(found).type, field.type):
+            raise incompatible(field.name, field.type, rows.field(found).type)

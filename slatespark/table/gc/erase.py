@@ -1,0 +1,113 @@
+"""Erasing keys for good: the rows go from the newest version, then everything else that can go, and a proof follows.
+
+1. One commit rewrites the files that hold the keys (`write.erase`).
+2. Our records forget intervals that name the keys, and finished jobs leave the newest `.compactions` if they do.
+3. A vacuum that minds no age deletes old versions, their files, and WAL files. Jobs, checkpoints, clones and clients
+   keep what they need.
+4. The proof names what still holds a copy, and until when.
+
+Each step can be repeated, so an erasure that was interrupted is simply called again.
+
+See docs/explanation/how-keys-are-erased.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slatespark.format.compactions import Compactions
+from slatespark.format.manifest import Checkpoint
+from slatespark.format.named_keys import first_named, names_in_compactions
+from slatespark.options import WriteOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.checkpoints.store import CheckpointFacts, release_checkpoints
+from slatespark.table.clock import Clock
+from slatespark.table.commit.active_jobs import awaits_commit
+from slatespark.table.commit.version_retention import keeps_replaced
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.gc.absence import prove_absent
+from slatespark.table.gc.absence_report import AbsenceReport, Erasure
+from slatespark.table.gc.report import CollectedFile
+from slatespark.table.gc.run import vacuum_table
+from slatespark.table.log.compactions import compactions_object
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.named_keys import forget_keys
+from slatespark.table.stores import TableStores
+from slatespark.table.write.erase import Progress, erase_rows
+
+
+def erase_keys(
+    stores: TableStores,
+    clock: Clock,
+    keys: Sequence[KeyRange],
+    options: WriteOptions,
+    *,
+    release_versions: bool = False,
+    progress: Progress | None = None,
+) -> AbsenceReport:
+    """Erase some keys at every version, and report what still holds a copy.
+
+    Parameters
+    ----------
+    keys : ascending, not overlapping, none empty
+    options : `ifClientActive`, and how files are written
+    release_versions : give up replaced versions that hold copies, which `versionRetention` would keep for a while
+
+    Raises
+    ------
+    OptionError, UnsupportedFormatError, CommitConflictError, TransactionConflictError
+        As `erase_rows`; nothing was changed.
+    CorruptDataError
+        When an object cannot be read. What was deleted by then stays deleted.
+    ConflictError
+        When the table changed faster than it could be searched.
+    """
+    definition = resolve_definition(stores, fetch_latest_manifest(stores)[1])
+    removed = erase_rows(stores, clock, keys, options, progress=progress)
+    records = forget_keys(stores.main, keys) + _forget_finished_jobs(stores, clock, keys)
+    deleted = list(vacuum_table(stores, clock, min_age_ms=0).collected)
+    report = prove_absent(stores, clock, keys)
+    released: tuple[CheckpointFacts, ...] = ()
+    if release_versions:
+        released = _release_versions(stores, clock, report)
+        if released:
+            deleted += vacuum_table(stores, clock, min_age_ms=0).collected
+            report = prove_absent(stores, clock, keys)
+    erasure = Erasure(removed, records, released, len(deleted), _size(deleted), definition.has_history)
+    return replace(report, erasure=erasure)
+
+
+def _size(files: Sequence[CollectedFile]) -> int:
+    return sum(file.size for file in files)
+
+
+def _release_versions(stores: TableStores, clock: Clock, report: AbsenceReport) -> tuple[CheckpointFacts, ...]:
+    """Release the checkpoints that commits made on versions with copies."""
+    versions = {version for place in report.found for version in place.versions}
+
+    def is_over(point: Checkpoint) -> bool:
+        return point.manifest_id in versions and point.manifest_id < report.version and keeps_replaced(point)
+
+    return release_checkpoints(stores, clock, is_over) if versions else ()
+
+
+def _forget_finished_jobs(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> int:
+    """Take finished jobs off the newest list of compactions if it names keys; return 1 if so.
+
+    Nobody needs them. A compaction of ours that awaits its commit stays.
+    """
+    now_ms, is_changed = clock.now_ms(), False
+
+    def change(newest: Version[Compactions]) -> Compactions | None:
+        nonlocal is_changed
+        listed, is_changed = newest.value, False
+        if listed.unknown_fields or first_named(names_in_compactions(listed), keys) is None:
+            return None
+        left = tuple(job for job in listed.jobs if job.status.is_active() or awaits_commit(stores, job, now_ms))
+        is_changed = left != listed.jobs
+        return replace(listed, jobs=left) if is_changed else None
+
+    compactions_object(stores).update(clock, change)
+    return int(is_changed)

@@ -1,0 +1,107 @@
+"""The keys that our records name: intervals that commits replaced or removed, and how they are forgotten.
+
+Commit records and claims list such intervals in hexadecimal. An interval that was forgotten is missing from the history
+of a commit, and a claim without its intervals may have removed any key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.named_keys import NamedKey, first_named
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, with_checksum
+from slatespark.table.records.json_objects import REQUESTS_TOGETHER, decode_json, encode_json, hex_bounds
+
+_FOLDERS: Final = (COMMITS_DIR, BATCHES_DIR, CLAIMS_DIR)
+_REPLACED: Final = "replaced"
+_REMOVES: Final = "removes"
+
+
+def find_named(store: ObjectStore, ranges: Sequence[KeyRange]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the path of each record that names a key in some ranges, with the first such key; None if it is damaged.
+
+    Parameters
+    ----------
+    ranges : ascending, not overlapping
+    """
+    for path, content in _fetch_records(store):
+        if content is None:
+            yield path, None
+        elif (key := first_named(_names(content), ranges)) is not None:
+            yield path, key
+
+
+def forget_keys(store: ObjectStore, ranges: Sequence[KeyRange]) -> int:
+    """Rewrite the records that name keys in some ranges without them, and return their number; ranges as above."""
+    changed = 0
+    for path, content in _fetch_records(store):
+        if content is not None and first_named(_names(content), ranges) is not None:
+            store.put(path, [encode_json(_without(content, ranges))])
+            changed += 1
+    return changed
+
+
+def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield path and content of all commit records, batches of them, and claims; None for a damaged one."""
+    paths = [meta.path for folder in _FOLDERS for meta in store.list(folder) if meta.size]
+    for at in range(0, len(paths), REQUESTS_TOGETHER):
+        some = paths[at : at + REQUESTS_TOGETHER]
+        found = run_concurrently([partial(_fetch, store, path) for path in some], is_remote=store.is_remote)
+        for path, data in zip(some, found, strict=True):
+            if data is not None:
+                content = None
+                with contextlib.suppress(CorruptDataError):
+                    content = decode_json(path, data)
+                yield path, content
+
+
+def _fetch(store: ObjectStore, path: str) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError):
+        return bytes(store.get(path))
+    return None
+
+
+def _names(content: dict[str, Any]) -> Iterator[NamedKey]:
+    for record in _parts(content):
+        for bounds in (*_list(record.get(_REPLACED)), *_list(record.get(_REMOVES))):
+            yield from _bounds(bounds)
+
+
+def _parts(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of a batch, or the record itself."""
+    batched = content.get("commits")
+    return [part for part in batched if isinstance(part, dict)] if isinstance(batched, list) else [content]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _bounds(bounds: Any) -> Iterator[NamedKey]:
+    for bound in _list(bounds):
+        with contextlib.suppress(TypeError, ValueError):  # an open end, or not what we write
+            yield NamedKey(bytes.fromhex(bound))
+
+
+def _without(content: dict[str, Any], ranges: Sequence[KeyRange]) -> dict[str, Any]:
+    """Return a record, or a batch, without the intervals whose bounds name keys in some ranges."""
+    batched = content.get("commits")
+    if isinstance(batched, list):
+        return {**content, "commits": [_without(each, ranges) if isinstance(each, dict) else each for each in batched]}
+    left = dict(content)
+    if _REPLACED in left:
+        left[_REPLACED] = [each for each in _list(left[_REPLACED]) if not _is_of(each, ranges)]
+    if any(_is_of(each, ranges) for each in _list(left.get(_REMOVES))):
+        left[_REMOVES] = [hex_bounds(ALL_KEYS)]
+    return with_checksum(left) if CHECKSUM in left else left
+
+
+def _is_of(bounds: Any, ranges: Sequence[KeyRange]) -> bool:
+    return first_named(_bounds(bounds), ranges) is not None

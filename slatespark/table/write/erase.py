@@ -1,0 +1,278 @@
+"""Erasing keys from the newest version: one commit removes every row version of them, tombstones included.
+
+Files that hold such rows are rewritten without them, view by view, in the same places. All other rows keep their
+sequence numbers and times. So the past of other keys stays as it was, also on a history table. Hidden rows count: of a
+file that holds one, every view is rewritten. No bound of a view, claim or record names an erased key.
+
+See docs/explanation/how-keys-are-erased.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from slatespark.encoding.row_codec import RAW_CODEC
+from slatespark.errors import (
+    ClockRegressionError,
+    CommitConflictError,
+    ConflictError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    TransactionConflictError,
+)
+from slatespark.format.manifest import SstView
+from slatespark.format.named_keys import first_named, names_in_view
+from slatespark.format.ulid import Ulid
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.ranges import KeyRange, parts_within, point_range
+from slatespark.table.clock import Clock, back_off
+from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.discard import delete_unshown
+from slatespark.table.commit.foreign_clients import OTHER_MODES, Baseline, refuse_cooperation, refuse_foreign_client
+from slatespark.table.commit.idempotence import refuse_pair
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.commit.tree_edit import EraseKeys
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.cursor import layer_windows
+from slatespark.table.read.fetch import fetch_wal_file, measure_slice
+from slatespark.table.read.gaps import find_gaps, is_gap
+from slatespark.table.read.layers import view_slices
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.operations import Operation
+from slatespark.table.rows.row_spans import rows_outside, spans_within
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+
+WINDOW_BYTES: Final = 4 << 20
+MAX_ATTEMPTS: Final = 5
+_FILES_TOGETHER: Final = 4
+
+# What another attempt may avoid: files that changed or went, keys that were written, and a tick that advanced.
+_PASSING: Final = (CommitConflictError, TransactionConflictError, SnapshotExpiredError, ClockRegressionError)
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedRows:
+    """What was erased from the newest version.
+
+    Attributes
+    ----------
+    version : the version that shows it; None if nothing was there, so that nothing was published
+    rows : number of row versions, tombstones included, in files and in the WAL
+    files_in, bytes_in : files rewritten, and the stored bytes of their views that were read
+    files_out, bytes_out : files and bytes written
+    """
+
+    version: int | None = None
+    rows: int = 0
+    files_in: int = 0
+    bytes_in: int = 0
+    files_out: int = 0
+    bytes_out: int = 0
+
+
+def erase_rows(
+    stores: TableStores,
+    clock: Clock,
+    keys: Sequence[KeyRange],
+    options: WriteOptions,
+    *,
+    progress: Progress | None = None,
+) -> ErasedRows:
+    """Remove every row version of some keys from the newest version, in one commit; other versions keep theirs.
+
+    Bloom filters tell which files may hold a single key. So the work grows with the files that hold the keys.
+
+    Parameters
+    ----------
+    keys : ascending, not overlapping, none empty
+    options : `ifClientActive`, and how files are written
+
+    Raises
+    ------
+    OptionError
+        When `txnAppId` is given, or `ifClientActive=cooperate`.
+    UnsupportedFormatError
+        When the database cannot be written.
+    CommitConflictError
+        When a SlateDB client is active, or other commits kept changing the files.
+    TransactionConflictError
+        When other commits kept writing the keys.
+    """
+    refuse_pair(options, "an erasure")
+    refuse_cooperation(options, "an erasure", OTHER_MODES)
+    return _Erasing(stores, clock, tuple(keys), options, progress).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where the newest version holds or names the keys.
+
+    Attributes
+    ----------
+    views : to be rewritten
+    wal_rows : number of row versions that are only in the WAL
+    in_wal : whether a WAL file holds any that a commit makes unnecessary
+    """
+
+    views: Mapping[SstView, FileSlice]
+    wal_rows: int
+    in_wal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """A view without the keys: its new files, how many row versions were left out, and the stored bytes read."""
+
+    files: tuple[NewFile, ...]
+    rows: int
+    bytes_in: int
+
+
+@dataclass(slots=True)
+class _Erasing:
+    stores: TableStores
+    clock: Clock
+    keys: tuple[KeyRange, ...]
+    options: WriteOptions
+    progress: Progress | None
+    baseline: Baseline | None = None  # a client that was active since then is not fenced unless asked
+
+    def run(self) -> ErasedRows:
+        """Make attempts until nothing conflicts; each looks for the keys again."""
+        for attempt in range(MAX_ATTEMPTS - 1):
+            with contextlib.suppress(*_PASSING):
+                return self._attempt()
+            self._refuse_client()
+            back_off(self.clock, attempt)
+        return self._attempt()
+
+    def _refuse_client(self) -> None:
+        if self.baseline is not None and self.options.if_client_active != "fence":
+            found = fetch_latest_manifest(self.stores)
+            refuse_foreign_client(self.stores, *found, self.baseline, now_ms=self.clock.now_ms())
+
+    def _attempt(self) -> ErasedRows:
+        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
+        refuse_unwritable(self.stores.url, snapshot.manifest)
+        found = self._survey(snapshot)
+        if not found.views and not found.in_wal:
+            return ErasedRows()
+        definition = resolve_definition(self.stores, snapshot.manifest)
+        job = begin_write(
+            self.stores,
+            self.clock,
+            operation=Operation.ERASE,
+            found=snapshot.version,
+            definition=definition,
+            timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
+        )
+        self.baseline = self.baseline or job.baseline
+        with abandoned_on_error(self.stores, job):
+            rewritten = self._rewrite(found.views, job.planned_ms)
+            edit = EraseKeys(self.keys, {view: part.files for view, part in rewritten.items()})
+            record = self._commit(replace(job, baseline=self.baseline), edit, snapshot)
+        return ErasedRows(
+            version=record.manifest_id,
+            rows=sum(part.rows for part in rewritten.values()) + found.wal_rows,
+            files_in=len({part.file for part in found.views.values()}),
+            bytes_in=sum(part.bytes_in for part in rewritten.values()),
+            files_out=len(edit.files),
+            bytes_out=sum(file.size for file in edit.files),
+        )
+
+    # --- where the keys are -------------------------------------------------------------------------------------------
+
+    def _survey(self, snapshot: Snapshot) -> _Found:
+        views = view_slices(self.stores, snapshot.manifest)
+        holding = self._find_holding({part.file for part in views.values()})
+        chosen = {view: part for view, part in views.items() if view.sst_id in holding or self._names_keys(view)}
+        rows_in_wal = self._seqs_in_wal(snapshot)
+        unflushed = sum(seq > snapshot.manifest.last_l0_seq for seq in rows_in_wal)
+        return _Found(chosen, unflushed, bool(rows_in_wal))
+
+    def _find_holding(self, files: set[SstFile]) -> set[Ulid]:
+        """Return the files that hold any row of the keys, shown or hidden."""
+        asked = {file: parts for file in files if (parts := parts_within(self.keys, file.info.key_range()))}
+        gaps = find_gaps(self.stores, asked, RAW_CODEC)  # by which no key is impossible
+        return {
+            file.id for file, parts in asked.items() if not all(is_gap(part, gaps.get(file.id, ())) for part in parts)
+        }
+
+    def _names_keys(self, view: SstView) -> bool:
+        return first_named(names_in_view(view), self.keys) is not None
+
+    def _seqs_in_wal(self, snapshot: Snapshot) -> list[int]:
+        """Return the sequence numbers of the keys' rows in WAL files that a commit makes unnecessary.
+
+        The rows may be in the trees as well. The first of these files is the one behind which replay starts now.
+        """
+        found: list[int] = []
+        for number in range(snapshot.manifest.replay_after_wal_id, snapshot.wal.end):
+            rows = fetch_wal_file(self.stores, number)
+            if rows is not None:
+                spans = spans_within(rows, 0, len(rows), self.keys)
+                found.extend(seq for low, high in spans for seq in rows.seqs[low:high].tolist())
+        return found
+
+    # --- rewriting ----------------------------------------------------------------------------------------------------
+
+    def _rewrite(self, views: Mapping[SstView, FileSlice], planned_ms: int) -> dict[SstView, _Rewritten]:
+        """Upload what is left of some views, several at a time."""
+        done, total = 0, sum(measure_slice(self.stores, part) for part in views.values())
+        found: dict[SstView, _Rewritten] = {}
+        with ThreadPoolExecutor(min(_FILES_TOGETHER, os.cpu_count() or 1)) as pool:
+            rewritten = pool.map(partial(self._rewrite_view, planned_ms=planned_ms), views.values())
+            for view, part in zip(views, rewritten, strict=True):
+                found[view] = part
+                done += part.bytes_in
+                if self.progress is not None:
+                    self.progress("Rewriting", done, total)
+        return found
+
+    def _rewrite_view(self, part: FileSlice, planned_ms: int) -> _Rewritten:
+        erased = 0
+
+        def pieces() -> Iterator[SortedRows]:
+            nonlocal erased
+            for window in layer_windows(self.stores, Layer("erased", (part,)), WINDOW_BYTES):
+                kept = rows_outside(window.rows, window.low, window.high, self.keys)
+                erased += window.high - window.low - len(kept)
+                if len(kept):
+                    yield SortedRows([window.rows], kept)
+
+        files = upload_sorted(self.stores.main, pieces(), self.options, self.clock, planned_ms)
+        return _Rewritten(files, erased, measure_slice(self.stores, part))
+
+    # --- committing ---------------------------------------------------------------------------------------------------
+
+    def _commit(self, job: WriteJob, edit: EraseKeys, snapshot: Snapshot) -> CommitRecord:
+        reads = self._reads(snapshot)
+        try:
+            record = commit_write(self.stores, self.clock, job, (), self.options, edit=edit, depends_on=reads)
+        except (ConflictError, InvalidRequestError):  # nothing was published, and nothing will be
+            delete_unshown(self.stores, [file.handle.id for file in edit.files], snapshot.manifest_id)
+            raise
+        assert record is not None  # only a write without rows has none
+        return record
+
+    def _reads(self, snapshot: Snapshot) -> ReadSet:
+        """Return the keys as a read set: a row that another commit writes or moves meanwhile would stay."""
+        points = {keys for keys in self.keys if keys == point_range(keys.start)}
+        ranges = (keys for keys in self.keys if keys not in points)
+        return ReadSet.of(snapshot, keys=(keys.start for keys in points), ranges=ranges, written=())

@@ -1,0 +1,111 @@
+"""An erasure that fails, is killed, or meets another commit at any call: nothing else is lost, and the key goes."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from slatespark import SlateError, SlateStore
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from tests.faults.jobs import store_on, table_of
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+DAY_MS = 86_400_000
+KEY = b"secret"
+OTHERS = [(b"a", b"2"), (b"b", b"1"), (b"t", b"1"), (b"z", b"2")]
+_names = itertools.count()
+
+
+class KilledError(BaseException):
+    """The process ends here; nothing handles it, and nothing is cleaned up."""
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[str, bytes]:
+    """An older version below a newer one, both below a tombstone, each in a layer of its own; and a cut beside them."""
+    clock = FakeClock()
+    store = MemoryStore(f"erase-faults-{next(_names)}", clock.now_ms)
+    table = SlateStore.create(store.url, clock=clock, versionRetention="none", autoCompact=False)
+    table.write(table_of([(KEY, b"old"), (b"a", b"1"), (b"b", b"1"), (b"x", b"1"), (b"z", b"1")]))
+    table.write(table_of([(KEY, b"new"), (b"t", b"1"), (b"z", b"2")]))
+    table.deleteRange(startKey=KEY + b"!", endKey=b"t")
+    table.write(table_of([(b"a", b"2")]))
+    table.write(table_of([(KEY, b""), (b"x", b"")]), operation="delete")
+    return {path: data for path, (data, _) in store._bucket.objects.items()}
+
+
+def copy_of(objects: dict[str, bytes], clock: FakeClock) -> MemoryStore:
+    store = MemoryStore(f"erase-faults-{next(_names)}", clock.now_ms)
+    for path, data in objects.items():
+        store.put(path, [data])
+    return store
+
+
+def rows_of(store: ObjectStore) -> list[tuple[bytes, bytes]]:
+    return [(row["key"], row["value"]) for row in store_on(store, FakeClock()).scan().read_all().to_pylist()]
+
+
+def calls_of(objects: dict[str, bytes]) -> int:
+    clock = FakeClock()
+    store = FailingStore(copy_of(objects, clock))
+    assert store_on(store, clock).erase(KEY).gone
+    assert rows_of(store.inner) == OTHERS
+    return store.count()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_fault_at_any_call(objects: dict[str, bytes], is_killed: bool) -> None:
+    outcomes = set()
+    for nth in range(1, calls_of(objects) + 1, 1 if is_killed else 2):
+        clock = FakeClock()
+        store = FailingStore(copy_of(objects, clock))
+        error = KilledError() if is_killed else None
+        store.fail("*", nth=nth, times=10**9 if is_killed else 1, moment="after", error=error)
+        try:
+            store_on(store, clock).erase(KEY)
+        except (SlateError, KilledError) as exc:
+            outcomes.add(type(exc))
+        assert rows_of(store.inner) == OTHERS, "neither a version below the tombstone nor anything else"
+        clock.advance(DAY_MS + 1000)  # past the lease
+        assert store_on(store.inner, clock).erase(KEY).gone
+        assert rows_of(store.inner) == OTHERS
+    assert outcomes
+
+
+def another_key(table: SlateStore) -> None:
+    table.write(table_of([(b"b", b"1"), (b"t", b"1")]))
+
+
+def the_key(table: SlateStore) -> None:
+    table.write(table_of([(KEY, b"again")]))
+
+
+def compaction(table: SlateStore) -> None:
+    table.compact(full=True)
+
+
+@pytest.mark.parametrize("other", [another_key, the_key, compaction])
+def test_another_commit_at_any_call(objects: dict[str, bytes], other: Callable[[SlateStore], None]) -> None:
+    """Rows that came before the commit are erased, later ones stay; all that the report says is true."""
+    shown = set()
+    for nth in range(1, calls_of(objects) + 1, 2):
+        clock = FakeClock()
+        inner = copy_of(objects, clock)
+        store = FailingStore(inner).run(partial(other, store_on(inner, copy.copy(clock))), "*", nth=nth)
+        report = store_on(store, clock).erase(KEY)
+        found = rows_of(inner)
+        assert [row for row in found if row[0] != KEY] == OTHERS
+        shown.add(dict(found).get(KEY))
+        if dict(found).get(KEY) is None:
+            assert not any(place.is_current for place in report.found)
+        else:
+            assert not report.gone or report.version < store_on(inner, clock).resolve().version
+        clock.advance(DAY_MS)
+        assert store_on(inner, clock).erase(KEY).gone
+    assert shown == ({None, b"again"} if other is the_key else {None})
