@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import CommitConflictError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.commit.commit import CLAIMS_FIRST_AFTER
 from slatespark.table.log.manifests import fetch_latest_manifest, may_be_claim
@@ -23,21 +24,21 @@ from tests.support.cluster import REPOSITORY
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
-SECONDS = 2.0
 LARGE_ROWS = 20_000
+PATIENCE_S = 120.0
 
 
 def write_without_pause(folder: Path, writer: int, rows: int) -> None:
-    """Write the same rows again and again, from when every writer has begun."""
+    """Write the same rows again and again, from when every writer has begun until the test has seen enough."""
     store = SlateStore.open(str(folder))
     table = pa.table({"key": [b"%d-%06d" % (writer, row) for row in range(rows)], "value": [b"x" * 50] * rows})
     store.write(table.slice(0, 1))
     (folder.parent / f"ready-{writer}").touch()
     while not (folder.parent / "go").exists():
         time.sleep(0.01)
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        store.write(table)
+    while not (folder.parent / "stop").exists():
+        with suppress(CommitConflictError):  # on a slow machine a writer may run out of attempts; it goes on
+            store.write(table)
 
 
 @pytest.mark.slow
@@ -58,16 +59,22 @@ def test_writers_without_pause_commit_in_turns(tmp_path: Path) -> None:
         assert all(child.poll() is None for child in children)
         time.sleep(0.01)
     (tmp_path / "go").touch()
-    assert [child.wait(120) for child in children] == [0, 0, 0]
-    commits = Counter(
-        next(iter(record.files.values()))["puts"]
-        for record in fetch_commit_records(LocalStore(folder))
-        if record.operation == "write"
-    )
-    large = commits[LARGE_ROWS]
-    quick = sum(commits.values()) - large
-    assert large >= 3, commits
-    assert quick >= 6, commits
+    end = time.monotonic() + PATIENCE_S
+    large = quick = 0
+    while time.monotonic() < end and (large < 3 or quick < 6):
+        assert all(child.poll() is None for child in children)
+        time.sleep(0.1)
+        commits = Counter(
+            next(iter(record.files.values()))["puts"]
+            for record in fetch_commit_records(LocalStore(folder))
+            if record.operation == "write"
+        )
+        large = commits[LARGE_ROWS]
+        quick = sum(commits.values()) - large
+    (tmp_path / "stop").touch()
+    assert [child.wait(PATIENCE_S) for child in children] == [0, 0, 0]
+    assert large >= 3
+    assert quick >= 6
 
 
 def test_rows_that_take_long_to_move_are_moved_under_the_claim(tmp_path: Path) -> None:
