@@ -35,7 +35,7 @@ from tests.support.client import Client, ClientOptions, Location, Put, Ttl
 from tests.support.client_admin import read_manifest
 from tests.support.live_client import LiveClient, Traffic
 from tests.support.model import Model
-from tests.support.observers import check_observers
+from tests.support.observers import awaited, check_observers
 
 IDLE = ClientOptions(compactor=True, settings={"compactor_options.worker": None})  # its scheduler plans nothing
 BUSY = ClientOptions(compactor=True, compact_by_itself=True)
@@ -130,7 +130,8 @@ def test_filters_decide_and_wait_for_snapshots(tmp_path: Path) -> None:
         client.flush_memtable()
         report = cooperate(client.location, full=True, filters=[DropOdd()])
         assert report.filtered > 0
-        assert [row.key[-1] % 2 for row in client.scan()] == [0] * 31
+        even = [0] * 31
+        assert awaited(lambda: [row.key[-1] % 2 for row in client.scan()], even) == even
 
 
 def test_expired_rows_go_as_in_every_compaction(tmp_path: Path) -> None:
