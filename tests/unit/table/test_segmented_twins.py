@@ -165,8 +165,8 @@ def a_restore(twin: Twin) -> None:
 
 
 def kept_versions(twin: Twin) -> None:
-    first = twin.write(*numbered("a", "b"))
-    twin.store.createCheckpoint("first")
+    twin.write(*numbered("a", "b"))
+    first = twin.store.createCheckpoint("first").version
     twin.store.deleteRange("tenant = 'a'")
     twin.write(*numbered("c"))
     twin.store.vacuum("0h", force=True)
