@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from slatespark.errors import OptionError, SlateError, as_slate_error
+from slatespark.errors import SlateError, as_slate_error
 from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -20,9 +20,10 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Progress, Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
 from slatespark.table.stores import table_path
+from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import Place
 from slatespark.table.upkeep.table_loop import Served, TableLoop
-from slatespark.units import parse_duration_ms, parse_time_ms
+from slatespark.units import parse_time_ms
 
 _ARGUMENTS: Final = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
 
@@ -99,13 +100,7 @@ class Reaper:
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, _ARGUMENTS)
-        self._min_ms = parse_duration_ms(minInterval, name="minInterval")
-        self._max_ms = parse_duration_ms(maxInterval, name="maxInterval")
-        if not 0 < self._min_ms <= self._max_ms:
-            raise OptionError(
-                f"minInterval: {self._min_ms} ms is not between 1 ms and maxInterval, {self._max_ms} ms.",
-                todo="Give a shorter minInterval, or a longer maxInterval.",
-            )
+        self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
         self._options, self._progress = dict(options or {}), progress

@@ -24,8 +24,9 @@ from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import TableStores, table_path
 from slatespark.table.upkeep.agenda import Agenda
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
+from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import Place
-from slatespark.units import parse_duration_ms, parse_time_ms
+from slatespark.units import parse_time_ms
 
 MAX_SLEEP_MS = 1_000  # a waiting loop looks for new tables and for a stop this often
 
@@ -148,13 +149,7 @@ class Upkeep:
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, _ARGUMENTS)
-        self._min_ms = parse_duration_ms(minInterval, name="minInterval")
-        self._max_ms = parse_duration_ms(maxInterval, name="maxInterval")
-        if not 0 < self._min_ms <= self._max_ms:
-            raise OptionError(
-                f"minInterval: {self._min_ms} ms is not between 1 ms and maxInterval, {self._max_ms} ms.",
-                todo="Give a shorter minInterval, or a longer maxInterval.",
-            )
+        self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._duties = _parse_duties(duties)
         self._min_age_ms = MIN_AGE_MS if minAge is None else parse_min_age(minAge, is_forced=False)
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
