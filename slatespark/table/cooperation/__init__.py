@@ -11,6 +11,7 @@
     outcome.py         after the hand-over: was it committed, and in which version
     claimed_job.py     a job between claim and hand-over, with its heartbeat
     job_list.py        the list of jobs: read and changed version by version
+    rivals.py          jobs of others on its sources between hand-over and commit. Pure
     job_rules.py       what a job must be like so that it harms no client. Pure
 
 What a compaction merges, and what it keeps, is decided elsewhere (`compaction/`). See

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import HEARTBEAT_MS, is_own_worker
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import VOID, find_job, with_job
+from slatespark.table.cooperation.job_rules import find_job, voided, with_job
 
 IDLE_MS: Final = 12_000  # a client's worker looks for scheduled jobs every 5 s
 SILENT_MS: Final = 5 * HEARTBEAT_MS  # of a worker of ours; the coordinator takes its job back after 30 s
@@ -43,10 +43,9 @@ class AbandonedJobs:
         return False
 
     def _void(self, job: Compaction) -> None:
-        def voided(listed: Compactions) -> Compactions | None:
+        def ended(listed: Compactions) -> Compactions | None:
             if find_job(listed, job.id) != job:
                 return None
-            ended = replace(job, spec=VOID, status=CompactionStatus.COMPACTED, output_ssts=(), context=None)
-            return with_job(listed, ended)
+            return with_job(listed, voided(job))
 
-        self.jobs.edit(voided)
+        self.jobs.edit(ended)

@@ -29,6 +29,7 @@ from slatespark.table.cooperation.job_rules import (
     same_sources,
     with_job,
 )
+from slatespark.table.cooperation.rivals import hold_off
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 
@@ -117,7 +118,8 @@ class ClaimedJob:
             if rivals_at_work(listed, entry):
                 raise SourcesGoneError(str(self.id))
             self.may_be_handed = True
-            return with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
+            handed = with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
+            return hold_off(handed, entry, self.holder())
 
         def is_handed(listed: Compactions) -> bool:
             entry = find_job(listed, self.id)
@@ -147,6 +149,10 @@ class ClaimedJob:
 
         with contextlib.suppress(JobLostError):
             self._end(voided)
+
+    def holder(self) -> WorkerSpec:
+        """Return the worker that keeps others from the sources until the outputs are committed."""
+        return WorkerSpec(f"{self.worker_id}-{self.id}", self.jobs.heartbeat_ms())
 
     def _compacted(self, entry: Compaction) -> Compaction:
         worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())

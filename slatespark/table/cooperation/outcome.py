@@ -6,17 +6,18 @@ and its list marks a committed job as failed when it is back. So the versions si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from slatespark.errors import SnapshotExpiredError
-from slatespark.format.compactions import Compactions, CompactionStatus, TieredSpec
+from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import VOID, find_job, find_tree, with_job
+from slatespark.table.cooperation.job_rules import VOID, find_job, find_tree, voided, with_job
+from slatespark.table.cooperation.rivals import hold_off, let_go
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import TableStores
 
@@ -42,13 +43,46 @@ def await_commit(job: ClaimedJob, outputs: Sequence[SstHandle], *, timeout_ms: i
     assert isinstance(job.entry.spec, TieredSpec)
     jobs, first = job.jobs, job.found.number + 1
     end_ms = jobs.clock.now_ms() + timeout_ms
-    while jobs.clock.now_ms() < end_ms:
-        entry = jobs.find(job.id)
-        if entry is None or not entry.status.is_active():
-            return find_commit(jobs.stores, job.entry.spec, outputs, first=first)
-        jobs.clock.sleep_ms(poll_ms(jobs.stores))
-    withdraw(jobs, job.id)
-    return find_commit(jobs.stores, job.entry.spec, outputs, first=first)
+    with _without_rivals(job) as look:
+        while (listed := look()) is not None and jobs.clock.now_ms() < end_ms:
+            jobs.clock.sleep_ms(poll_ms(jobs.stores))
+        if listed is not None:
+            withdraw(jobs, job.id)
+        return find_commit(jobs.stores, job.entry.spec, outputs, first=first)
+
+
+@contextmanager
+def _without_rivals(job: ClaimedJob) -> Iterator[Callable[[], Compactions | None]]:
+    """Keep others from the sources of a job while it waits for its commit.
+
+    Gives a call that looks at the list, and returns None once the job has ended.
+    """
+    seen: set[Ulid] = set()
+
+    def held(listed: Compactions) -> Compactions | None:
+        if not _is_active(listed, job.id):
+            return None
+        seen.update(each.id for each in listed.jobs)
+        changed = hold_off(listed, job.entry, job.holder())
+        return None if changed == listed else changed
+
+    def look() -> Compactions | None:
+        listed = job.jobs.edit(held).value
+        return listed if _is_active(listed, job.id) else None
+
+    def freed(listed: Compactions) -> Compactions | None:
+        changed = let_go(listed, job.entry, job.holder(), seen)
+        return None if changed == listed else changed
+
+    try:
+        yield look
+    finally:
+        job.jobs.edit(freed)
+
+
+def _is_active(listed: Compactions, job_id: Ulid) -> bool:
+    entry = find_job(listed, job_id)
+    return entry is not None and entry.status.is_active()
 
 
 def find_commit(stores: TableStores, spec: TieredSpec, outputs: Sequence[SstHandle], *, first: int) -> int | None:
@@ -82,11 +116,10 @@ def withdraw(jobs: JobList, job_id: Ulid) -> None:
     It cannot just be removed from the list: a coordinator that has read it would write it again.
     """
 
-    def voided(listed: Compactions) -> Compactions | None:
+    def ended(listed: Compactions) -> Compactions | None:
         entry = find_job(listed, job_id)
         if entry is None or not entry.status.is_active() or entry.spec == VOID:
             return None
-        ended = replace(entry, spec=VOID, status=CompactionStatus.COMPACTED, output_ssts=(), context=None)
-        return with_job(listed, ended)
+        return with_job(listed, voided(entry))
 
-    jobs.edit(voided)
+    jobs.edit(ended)

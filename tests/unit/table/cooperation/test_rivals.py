@@ -1,0 +1,66 @@
+"""Jobs of others on the sources of one that waits for its commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.table.commit.hold import plan_hold
+from slatespark.table.cooperation.job_rules import voided
+from slatespark.table.cooperation.rivals import hold_off, let_go
+from tests.unit.table.cooperation.lists import job, job_id
+
+SUBMITTED, SCHEDULED, RUNNING, COMPACTED, COMPLETED = (
+    CompactionStatus.SUBMITTED,
+    CompactionStatus.SCHEDULED,
+    CompactionStatus.RUNNING,
+    CompactionStatus.COMPACTED,
+    CompactionStatus.COMPLETED,
+)
+HANDED = job(1, TieredSpec((), (7, 5), 5), COMPACTED, "we")
+SHARES_A_RUN = TieredSpec((), (5, 2), 2)
+HOLDER = WorkerSpec("we-1", 9)
+SCHEDULED_RIVAL = job(2, SHARES_A_RUN)
+HELD_RIVAL = replace(SCHEDULED_RIVAL, status=RUNNING, worker=HOLDER)
+
+
+def test_a_rival_that_waits_is_held_and_let_go() -> None:
+    held = hold_off(Compactions(3, (HANDED, SCHEDULED_RIVAL)), HANDED, HOLDER)
+    assert held.jobs == (HANDED, HELD_RIVAL)
+    assert hold_off(held, HANDED, HOLDER) == held
+    assert let_go(held, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, SCHEDULED_RIVAL)
+
+
+@pytest.mark.parametrize("status", [RUNNING, COMPACTED])
+def test_a_rival_that_was_begun_fails(status: CompactionStatus) -> None:
+    begun = job(2, SHARES_A_RUN, status, "they")
+    listed = Compactions(3, (HANDED, begun))
+    assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, voided(begun))
+    assert let_go(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, voided(begun))
+    assert let_go(listed, HANDED, HOLDER, {job_id(1)}) == listed, "it was begun after the commit"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        job(2, SHARES_A_RUN, SUBMITTED),
+        job(2, TieredSpec((), (2, 1), 1), RUNNING, "they"),
+        job(2, TieredSpec((), (2, 1), 1)),
+        job(2, SHARES_A_RUN, COMPLETED, "they"),
+        voided(job(2, SHARES_A_RUN, RUNNING, "they")),
+    ],
+    ids=["submitted", "other runs, running", "other runs, waiting", "ended", "failed"],
+)
+def test_other_jobs_stay_as_they_are(other: Compaction) -> None:
+    listed = Compactions(3, (HANDED, other))
+    assert hold_off(listed, HANDED, HOLDER) == listed
+    assert let_go(listed, HANDED, HOLDER, {job_id(2)}) == listed
+
+
+def test_a_hold_of_a_commit_stays() -> None:
+    hold = plan_hold((7, 5, 2), job_id(3))
+    assert hold is not None
+    listed = Compactions(3, (HANDED, hold))
+    assert hold_off(listed, HANDED, HOLDER) == listed
