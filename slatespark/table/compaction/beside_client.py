@@ -26,7 +26,7 @@ from slatespark.table.compaction.state import CompactionState
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
 from slatespark.table.cooperation.outcome import await_commit
-from slatespark.table.cooperation.submission import Submitter, TakenError
+from slatespark.table.cooperation.submission import MovedError, Submitter, TakenError
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.log.versioned_object import Version
@@ -74,12 +74,19 @@ class BesideClient:
         CommitConflictError, TakenError
             As `Submitter.job`.
         """
-        with self.submitter.job(self._plan_job) as job:
-            if job is None:
-                yield None
-                return
-            assert isinstance(job.entry.spec, TieredSpec)
-            yield job, replace(plan_client_job(self.stores, job.found, job.entry.spec), kind=self.kind)
+        try:
+            with self.submitter.job(self._plan_job) as job:
+                if job is None:
+                    yield None
+                    return
+                assert isinstance(job.entry.spec, TieredSpec)
+                yield job, replace(plan_client_job(self.stores, job.found, job.entry.spec), kind=self.kind)
+        except MovedError as exc:
+            raise CommitConflictError(
+                f"{self.stores.url}: the client moved the files of a compaction without rewriting them.",
+                why="They share no keys, and it has enable_trivial_move.",
+                todo="Switch that off, or compact with ifClientActive=fence.",
+            ) from exc
 
     def _plan_job(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
         others = [

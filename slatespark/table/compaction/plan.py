@@ -230,21 +230,6 @@ class RangeTask:
     filters: FilterStage | None = None
 
 
-def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
-    """Return the size of a range, so that all ranges are similar and fill the parallel workers.
-
-    Parameters
-    ----------
-    stored_bytes : of all ranges
-    most_bytes, least_bytes : bounds of a range; a smaller one is not worth a task
-    together : how many are merged at a time
-    """
-    needed = -(-stored_bytes // most_bytes)
-    rounds = -(-needed // together)
-    count = max(needed, min(rounds * together, stored_bytes // least_bytes))
-    return max(1, -(-stored_bytes // max(1, count)))
-
-
 # --- plans of each kind ---------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,9 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.compaction.filter_plan import FilterPlan
 from slatespark.table.compaction.merge import MergedRange, merge_range
-from slatespark.table.compaction.plan import CompactionPlan, RangeTask, range_size
+from slatespark.table.compaction.plan import CompactionPlan, RangeTask
 from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.plan import plan_splits
+from slatespark.table.read.plan import plan_splits, range_size
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS
 

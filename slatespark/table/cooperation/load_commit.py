@@ -5,8 +5,9 @@
                                                 '---- the layers have changed ----------'
     -> recorded -> handed over -> committed by the client -> commit record
 
-The merge comes before the job, since a job keeps the client from compacting these layers. If the client was faster with
-them too often, they are claimed first. See docs/explanation/cooperative-writes.md.
+A short merge runs while the job waits for the coordinator. A longer one comes before the job, since that keeps the
+client from compacting these layers. If the client was faster with them too often, they are claimed first. See
+docs/explanation/cooperative-writes.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -35,9 +37,16 @@ from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.write_time import check_timestamp
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.load_merge import LoadRules, Output, run_pieces
-from slatespark.table.cooperation.load_plan import LoadSources, MergedKeys, plan_pieces, plan_sources
+from slatespark.table.cooperation.load_plan import (
+    LoadSources,
+    MergedKeys,
+    Piece,
+    merged_bytes,
+    plan_pieces,
+    plan_sources,
+)
 from slatespark.table.cooperation.outcome import await_commit, poll_ms, withdraw
-from slatespark.table.cooperation.submission import Submitter
+from slatespark.table.cooperation.submission import MovedError, Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.layers import fetch_layers
@@ -57,6 +66,7 @@ from slatespark.table.stores import TableStores
 MERGES_BEFORE_CLAIM: Final = 2
 MAX_ATTEMPTS: Final = 5
 RANGE_BYTES: Final = 64 << 20  # merged by one thread at a time
+SHORT_MERGE_BYTES: Final = 256 << 20  # read by a merge that may run under a claim: about a second
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +106,7 @@ class _LoadCommit:
     ----------
     files : of the load, in key order
     guard : of the files
+    share_keys : the client moves files that share no keys as they are, so sources must share some
     """
 
     stores: TableStores
@@ -105,6 +116,7 @@ class _LoadCommit:
     files: tuple[NewFile, ...]
     guard: FileGuard
     submitter: Submitter = field(init=False)
+    share_keys: bool = False
 
     def __post_init__(self) -> None:
         self.submitter = Submitter(self.stores, self.clock, timeout_ms=self.options.client_timeout_ms)
@@ -120,7 +132,11 @@ class _LoadCommit:
         publish_growth(self.stores, self.clock, latest, self.job.definition, created=False, merge=merges_schema)
         for number in range(MAX_ATTEMPTS):
             self.files = self.guard.check(renews_lease=True)(self.files)
-            record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
+            try:
+                record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
+            except MovedError:
+                self.share_keys = True
+                continue
             if record is not None:
                 return record
         raise CommitConflictError(
@@ -131,12 +147,20 @@ class _LoadCommit:
     def _merge_first(self) -> CommitRecord | None:
         """Merge, then claim; return the record of the commit, None if the layers changed or the job was refused."""
         sources = self._await_sources()
-        merged = self._merged(sources)
-        with self.submitter.job(sources.spec) as claimed:
-            if claimed is None:
-                self._discard(merged)
-                return None
-            return self._commit(claimed, sources, merged)
+        pieces = self._pieces(sources)
+        with ThreadPoolExecutor(1) as thread:
+            merge = thread.submit(self._merged, sources, pieces)
+            if merged_bytes(pieces) > SHORT_MERGE_BYTES:
+                merge.result()
+            try:
+                with self.submitter.job(sources.spec) as claimed:
+                    if claimed is not None:
+                        return self._commit(claimed, sources, merge.result())
+            except MovedError:
+                self._discard(merge.result())
+                raise
+            self._discard(merge.result())
+            return None
 
     def _claim_first(self) -> CommitRecord | None:
         """Claim, then merge; return the record of the commit, None if there was nothing to claim or it was refused."""
@@ -151,7 +175,7 @@ class _LoadCommit:
             return sources.spec(manifest, listed)
 
         with self.submitter.job(plan) as claimed:
-            return None if claimed is None else self._commit(claimed, found, self._merged(found))
+            return None if claimed is None else self._commit(claimed, found, self._merged(found, self._pieces(found)))
 
     def _commit(self, claimed: ClaimedJob, sources: LoadSources, merged: Sequence[Output]) -> CommitRecord | None:
         """Hand the files over, and return the record of their commit; None if the client refused the job."""
@@ -183,19 +207,29 @@ class _LoadCommit:
             if sources is not None:
                 return sources
             if self.clock.now_ms() >= end_ms:
-                raise CommitConflictError(
-                    f"{self.stores.url}: the client has flushed nothing that this write could be merged with.",
-                    why="There is no L0 file, and no run, or one larger than commitRewriteLimit.",
-                    todo="Let the client flush its memtable, or raise commitRewriteLimit.",
-                )
+                raise self._no_sources()
             self.clock.sleep_ms(poll_ms(self.stores))
+
+    def _no_sources(self) -> CommitConflictError:
+        if self.share_keys:
+            return CommitConflictError(
+                f"{self.stores.url}: the client gives no job to this write, since it has no files that share keys.",
+                why="With enable_trivial_move it moves others as they are.",
+                todo="Switch that off, or set ifClientActive=fence.",
+            )
+        return CommitConflictError(
+            f"{self.stores.url}: the client has flushed nothing that this write could be merged with.",
+            why="There is no L0 file, and no run, or one larger than commitRewriteLimit.",
+            todo="Let the client flush its memtable, or raise commitRewriteLimit.",
+        )
 
     def _find_sources(self, manifest: Manifest) -> LoadSources | None:
         layers = fetch_layers(self.stores, manifest)
-        return plan_sources(manifest, layers, limit_bytes=self.options.rewrite_limit_bytes)
+        limit_bytes = self.options.rewrite_limit_bytes
+        return plan_sources(manifest, layers, limit_bytes=limit_bytes, share_keys=self.share_keys)
 
-    def _merged(self, sources: LoadSources) -> tuple[Output, ...]:
-        """Return the files of the new run."""
+    def _pieces(self, sources: LoadSources) -> tuple[Piece, ...]:
+        """Return the parts of the new run."""
         options, job = self.options, self.job
         if options.timestamp_ms is not None:
             present_ms = None if job.definition.has_own_time else self.clock.now_ms()
@@ -209,7 +243,12 @@ class _LoadCommit:
                 f"commitRewriteLimit is {options.rewrite_limit_bytes}.",
                 todo="Write in several parts, or raise commitRewriteLimit.",
             )
-        outputs = run_pieces(self.stores, self.clock, pieces, rules, options, range_bytes=RANGE_BYTES)
+        return pieces
+
+    def _merged(self, sources: LoadSources, pieces: Sequence[Piece]) -> tuple[Output, ...]:
+        """Return the files of the new run."""
+        rules = self._rules(sources)
+        outputs = run_pieces(self.stores, self.clock, pieces, rules, self.options, range_bytes=RANGE_BYTES)
         newest_ms = max((job.id.timestamp_ms for job in self.submitter.jobs.refresh().value.jobs), default=0)
         return self._not_older(outputs, newest_ms)
 
@@ -237,13 +276,12 @@ class _LoadCommit:
 
     def _handed_load(self, claimed: ClaimedJob, sources: LoadSources, outputs: Sequence[Output]) -> HandedLoad:
         assert isinstance(claimed.entry.spec, TieredSpec)  # we planned it
-        run = sources.run
         return HandedLoad(
             base=claimed.found.number,
             job_id=str(claimed.id),
             destination=claimed.entry.spec.destination,
             l0_views=tuple(map(str, claimed.entry.spec.l0_view_ids)),
-            run_files=() if run is None else tuple(str(view.sst_id) for view in run.views),
+            run_files=() if sources.l0_views else tuple(str(view.sst_id) for view in sources.runs[-1].views),
             outputs=tuple(str(output.handle.id) for output in outputs),
             app=self.options.txn_app_id,
             version=self.options.txn_version,

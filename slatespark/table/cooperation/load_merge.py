@@ -32,17 +32,19 @@ from slatespark.table.cooperation.load_plan import (
     LoadSources,
     MergedKeys,
     Piece,
+    stored_bytes,
 )
 from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.merge_function import fold_rows, no_operator, resolve_operator, row_at
 from slatespark.table.read.merge_windows import LongKey, MergeWindow, whole_key_windows
-from slatespark.table.read.plan import Layer, plan_splits
+from slatespark.table.read.plan import Layer, plan_splits, range_size
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores
 
+LEAST_BYTES: Final = 4 << 20  # of a range: a smaller one is not worth a file
 MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and a file
 
 
@@ -112,7 +114,7 @@ def run_pieces(
 
     Parameters
     ----------
-    range_bytes : about what one thread merges at a time
+    range_bytes : the most that one thread merges at a time, about
 
     Raises
     ------
@@ -121,7 +123,7 @@ def run_pieces(
     CorruptDataError, SnapshotExpiredError, UnavailableError
         When the sources cannot be read.
     """
-    planned_ms = clock.now_ms()
+    planned_ms, together = clock.now_ms(), min(MAX_TOGETHER, os.cpu_count() or 1)
 
     def merged(layers: Sequence[Layer]) -> list[Output]:
         window_bytes = window_size(options.write_buffer_bytes, len(layers))
@@ -142,9 +144,12 @@ def run_pieces(
             case CopiedFile():
                 steps.append(partial(copied, piece))
             case MergedKeys(keys, layers):
-                splits = plan_splits(layers, keys, target_bytes=range_bytes, sample=partial(sample_index, stores))
+                target_bytes = range_size(
+                    stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, together=together
+                )
+                splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
                 steps.extend(partial(merged, split.layers) for split in splits if split.layers)
-    with ThreadPoolExecutor(max(1, min(len(steps), MAX_TOGETHER, os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(max(1, min(len(steps), together))) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
 
 

@@ -7,7 +7,7 @@ copies, since no output may be older than its job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -28,13 +28,13 @@ _ROOT_TREE: Final = b""
 
 @dataclass(frozen=True, slots=True)
 class LoadSources:
-    """The layers that a load replaces: all L0 views, or the newest run where there are none.
+    """The layers that a load replaces: all L0 views, or the newest run where there are none; or some more runs.
 
     Attributes
     ----------
     manifest : whose layers they are
     layers : newest first
-    l0_views : how many of them are L0 views; 0 for the newest run
+    l0_views : how many of them are L0 views; the others are the newest runs
     """
 
     manifest: Manifest
@@ -50,45 +50,54 @@ class LoadSources:
         return self.manifest.last_l0_seq
 
     @property
-    def run(self) -> SortedRun | None:
-        """The run that is replaced; None for L0 views."""
-        return None if self.l0_views else self.manifest.compacted[0]
+    def runs(self) -> tuple[SortedRun, ...]:
+        """The runs that are replaced."""
+        return self.manifest.compacted[: len(self.layers) - self.l0_views]
+
+    @property
+    def share_keys(self) -> bool:
+        """Whether files of theirs overlap. A client may move others as they are, without a worker."""
+        return any(len(group) > 1 for group in _overlapping(self.layers))
 
     @property
     def is_lowest(self) -> bool:
         """Whether nothing lies below: then no tombstone is needed."""
-        others = self.manifest.compacted if self.l0_views else self.manifest.compacted[1:]
-        return not any(run.views for run in others)
+        return not any(run.views for run in self.manifest.compacted[len(self.runs) :])
 
     def spec(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
         """Return the job on top of a later version; None if the sources are no longer its oldest L0, or newest run."""
-        if self.l0_views:
-            views = [view.id for view in self.manifest.l0]
-            if [view.id for view in manifest.l0][-len(views) :] != views:
-                return None
-            return spec_of_slice(manifest, listed, _ROOT_TREE, l0=len(views))
-        if manifest.compacted[:1] != (self.run,):  # a run keeps its id when it is merged
+        views = [view.id for view in self.manifest.l0]
+        if [view.id for view in manifest.l0[len(manifest.l0) - len(views) :]] != views:
             return None
-        return spec_of_slice(manifest, listed, _ROOT_TREE, l0=0, runs=(0, 1))
+        if manifest.compacted[: len(self.runs)] != self.runs:  # a run keeps its id when it is merged
+            return None
+        return spec_of_slice(manifest, listed, _ROOT_TREE, l0=len(views), runs=(0, len(self.runs)))
 
 
-def plan_sources(manifest: Manifest, layers: Sequence[Layer], *, limit_bytes: int) -> LoadSources | None:
+def plan_sources(
+    manifest: Manifest, layers: Sequence[Layer], *, limit_bytes: int, share_keys: bool = False
+) -> LoadSources | None:
     """Return what a load replaces in a version; None if there is nothing: no L0, and no run or too large a one.
 
     Parameters
     ----------
     layers : of the version, newest first
-    limit_bytes : `commitRewriteLimit`: a larger run is not replaced
+    limit_bytes : `commitRewriteLimit`: larger runs are not replaced
+    share_keys : sources that share no keys do not count, so more runs may be needed
     """
-    if manifest.l0:
-        return LoadSources(manifest, tuple(layers[: len(manifest.l0)]), len(manifest.l0))
-    if not manifest.compacted or _size(layers[0]) > limit_bytes:
-        return None
-    return LoadSources(manifest, tuple(layers[:1]), 0)
+    l0 = len(manifest.l0)
+    for end in range(max(l0, 1), l0 + len(manifest.compacted) + 1):
+        found = LoadSources(manifest, tuple(layers[:end]), l0)
+        if stored_bytes(layers[l0:end]) > limit_bytes:
+            return None
+        if found.share_keys or not share_keys:
+            return found
+    return None
 
 
-def _size(layer: Layer) -> int:
-    return sum(part.file.data_bytes for part in layer.slices)
+def stored_bytes(layers: Iterable[Layer]) -> int:
+    """Return the stored bytes of all files of some layers."""
+    return sum(part.file.data_bytes for layer in layers for part in layer.slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +129,15 @@ class MergedKeys:
     @property
     def load_bytes(self) -> int:
         """Stored bytes of the files of the load in the range."""
-        return sum(_size(layer) for layer in self.layers if layer.name == LOAD)
+        return stored_bytes(layer for layer in self.layers if layer.name == LOAD)
 
 
 Piece: TypeAlias = KeptFile | CopiedFile | MergedKeys
+
+
+def merged_bytes(pieces: Iterable[Piece]) -> int:
+    """Return the stored bytes of the files that a merge reads, those of the client included."""
+    return sum(stored_bytes(piece.layers) for piece in pieces if isinstance(piece, MergedKeys))
 
 
 def plan_pieces(files: Sequence[NewFile], sources: LoadSources, *, moves: bool, small_bytes: int) -> tuple[Piece, ...]:

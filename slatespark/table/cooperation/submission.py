@@ -61,6 +61,13 @@ class TakenError(Exception):
         self.spec, self.planned, self.version = spec, planned, version
 
 
+class MovedError(Exception):
+    """The coordinator finished a job of ours without a worker: it moves files that share no keys as they are.
+
+    Clients do so with `enable_trivial_move`.
+    """
+
+
 @dataclass(slots=True)
 class Submitter:
     """Submits jobs of ours to the coordinator of one database.
@@ -100,6 +107,8 @@ class Submitter:
             in the list. Also when the job was lost in the block (`JobLostError`, `SourcesGoneError`).
         TakenError
             When another worker did the job, and others are accepted.
+        MovedError
+            When no worker was needed, and others are not accepted.
         """
         end_ms = self.clock.now_ms() + self.timeout_ms
         worker_id = new_worker_id(self.clock)
@@ -113,6 +122,8 @@ class Submitter:
                     return
             if self.accepts_others:
                 self._await_other(job_id, planned, end_ms)
+            elif _is_moved(find_job(self.jobs.known, job_id)):
+                raise MovedError
         yield None
 
     def _claim(self, claim: contextlib.ExitStack, job_id: Ulid, worker_id: str, end_ms: int) -> ClaimedJob | None:
@@ -156,7 +167,7 @@ class Submitter:
             self._pause(end_ms, (job,))
             job = self.jobs.find(job_id)
         number, manifest = fetch_latest_manifest(self.stores)
-        if not same_sources(planned, manifest, spec):
+        if _is_moved(job) or not same_sources(planned, manifest, spec):
             raise TakenError(spec, planned, number)
 
     @contextlib.contextmanager
@@ -227,3 +238,8 @@ class Submitter:
             why="No client has the database open, or it runs without a compactor.",
             todo="Set ifClientActive=fail, or fence if a client without a compactor is to be fenced.",
         )
+
+
+def _is_moved(job: Compaction | None) -> bool:
+    """Tell whether a job is listed that was finished without a worker."""
+    return job is not None and job.status is CompactionStatus.COMPLETED and job.worker is None

@@ -22,10 +22,9 @@ from slatespark.table.compaction.plan import (
     plan_interval,
     plan_l0,
     plan_size_tiered,
-    range_size,
     trees_of,
 )
-from slatespark.table.read.plan import plan_layers
+from slatespark.table.read.plan import plan_layers, range_size
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slatespark.format.compactions import Compactions
+from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest, SortedRun, SstMap, SstView
 from slatespark.format.references import BytesRange
 from slatespark.ranges import KeyRange, key_after
@@ -53,8 +53,8 @@ def tree(l0: list[str], *runs: list[str], cut: str | None = None) -> Manifest:
     return Manifest(ssts=SstMap(handles), l0=tuple(views[: len(l0)]), compacted=tuple(compacted), last_l0_seq=SEQ)
 
 
-def sources_of(manifest: Manifest, limit_bytes: int = 1000) -> LoadSources | None:
-    return plan_sources(manifest, plan_layers(manifest, {}), limit_bytes=limit_bytes)
+def sources_of(manifest: Manifest, limit_bytes: int = 1000, *, share_keys: bool = False) -> LoadSources | None:
+    return plan_sources(manifest, plan_layers(manifest, {}), limit_bytes=limit_bytes, share_keys=share_keys)
 
 
 def pieces(load: list[NewFile], manifest: Manifest, *, moves: bool = False, small_bytes: int = 0) -> list[str]:
@@ -90,7 +90,22 @@ def test_without_l0_the_newest_run_is_replaced() -> None:
     manifest = tree([], ["a-c", "d-f"], ["a-z"])
     found = sources_of(manifest)
     assert found is not None
-    assert (found.l0_views, found.run, found.is_lowest) == (0, manifest.compacted[0], False)
+    assert (found.l0_views, found.runs, found.is_lowest) == (0, manifest.compacted[:1], False)
+
+
+def test_sources_may_have_to_share_keys() -> None:
+    """Of L0 views that do not the newest run that does is replaced too."""
+    manifest = tree(["a-b", "e-f"], ["c-d"], ["d-e"], ["a-z"])
+    found = sources_of(manifest, share_keys=True)
+    assert found is not None
+    assert (found.l0_views, found.runs, found.is_lowest) == (2, manifest.compacted[:2], False)
+    spec = TieredSpec(tuple(view.id for view in manifest.l0), (3, 2), 2)
+    assert found.spec(manifest, Compactions(1)) == spec
+    flushed = replace(manifest, l0=(manifest.compacted[2].views[0], *manifest.l0))
+    assert found.spec(flushed, Compactions(1)) == spec, "a newer view stays"
+    assert found.spec(replace(manifest, compacted=manifest.compacted[1:]), Compactions(1)) is None
+    assert sources_of(manifest, share_keys=True, limit_bytes=1) is None
+    assert sources_of(tree(["a-b", "c-d"], ["e-f"]), share_keys=True) is None
 
 
 def test_a_large_run_is_not_replaced() -> None:
