@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ async def put_batches(location: Location, options: ClientOptions, tables: Iterab
     try:
         for table in tables:
             for pairs in pairs_of(table):
-                await _put(db, pairs)
+                await put_pairs(db, pairs)
             await _flush(db)
     finally:
         await db.shutdown()
@@ -35,7 +36,7 @@ async def timed_puts(location: Location, options: ClientOptions, batches: Sequen
     try:
         with Stopwatch() as watch:
             for pairs in batches:
-                await _put(db, pairs)
+                await put_pairs(db, pairs)
             await _flush(db)
     finally:
         await db.shutdown()
@@ -77,7 +78,18 @@ async def _open(location: Location, options: ClientOptions) -> Any:
     return await builder.build()
 
 
-async def _put(db: Any, pairs: Pairs) -> None:
+async def open_client(location: Location, changed: Mapping[str, object]) -> Any:
+    """Open a database with the client's own defaults, but for some settings by dotted name."""
+    settings = uniffi.Settings.default()
+    for name, value in changed.items():
+        settings.set(name, json.dumps(value))
+    builder = uniffi.DbBuilder(location.path, location.object_store())
+    builder.with_settings(settings)
+    return await builder.build()
+
+
+async def put_pairs(db: Any, pairs: Pairs) -> None:
+    """Write rows as one batch."""
     batch = uniffi.WriteBatch()
     for key, value in pairs:
         batch.put(key, value)

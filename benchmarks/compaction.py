@@ -47,14 +47,15 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         ],
         notes=[
             f"{rows:,} rows of 16 + 100 bytes, unique keys, {LAYERS} files of the client; warm page cache.",
-            "MB of data: " + ", ".join(f"{codec} {_data_bytes(path) / 1e6:.0f}" for codec, path in files.items()) + ".",
+            "MB of data: " + ", ".join(f"{codec} {data_bytes(path) / 1e6:.0f}" for codec, path in files.items()) + ".",
             "The client's compactor in Rust, from the job's submission until it is completed; it polls every 20 ms.",
             "slate syncs every file to disk, the client does not. Processor time is of all threads.",
         ],
     )
 
 
-def _data_bytes(path: Path) -> int:
+def data_bytes(path: Path) -> int:
+    """Return the bytes of rows in all files of a database."""
     _, manifest = fetch_latest_manifest(open_stores(str(path), storage={}))
     return sum(handle.info.data_bytes for handle in manifest.ssts.values())
 
@@ -63,7 +64,7 @@ def _data_bytes(path: Path) -> int:
 
 
 @contextmanager
-def _copy(source: str) -> Iterator[Path]:
+def linked_copy(source: str) -> Iterator[Path]:
     """Give a copy of a database, whose files are links: nobody changes a file that is there."""
     folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
     try:
@@ -74,7 +75,7 @@ def _copy(source: str) -> Iterator[Path]:
 
 def compact_slate(source: str, codec: str) -> Sample:
     """Merge everything with `SlateStore.compact`."""
-    with _copy(source) as path:
+    with linked_copy(source) as path:
         store, before = SlateStore.open(str(path)), stored_bytes(path)
         with Stopwatch() as watch:
             store.compact(full=True, compression=codec)
@@ -90,7 +91,7 @@ def compact_client(source: str, codec: str) -> Sample:
         compactor=True,
         settings=ONE_FILE_PER_FLUSH.settings,
     )
-    with _copy(source) as path:
+    with linked_copy(source) as path:
         location, before = Location.local(path), stored_bytes(path)
         with Client.open(location, options) as client, Stopwatch() as watch:
             compact_full(client)

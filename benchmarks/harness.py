@@ -52,7 +52,7 @@ class Alternative:
 class Target:
     """How an alternative should compare with another: `at_least` times faster, or `at_most` times its figure.
 
-    Or it should take at most so many seconds, `within_s`, whatever the others do.
+    Or its figure should be at most so many seconds, `within_s`, whatever the others do.
     """
 
     alternative: str
