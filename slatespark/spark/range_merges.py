@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from slatespark.spark.task_runner import SparkTasks, pack
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.merge import MergedRange, merge_range
 from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.ranges import Runner
 from slatespark.table.stores import open_stores
 
 if TYPE_CHECKING:
@@ -33,9 +34,18 @@ class SparkRunner:
         self._tasks, self._clock = SparkTasks(spark), SystemClock() if clock is None else clock
         self.together = self._tasks.together
 
-    def __call__(self, tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
-        """Return the merged ranges, in the order of the tasks."""
-        return self._tasks(partial(merge_in_worker, self._clock), tasks)
+    def __call__(self, tasks: Sequence[RangeTask], *, check: Callable[[], None] | None = None) -> Iterable[MergedRange]:
+        """Return the merged ranges, in the order of the tasks.
+
+        Parameters
+        ----------
+        check : called again and again meanwhile; cancels the Spark job by raising
+        """
+        return self._tasks(partial(merge_in_worker, self._clock), tasks, check=check)
+
+    def watched(self, check: Callable[[], None]) -> Runner:
+        """Return a runner whose Spark jobs are cancelled once `check` raises."""
+        return partial(self, check=check)
 
 
 def merge_in_worker(clock: Clock, task: RangeTask) -> MergedRange:

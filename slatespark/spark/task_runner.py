@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -15,9 +18,13 @@ from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+CHECK_S: Final = 0.2
 
 _RESULT = "outcome BINARY"
+_NUMBERS = itertools.count()
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -36,12 +43,17 @@ class SparkTasks:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self.together = 1
-        with contextlib.suppress(PySparkException):
-            self.together = max(1, spark.sparkContext.defaultParallelism)
+        context = find_context(spark)
+        self.together = 1 if context is None else max(1, context.defaultParallelism)
 
-    def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterable[Outcome]:
+    def __call__(
+        self, function: Callable[[Item], Outcome], items: Sequence[Item], *, check: Callable[[], None] | None = None
+    ) -> Iterable[Outcome]:
         """Return the results in the order of the items.
+
+        Parameters
+        ----------
+        check : called again and again meanwhile; cancels the Spark job by raising
 
         Raises
         ------
@@ -60,9 +72,49 @@ class SparkTasks:
         # One number per partition: Spark splits ranges of numbers evenly, without a shuffle.
         numbers = self._spark.range(0, len(items), 1, len(items))
         with own_errors():
-            rows = map_in_arrow(numbers, run, _RESULT).collect()  # in the order of partitions
+            frame = map_in_arrow(numbers, run, _RESULT)
+            rows = frame.collect() if check is None else collect_while(frame, check)  # in the order of partitions
         # Unpickling is safe: the results come from our own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+
+def find_context(spark: SparkSession) -> SparkContext | None:
+    """Return the context of a session; None with Spark Connect, which has none."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def collect_while(frame: DataFrame, check: Callable[[], None]) -> list[Row]:
+    """Return the rows of a frame; its Spark job is cancelled once `check` raises, and has ended when that passes on."""
+    spark, name = frame.sparkSession, f"slatespark-{os.getpid()}-{next(_NUMBERS)}"
+    context = find_context(spark)
+
+    def collect() -> list[Row]:
+        if context is None:
+            spark.addTag(name)  # of this thread only, like a job group
+        else:
+            context.setJobGroup(name, "slatespark", interruptOnCancel=True)
+        return frame.collect()
+
+    def cancel() -> None:
+        if context is None:
+            spark.interruptTag(name)
+        else:
+            context.cancelJobGroup(name)
+
+    with ThreadPoolExecutor(1) as thread:
+        rows = thread.submit(collect)
+        try:
+            while not wait([rows], CHECK_S).done:
+                check()
+        except BaseException:
+            while not wait([rows], CHECK_S).done:  # it may not have begun yet
+                with contextlib.suppress(PySparkException):
+                    cancel()
+            raise
+        return rows.result()
 
 
 def run_packed(packed: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.client import read_rows
@@ -14,8 +16,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
 # One script, since a cluster takes long to start; the client runs in the driver, between the steps.
 SCRIPT = """
-import os
+import os, time
+import pyarrow as pa
+from slatedb import uniffi
+from slatespark import CompactionWorker
+from tests.interop.test_compaction_worker import handed_over
 from tests.support.client import Client, Location, read_rows
+from tests.support.client_admin import list_compactions, read_manifest
 
 path = arguments["path"]
 location = Location.s3(path, **arguments["client"])
@@ -72,10 +79,28 @@ failures = [
 ]
 execution = frame._jdf.queryExecution()
 plans = [execution.toString(), spark._jvm.PythonSQLUtils.explainString(execution, "extended")]
-with Client.open(location) as client:
-    client.put(b"00000004", b"client again")
-    client.flush_memtable()
+
+# The client schedules a merge, and executors do it.
+class Seen:
+    def decide(self, versions):
+        open(os.path.join(arguments["folder"], str(os.getpid())), "w").close()
+        return pa.array(["keep"] * versions.num_rows)
+worker = CompactionWorker([path], spark=spark, filters=[Seen()], options={"sstSize": "64k"}, **arguments["storage"])
+outcomes = ()
+with Client.open(location, handed_over()) as client:
+    for number in range(4, 8):
+        client.put(b"%08d" % number, b"client again")
+        client.flush_memtable()
+    while not outcomes:
+        outcomes = worker.runOnce()
+    while [job.status for job in list_compactions(location)] != [uniffi.CompactionStatus.COMPLETED]:
+        time.sleep(0.05)
+    served = {row.key.decode(): row.value.decode() for row in client.scan()}
+    is_open = client.is_open()
 result = {
+    "merged": [[str(outcome.error), outcome.report.rows_in > 4] for outcome in outcomes], "served": served,
+    "mergers": [int(name) for name in os.listdir(arguments["folder"])], "driver": os.getpid(), "is_open": is_open,
+    "l0": len(read_manifest(location).l0),
     "loaded": loaded, "seen": seen, "partitions": frame.rdd.getNumPartitions(), "is_read_elsewhere": is_read_elsewhere,
     "continued": continued, "failures": failures, "plans": plans, "last": pairs(load(keyPrefix=b"0000000".hex())),
 }
@@ -92,7 +117,7 @@ FAILURES = [
 
 
 @pytest.mark.slow
-def test_executors_and_the_client_share_a_database(moto_server: MotoServer) -> None:
+def test_executors_and_the_client_share_a_database(moto_server: MotoServer, tmp_path: Path) -> None:
     url = f"{moto_server.create_bucket('spark-and-client')}/db"
     result = run_in_cluster(
         SCRIPT,
@@ -100,6 +125,7 @@ def test_executors_and_the_client_share_a_database(moto_server: MotoServer) -> N
         path=url,
         storage=dict(moto_server.options),
         client=dict(s3_location(moto_server, url).s3_config),
+        folder=str(tmp_path),
     )
     expected = {f"{at:08d}": f"v{at}" for at in range(10000)}
     assert result["loaded"] == expected
@@ -110,7 +136,12 @@ def test_executors_and_the_client_share_a_database(moto_server: MotoServer) -> N
     del expected["00000001"]
     expected["00000003"] = "spark"
     assert result["continued"] == expected
-    expected["00000004"] = "client again"
+    expected |= {f"{at:08d}": "client again" for at in range(4, 8)}
+    assert result["served"] == expected
+    assert result["merged"] == [["None", True]]
+    assert result["mergers"], "which executors get the tasks is up to Spark"
+    assert result["driver"] not in result["mergers"]
+    assert (result["l0"], result["is_open"]) == (0, True)
     assert result["last"] == {key: value for key, value in expected.items() if key.startswith("0000000")}
     assert {row.key.decode(): row.value.decode() for row in read_rows(s3_location(moto_server, url))} == expected
 

@@ -131,7 +131,8 @@ class Worker:
     heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`, which is 30 s by default
     mergeOperator : how operands are folded: the client's operator; by default that of the table
     filters : decide about the versions that would be kept, as in `SlateStore.compact`
-    runner : merges the ranges of a job, instead of threads of this process
+    runner : merges the ranges of a job, instead of threads of this process; a method `watched(check)` returns one that
+        ends when `check` raises
     clock : for waiting and heartbeats; the system clock by default
     options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, ...
     storage : for all of `tables`, as for `SlateStore.open`
@@ -411,7 +412,10 @@ class _Session:
 
 
 def _watched(runner: Runner, check: Callable[[], None]) -> Runner:
-    """Return a runner that stops between its results when `check` raises."""
+    """Return a runner that stops when `check` raises: between its results, unless it can do so itself."""
+    if hasattr(runner, "watched"):
+        watched: Runner = runner.watched(check)
+        return watched
 
     def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
         for part in runner(tasks):
