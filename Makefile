@@ -7,6 +7,9 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
 
+# Tests start hundreds of processes: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Workers must run the Python that has our dependencies; Java is looked up as slatespark does it.
 WITH_SPARK = PYSPARK_PYTHON="$(BIN)/python" JAVA_HOME="$$("$(BIN)/python" -m slatespark.spark.java)"
 
@@ -28,8 +31,10 @@ help:
 	@echo "make bench       compare with other formats and with the SlateDB client; BENCH_ARGS=..."
 	@echo "make venv        only build the environment, in $(VENV)"
 
+# Where the kernels cannot be compiled ahead of time, each process compiles them: the reason is printed.
 venv:
 	@sh tools/venv.sh "$(VENV)"
+	@"$(BIN)/python" -m slatespark.kernels.build || true
 
 lint: venv
 	"$(BIN)/ruff" format --check .
@@ -37,8 +42,11 @@ lint: venv
 	"$(BIN)/mypy"
 	"$(BIN)/lint-imports" --config setup.cfg
 
+# The kernels that the tests run: those that `make venv` compiled, or it is an error.
+KERNELS ?= prebuilt
+
 # Tests that share a Spark session form one group, so that one worker starts one session; the others fill the rest.
-PYTEST = "$(BIN)/python" -m pytest -n 2 --dist loadgroup
+PYTEST = SLATESPARK_KERNELS="$(KERNELS)" "$(BIN)/python" -m pytest -n 2 --dist loadgroup
 
 test: lint
 	$(WITH_SPARK) $(PYTEST) --durations=30 $(PYTEST_ARGS)

@@ -1,9 +1,9 @@
 """Hot loops over numpy arrays: block codecs, merging, gathering, filters, sorting.
 
-Each kernel has two implementations with the same signature: compiled by numba (`kernels/*.py`) and in plain Python
-(`kernels/reference/`). The functions here call one of the two, chosen once per process (`_dispatch`). numba is
-imported, and a kernel compiled or loaded from its cache, on the first call. May import numpy, numba and
-`slatespark.errors`. See `docs/adr/0004-numba-kernels-with-plain-twins.md`.
+Each kernel has two implementations with the same signature: compiled (`kernels/*.py`) and in plain Python
+(`kernels/reference/`). The functions here call one of the two, chosen once per process (`_dispatch`). On the first call
+the object code made ahead of time is loaded (`_object_code`), or numba compiles the kernel. May import numpy, numba and
+`slatespark.errors`. See `docs/explanation/compiled-kernels.md`.
 
 Rows are `RowColumns`. A row of one of several sources is a packed number, `source << ROW_BITS | position`. Arrays are
 one-dimensional and C-contiguous, of the stated types, and may be read-only.

@@ -1,141 +1,106 @@
-"""Compilation of kernels on their first call, and the cache of compiled kernels.
+"""How a process gets its compiled kernels: from object code made ahead of time, or from numba.
 
 A kernel takes and returns int64 numbers, some of which are addresses (`_native`). So each kernel has one
-specialization, and arrays may be read-only. This module loads numba; do not import it before the first kernel call.
+specialization, and arrays may be read-only. The decision is made once, when this module is imported: do not import it
+before the first kernel call. With object code, the functions marked here are never compiled, and numba stays out.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import os
-import pickle
-import tempfile
+import logging
 from collections.abc import Callable
-from functools import cache, update_wrapper
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
-from pathlib import Path
-from typing import Any, TypeVar
+from functools import update_wrapper
+from typing import Any, Final, TypeVar
 
-import numba
-from numba.core import types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
+from slatespark.errors import OptionError
+from slatespark.kernels._dispatch import VARIABLE, choice
+from slatespark.kernels._object_code import ObjectCode, ObjectCodeError, load_object_code, object_folder
 
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+_log = logging.getLogger("slatespark.kernels")
 
 _Step = TypeVar("_Step", bound=Callable[..., object])
 
 
+def _load() -> ObjectCode | None:
+    if choice() == "numba":
+        return None
+    try:
+        return load_object_code(object_folder())
+    except ObjectCodeError as error:
+        if choice() == "prebuilt":
+            raise OptionError(f"{VARIABLE} is 'prebuilt', but {error}.") from error
+        from slatespark.kernels._just_in_time import cache_directory
+
+        place = cache_directory()
+        cached = f"and cached in {place}" if place else "in every process: set NUMBA_CACHE_DIR to a writable folder"
+        _log.info("Kernels are compiled at their first call, %s, since %s.", cached, error)
+        return None
+
+
+# None if numba compiles the kernels.
+OBJECT_CODE: Final = _load()
+
+
 def inlined(step: _Step) -> _Step:
-    """Compile a function that is always inlined into its kernel."""
-    compiled: Any = numba.njit(forceinline=True, **_OPTIONS)(step)
-    return compiled  # type: ignore[no-any-return]
+    """Mark a function that is always inlined into its kernel."""
+    return _step(step, inlined=True)
 
 
 def called(step: _Step) -> _Step:
-    """Compile a function that is not inlined, because it is rare or long."""
-    compiled: Any = numba.njit(**_OPTIONS)(step)
-    return compiled  # type: ignore[no-any-return]
+    """Mark a function that kernels call, because it is rare or long."""
+    return _step(step, inlined=False)
+
+
+def _step(step: _Step, *, inlined: bool) -> _Step:
+    if OBJECT_CODE is not None:
+        return step
+    from slatespark.kernels._just_in_time import compile_step
+
+    return compile_step(step, inlined=inlined)
+
+
+def intrinsic(name: str) -> Any:
+    """Return the machine instruction `name` of `_intrinsics`, which only the compiler can call."""
+    if OBJECT_CODE is not None:
+        return None
+    from slatespark.kernels import _intrinsics
+
+    return getattr(_intrinsics, name)
 
 
 class Kernel:
-    """A compiled function of int64 numbers."""
+    """A compiled function of int64 numbers.
 
-    def __init__(self, function: Callable[..., int]) -> None:
-        self._function = function
+    Attributes
+    ----------
+    function : what is compiled
+    machine : the only kind of processor that it can be compiled for, if there is one
+    symbol : its name in object code
+    """
+
+    def __init__(self, function: Callable[..., int], *, machine: str | None = None) -> None:
+        self.function = function
+        self.machine = machine
+        self.symbol = f"{function.__module__}.{function.__name__}"
         self._compiled: Callable[..., int] | None = None
         update_wrapper(self, function)
 
     def __call__(self, *arguments: int) -> int:
         compiled = self._compiled
         if compiled is None:
-            compiled = self._compiled = _compile(self._function)
+            compiled = self._compiled = self._load()
         return compiled(*arguments)
 
+    def _load(self) -> Callable[..., int]:
+        if OBJECT_CODE is not None:
+            return OBJECT_CODE.function(self.symbol, self.parameters)
+        from slatespark.kernels._just_in_time import compile_kernel
 
-def _compile(function: Callable[..., int]) -> Callable[..., int]:
-    """Return the function compiled, or loaded from the cache."""
-    dispatcher: Any = numba.njit(**_OPTIONS)(function)
-    signature = types.int64(*[types.int64] * len(inspect.signature(function).parameters))
-    if cache_directory() is not None:
-        dispatcher._cache = _kernel_cache(function)
-    try:
-        dispatcher.compile(signature)
-    except (OSError, EOFError, pickle.UnpicklingError):  # disk full or cache damaged: continue without a cache
-        dispatcher._cache = NullCache()
-        dispatcher.compile(signature)
-    dispatcher.disable_compile()
-    compiled: Callable[..., int] = dispatcher
-    return compiled
+        compiled: Callable[..., int] = compile_kernel(self.function)
+        return compiled
 
-
-@cache
-def cache_directory() -> Path | None:
-    """Return the folder of the compiled kernels, or None if there is no safe and writable place.
-
-    Its name contains a digest of all sources, since numba detects changes only in a kernel's own file. Cache files are
-    executable code: no other user may be able to write them, even in the shared temporary folder.
-    """
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    base = Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"slatespark-{user}"
-    directory = base / f"slatespark-{_package_version()}-{_source_digest()}"
-    try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = base.lstat()
-        if not chosen and hasattr(os, "getuid") and (status.st_uid != user or status.st_mode & 0o22):
-            return None
-        directory.mkdir(mode=0o700, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
-    except OSError:
-        return None
-
-
-def _package_version() -> str:
-    try:
-        return version("slatespark")
-    except PackageNotFoundError:  # run from a source tree
-        return "source"
-
-
-def _source_digest() -> str:
-    """Return a digest of everything that determines the compiled code; numba handles the processor type."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for item in sorted(files("slatespark.kernels").iterdir(), key=lambda item: item.name):
-        if item.name.endswith(".py"):
-            digest.update(item.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-class _Locator(_CacheLocator):
-    """Locates the cache of every kernel in `cache_directory`."""
-
-    def __init__(self, function: Callable[..., int]) -> None:
-        self._line = function.__code__.co_firstlineno
-
-    def get_cache_path(self) -> str:
-        return str(cache_directory())
-
-    def get_source_stamp(self) -> str:
-        return ""  # the folder's name contains the digest
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
-
-    @classmethod
-    def from_function(cls, function: Callable[..., int], _file: str) -> _Locator:
-        return cls(function)
-
-
-class _KernelCacheImpl(CompileResultCacheImpl):
-    _locator_classes: Any = (_Locator,)
-
-
-class _KernelCache(FunctionCache):
-    _impl_class: Any = _KernelCacheImpl
-
-
-def _kernel_cache(function: Callable[..., int]) -> Any:
-    return _KernelCache(function)  # type: ignore[no-untyped-call]
+    @property
+    def parameters(self) -> int:
+        """Return the number of parameters."""
+        return len(inspect.signature(self.function).parameters)

@@ -8,101 +8,31 @@ times slower. Little-endian hosts only, like all platforms that numba supports.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
-from slatespark.kernels._compile import called, inlined
+from slatespark.kernels._compile import called, inlined, intrinsic
 
-
-def _intrinsic(function: Callable[..., Any]) -> Any:
-    return intrinsic(function)
-
-
-def _load(bits: int, result: Any) -> Any:
-    """Return an intrinsic that loads `bits` bits from an unaligned address, zero-extended."""
-
-    def load(typing_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.IntType(bits)
-            loaded = builder.load(builder.inttoptr(arguments[0], word.as_pointer()), align=1)
-            return loaded if bits == 64 else builder.zext(loaded, ir.IntType(64))
-
-        return result(types.int64), generate
-
-    return _intrinsic(load)
-
-
-def _store(bits: int, operand: Any) -> Any:
-    """Return an intrinsic that stores the low `bits` bits of a number at an unaligned address."""
-
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.IntType(bits)
-            value = arguments[1] if bits == 64 else builder.trunc(arguments[1], word)
-            builder.store(value, builder.inttoptr(arguments[0], word.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, operand), generate
-
-    return _intrinsic(store)
-
-
-load8: Callable[[int], int] = _load(8, types.int64)
-load16: Callable[[int], int] = _load(16, types.int64)
-load32: Callable[[int], int] = _load(32, types.int64)
-load64: Callable[[int], int] = _load(64, types.int64)
-load_word: Callable[[int], np.uint64] = _load(64, types.uint64)
-store8: Callable[[int, int], None] = _store(8, types.int64)
-store16: Callable[[int, int], None] = _store(16, types.int64)
-store32: Callable[[int, int], None] = _store(32, types.int64)
-store64: Callable[[int, int], None] = _store(64, types.int64)
-store_word: Callable[[int, np.uint64], None] = _store(64, types.uint64)
-
-
-def _swap_word(typing_context: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-def _zero_bits(typing_context: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-def _leading_zeros(typing_context: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.uint64), generate
-
-
-def _copy_exact(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte_pointer, word = ir.IntType(8).as_pointer(), ir.IntType(64)
-        copy = builder.module.declare_intrinsic("llvm.memcpy", [byte_pointer, byte_pointer, word])
-        pointers = [builder.inttoptr(argument, byte_pointer) for argument in arguments[:2]]
-        builder.call(copy, [*pointers, arguments[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
+load8: Callable[[int], int] = intrinsic("load8")
+load16: Callable[[int], int] = intrinsic("load16")
+load32: Callable[[int], int] = intrinsic("load32")
+load64: Callable[[int], int] = intrinsic("load64")
+load_word: Callable[[int], np.uint64] = intrinsic("load_word")
+store8: Callable[[int, int], None] = intrinsic("store8")
+store16: Callable[[int, int], None] = intrinsic("store16")
+store32: Callable[[int, int], None] = intrinsic("store32")
+store64: Callable[[int, int], None] = intrinsic("store64")
+store_word: Callable[[int, np.uint64], None] = intrinsic("store_word")
 
 
 # Reverses the bytes of a word: big-endian words compare like their bytes.
-swap_word: Callable[[np.uint64], np.uint64] = _intrinsic(_swap_word)
+swap_word: Callable[[np.uint64], np.uint64] = intrinsic("swap_word")
 # Counts the zero bits below the lowest one bit, of a word that is not 0.
-zero_bits: Callable[[np.uint64], int] = _intrinsic(_zero_bits)
+zero_bits: Callable[[np.uint64], int] = intrinsic("zero_bits")
 # Counts the zero bits above the highest one bit; 64 for 0.
-leading_zeros: Callable[[np.uint64], int] = _intrinsic(_leading_zeros)
+leading_zeros: Callable[[np.uint64], int] = intrinsic("leading_zeros")
 # Copies (target, source, size) bytes, and no others.
-copy_exact: Callable[[int, int, int], None] = _intrinsic(_copy_exact)
+copy_exact: Callable[[int, int, int], None] = intrinsic("copy_exact")
 
 # Copies of up to WIDE bytes use words, which reads and writes up to SLACK bytes beyond the end.
 WIDE = 128

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic as _untyped_intrinsic
 
-from slatespark.kernels._compile import called, inlined
+from slatespark.kernels._compile import called, inlined, intrinsic
 from slatespark.kernels._native import load8, load_word, store8, store_word, zero_bits
 
 _MORE = np.uint64(0x8080808080808080)
@@ -18,18 +14,8 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 
 
-_intrinsic: Any = _untyped_intrinsic
-
-
-def _leading_zeros(typing_context: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
 # Counts the zero bits above the highest one bit, of a word that is not 0.
-leading_zeros: Callable[[np.uint64], int] = _intrinsic(_leading_zeros)
+leading_zeros: Callable[[np.uint64], int] = intrinsic("leading_zeros_of_nonzero")
 
 
 @inlined

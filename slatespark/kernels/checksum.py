@@ -9,17 +9,14 @@ using PCLMULQDQ instruction", 2009. Processors without that instruction use zlib
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import partial
 
 import numpy as np
-from llvmlite import binding, ir
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from slatespark.kernels._compile import Kernel, inlined
+from slatespark.kernels._compile import Kernel, inlined, intrinsic
 from slatespark.kernels._native import load8, load64, load_word, store_word
+from slatespark.kernels._object_code import processor_features
 from slatespark.kernels._sources import address_of, checked_address
 from slatespark.kernels.reference import checksum as plain
 
@@ -35,7 +32,7 @@ _REFLECTED = np.uint64(0xEDB8_8320)
 
 def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
     """See `slatespark.kernels.crc32_blocks`."""
-    if not _has_multiplication():
+    if "pclmul" not in processor_features():
         return plain.crc32_blocks(data, starts, ends)
     sums = np.empty(len(starts), np.uint64)
     _crc32_blocks(
@@ -48,34 +45,8 @@ def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArr
     return sums.astype(np.uint32)
 
 
-@cache
-def _has_multiplication() -> bool:
-    return bool(binding.get_host_cpu_features().get("pclmul", False))
-
-
-def _multiply(typing_context: Any, left: Any, right: Any) -> Any:
-    """Return the carry-less product of two words as (low, high) words."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        pair = ir.VectorType(word, 2)
-        lane = ir.IntType(32)
-        kind = ir.FunctionType(pair, [pair, pair, ir.IntType(8)])
-        function = builder.module.globals.get("llvm.x86.pclmulqdq")
-        if function is None:
-            function = ir.Function(builder.module, kind, "llvm.x86.pclmulqdq")
-        empty = ir.Constant(pair, ir.Undefined)
-        operands = [builder.insert_element(empty, argument, ir.Constant(lane, 0)) for argument in arguments]
-        product = builder.call(function, [*operands, ir.Constant(ir.IntType(8), 0)])
-        halves = [builder.extract_element(product, ir.Constant(lane, index)) for index in (0, 1)]
-        return context.make_tuple(builder, signature.return_type, halves)
-
-    pair: Any = types.Tuple
-    return pair((types.uint64, types.uint64))(types.uint64, types.uint64), generate
-
-
-_intrinsic: Callable[[Any], Any] = intrinsic
-_product: Callable[[np.uint64, np.uint64], tuple[np.uint64, np.uint64]] = _intrinsic(_multiply)
+# The carry-less product of two words as (low, high) words.
+_product: Callable[[np.uint64, np.uint64], tuple[np.uint64, np.uint64]] = intrinsic("carryless_product")
 
 
 @inlined
@@ -135,7 +106,7 @@ def _crc32(start: int, end: int) -> np.uint64:
     return _by_bits(_reduce(low0, high0), at, end) ^ _LOW_HALF
 
 
-@Kernel
+@partial(Kernel, machine="x86_64")
 def _crc32_blocks(data: int, starts: int, ends: int, count: int, sums: int) -> int:
     for block in range(count):
         start, end = load64(starts + 8 * block), load64(ends + 8 * block)

@@ -9,7 +9,7 @@ import pytest
 from slatespark.kernels import checksum
 from slatespark.kernels.reference import checksum as plain
 
-both = pytest.mark.parametrize("kernel", [checksum, plain], ids=["numba", "reference"])
+both = pytest.mark.parametrize("kernel", [checksum, plain], ids=["compiled", "reference"])
 
 
 @both

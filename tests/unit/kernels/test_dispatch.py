@@ -43,9 +43,7 @@ def test_every_kernel_is_public() -> None:
     assert all(hasattr(kernels, name) for name in kernels.__all__)
 
 
-@pytest.mark.parametrize(
-    ("choice", "answer"), [("", "numba True"), ("numba", "numba True"), ("reference", "reference False")]
-)
+@pytest.mark.parametrize(("choice", "answer"), [("numba", "compiled True"), ("reference", "reference False")])
 def test_choice_and_lazy_import_of_numba(choice: str, answer: str) -> None:
     assert run(MERGE_ONE, SLATESPARK_KERNELS=choice).stdout.strip() == answer
 
@@ -61,7 +59,7 @@ def test_unknown_choice() -> None:
 HASH_ONE = """
 import numpy as np
 from slatespark.kernels import probe_bloom
-from slatespark.kernels._compile import cache_directory
+from slatespark.kernels._just_in_time import cache_directory
 probe_bloom(bytes(9), np.zeros(1, np.uint64))
 print(cache_directory())
 """
