@@ -22,6 +22,7 @@ POINT_READS: Final = 60
 POLL_TIMEOUT_S: Final = 20.0
 
 # Manifests before the files that they name: a later file does no harm, and the client collects none by default.
+_BEING_WRITTEN: Final = shutil.ignore_patterns("*#*", "*.tmp")  # by the client, by us
 _COPY_ORDER: Final = (COMPACTIONS_DIR, "manifest/", "wal/", "compacted/")
 
 
@@ -43,7 +44,7 @@ def check_observers(live: LiveClient, model: Model, now_ms: int) -> None:
     shown = {row.key: row.value for row in expected}
     for key in islice(_shuffled(set(model.versions) - uncertain), POINT_READS):
         assert live.get(key) == shown.get(key), key
-    assert without_keys(read_rows(live.location), uncertain) == expected
+    assert without_keys(read_rows(live.location, options=live.options), uncertain) == expected
     assert our_rows(SlateStore.open(str(live.location.folder)), now=now_ms) == model.visible(now_ms)
     with reopened_copy(live.location, live.options) as client:
         assert without_keys(client.scan(), uncertain) == expected
@@ -73,7 +74,7 @@ def reopened_copy(location: Location, options: ClientOptions) -> Iterator[Client
 def _copy_database(source: Path, target: Path) -> None:
     for folder in _COPY_ORDER:
         if (source / folder).exists():
-            shutil.copytree(source / folder, target / folder, ignore=shutil.ignore_patterns("*#*"))  # being written
+            shutil.copytree(source / folder, target / folder, ignore=_BEING_WRITTEN)
 
 
 def _shuffled(keys: set[bytes]) -> list[bytes]:

@@ -11,7 +11,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
-from slatespark.table.records.handed_loads import HandedLoad, delete_handed_load, fetch_handed_loads
+from slatespark.table.records.handed_loads import HandedLoad, HandedPart, delete_handed_load, fetch_handed_loads
 from slatespark.table.records.idempotent_writes import TxnRecord, publish_txn_record
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
@@ -44,7 +44,7 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
     Raises
     ------
     UnavailableError
-        When versions since were collected, and the present one tells neither.
+        When versions since were collected, and the present one tells neither; or when only a part of it was committed.
     """
     latest_id, latest = fetch_latest_manifest(stores)
     if has_sources_of(latest, load):  # they leave with the commit
@@ -58,6 +58,8 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
             continue
         if shows_load(manifest, load):
             return number
+        if not missing and any(_shows(manifest, part) for part in load.parts):
+            raise _committed_in_part(stores, load, number, manifest)
     if missing:
         raise UnavailableError(
             f"{stores.url}: whether write {load.record.write_id} was committed is not known any more.",
@@ -65,6 +67,15 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
             todo=f"Check whether its rows are there, delete {load.path}, and repeat the write if they are not.",
         )
     return None
+
+
+def _committed_in_part(stores: TableStores, load: HandedLoad, number: int, manifest: Manifest) -> UnavailableError:
+    lost = ", ".join(part.segment for part in load.parts if not _shows(manifest, part))
+    return UnavailableError(
+        f"{stores.url}: of write {load.record.write_id}, version {number} lacks the rows of segments {lost}.",
+        why="Somebody else changed or drained these segments at the moment of the commit.",
+        todo=f"Write the rows of these segments again, and delete {load.path}.",
+    )
 
 
 def find_load_seq(stores: TableStores, number: int, added: Collection[Ulid]) -> int | None:
@@ -86,19 +97,27 @@ def find_load_seq(stores: TableStores, number: int, added: Collection[Ulid]) -> 
 
 
 def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:
-    """Tell whether a version still has what the load replaces."""
-    if load.l0_views:
-        return bool({str(view.id) for view in manifest.l0} & set(load.l0_views))
-    return _files_of_run(manifest, load.destination) == load.run_files
+    """Tell whether a version still has what any part of the load replaces; they are all replaced in one version."""
+    return any(_has_sources(manifest, part) for part in load.parts)
 
 
 def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
-    """Tell whether a version has the run that a load became."""
-    return _files_of_run(manifest, load.destination) == load.outputs and not has_sources_of(manifest, load)
+    """Tell whether a version has the runs that a load became."""
+    return all(_shows(manifest, part) for part in load.parts)
+
+
+def _has_sources(manifest: Manifest, part: HandedPart) -> bool:
+    if part.l0_views:
+        return bool({str(view.id) for tree in manifest.trees() for view in tree.l0} & set(part.l0_views))
+    return _files_of_run(manifest, part.destination) == part.run_files
+
+
+def _shows(manifest: Manifest, part: HandedPart) -> bool:
+    return _files_of_run(manifest, part.destination) == part.outputs and not _has_sources(manifest, part)
 
 
 def _files_of_run(manifest: Manifest, run_id: int) -> tuple[str, ...] | None:
-    found = next((run for run in manifest.compacted if run.id == run_id), None)
+    found = next((run for tree in manifest.trees() for run in tree.compacted if run.id == run_id), None)
     return None if found is None else tuple(str(view.sst_id) for view in found.views)
 
 

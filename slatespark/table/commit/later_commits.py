@@ -6,7 +6,8 @@ committed for us: their rows have a number from before. What else does not raise
 rewrites earlier rows.
 
 Replacements, restores and trims remove rows without a newer version. Only commits of ours do that, and their claims
-name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001).
+name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001). A client does so where it drains a
+segment: its tree has no run afterwards.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import SnapshotExpiredError
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest, Segment, decode_manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import manifest_log
@@ -64,6 +65,32 @@ class _Version:
     digest: str = ""
 
 
+@dataclass(slots=True)
+class _Segments:
+    """The segments of the version that was looked at last."""
+
+    manifest: Manifest
+
+    @property
+    def may_shrink(self) -> bool:
+        return self.manifest.segment_extractor_name is not None
+
+    def drained_by(self, later: Manifest) -> tuple[KeyRange, ...]:
+        """Return the keys of the segments that a later version has lost; it is the last one from then on."""
+        left = {tree.prefix: tree for tree in later.segments}
+        found = [
+            prefix_range(tree.prefix)
+            for tree in self.manifest.segments
+            if not tree.is_empty() and _is_drained(tree, left.get(tree.prefix))
+        ]
+        self.manifest = later
+        return tuple(found)
+
+
+def _is_drained(before: Segment, after: Segment | None) -> bool:
+    return after is None or not (after.compacted or set(before.l0) & set(after.l0))
+
+
 def find_later_commits(
     stores: TableStores, since_id: int, since: Manifest, latest_id: int, latest: Manifest
 ) -> Iterator[LaterCommit]:
@@ -77,19 +104,24 @@ def find_later_commits(
     if since.last_l0_seq == latest.last_l0_seq and since.ssts.keys() == latest.ssts.keys():
         return
     versions = [_known(since_id, since)]
+    trees = _Segments(since)
     removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
     for number, data in _fetch_between(stores, since_id, latest_id):
         version = _outlined(stores, number, data)
         load_seq = _find_load(stores, versions[-1], version)
-        if load_seq is not None or version.last_seq > versions[-1].last_seq:
+        changes = load_seq is not None or version.last_seq > versions[-1].last_seq
+        if changes or trees.may_shrink:
             with object_context(stores.main, manifest_log(stores).path(number)):
                 manifest = decode_manifest(data)
-            yield _commit(stores, versions, version, manifest, removals, load_seq)
+            drained = trees.drained_by(manifest)
+            if changes or drained:
+                yield _commit(stores, versions, version, manifest, removals, load_seq, drained)
         versions.append(version)
     newest = _known(latest_id, latest)
     load_seq = _find_load(stores, versions[-1], newest)
-    if load_seq is not None or newest.last_seq > versions[-1].last_seq:
-        yield _commit(stores, versions, newest, latest, removals, load_seq)
+    drained = trees.drained_by(latest)
+    if load_seq is not None or newest.last_seq > versions[-1].last_seq or drained:
+        yield _commit(stores, versions, newest, latest, removals, load_seq, drained)
 
 
 def _find_load(stores: TableStores, before: _Version, version: _Version) -> int | None:
@@ -127,6 +159,7 @@ def _commit(
     manifest: Manifest,
     removals: _Removals,
     load_seq: int | None,
+    drained: tuple[KeyRange, ...],
 ) -> LaterCommit:
     """Return what a version changed against the one before it."""
     known = before[-1].sst_ids
@@ -140,7 +173,7 @@ def _commit(
     )
     takes_away = version.has_nonce and version.number > 1  # the first version has nothing to remove
     removed = _removed_by(stores, before, version, removals) if takes_away else ()
-    return LaterCommit(version.number, added, removed, load_seq)
+    return LaterCommit(version.number, added, merge_ranges((*removed, *drained)), load_seq)
 
 
 def _removed_by(

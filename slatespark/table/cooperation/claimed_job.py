@@ -1,6 +1,9 @@
 """ClaimedJob: a job that this process works on, from its claim to the hand-over of its outputs.
 
-While it lives a thread renews the heartbeat. The coordinator takes a job back whose worker sent none for 30 s (by
+Several are claimed, and handed over, in one version of the list each: the coordinator commits all that it finds handed
+over in one manifest.
+
+While they live a thread renews the heartbeat. The coordinator takes a job back whose worker sent none for 30 s (by
 default), so nothing is stuck when we die: the job is free again.
 """
 
@@ -9,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -63,7 +66,7 @@ def is_claimable(listed: Compactions, job: Compaction) -> bool:
     return is_free and not rivals_at_work(listed, job)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ClaimedJob:
     """A job that we own, until `hand_over`, `release` or `fail`.
 
@@ -109,24 +112,7 @@ class ClaimedJob:
             When another worker has begun a job with the same sources, or has finished one: then this one must not be
             committed.
         """
-        check_outputs(self.id, outputs)
-        if not same_sources(self.found.value, fetch_latest_manifest(self.jobs.stores).value, self.entry.spec):
-            raise SourcesGoneError(str(self.id))
-
-        def handed(listed: Compactions) -> Compactions:
-            entry = self._owned(listed)
-            if rivals_at_work(listed, entry):
-                raise SourcesGoneError(str(self.id))
-            self.may_be_handed = True
-            handed = with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
-            return hold_off(handed, entry, self.holder())
-
-        def is_handed(listed: Compactions) -> bool:
-            entry = find_job(listed, self.id)
-            handed = (CompactionStatus.COMPACTED, CompactionStatus.COMPLETED)
-            return entry is not None and entry.status in handed and self._is_ours(entry)
-
-        self._end(handed, is_handed)
+        hand_over_together({self: outputs})
 
     def release(self) -> None:
         """Give the job back, for any worker to take; does nothing if it is no longer ours."""
@@ -154,19 +140,30 @@ class ClaimedJob:
         """Return the worker that keeps others from the sources until the outputs are committed."""
         return WorkerSpec(f"{self.worker_id}-{self.id}", self.jobs.heartbeat_ms())
 
+    def _handed(self, listed: Compactions, outputs: Sequence[SstHandle]) -> Compactions:
+        entry = self._owned(listed)
+        if rivals_at_work(listed, entry):
+            raise SourcesGoneError(str(self.id))
+        self.may_be_handed = True
+        handed = with_job(listed, self._compacted(replace(entry, output_ssts=tuple(outputs))))
+        return hold_off(handed, entry, self.holder())
+
+    def _is_handed(self, listed: Compactions) -> bool:
+        entry = find_job(listed, self.id)
+        handed = (CompactionStatus.COMPACTED, CompactionStatus.COMPLETED)
+        return entry is not None and entry.status in handed and self._is_ours(entry)
+
     def _compacted(self, entry: Compaction) -> Compaction:
         worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
         return replace(entry, status=CompactionStatus.COMPACTED, worker=worker, context=None)
 
-    def _end(
-        self,
-        change: Callable[[Compactions], Compactions],
-        is_done: Callable[[Compactions], bool] | None = None,
-    ) -> None:
+    def _end(self, change: Callable[[Compactions], Compactions]) -> None:
         """Publish the last change of ours. If that fails the heartbeat goes on, since the job is still ours."""
-        listed = self.jobs.edit(change, is_done=is_done)
+        self._end_in(self.jobs.edit(change).value)
+
+    def _end_in(self, listed: Compactions) -> None:
         self._ended.set()
-        self.entry = find_job(listed.value, self.id) or self.entry
+        self.entry = find_job(listed, self.id) or self.entry
 
     def _is_ours(self, entry: Compaction) -> bool:
         return entry.worker is not None and entry.worker.worker_id == self.worker_id
@@ -181,24 +178,56 @@ class ClaimedJob:
 
     def beat(self) -> None:
         """Renew the heartbeat; raises `JobLostError` when the job is no longer ours."""
+        _beat([self])
 
-        def renewed(listed: Compactions) -> Compactions | None:
-            if self._ended.is_set():
-                return None
-            worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
-            return with_job(listed, replace(self._owned(listed), worker=worker))
+    def _renewed(self, listed: Compactions) -> Compactions:
+        if self._ended.is_set():
+            return listed
+        worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
+        return with_job(listed, replace(self._owned(listed), worker=worker))
 
-        self.jobs.edit(renewed)
 
-    def beat_regularly(self, interval_ms: int) -> None:
-        """Renew the heartbeat until the job has ended or is lost; after a failure the next renewal catches up."""
-        while not self._ended.wait(interval_ms / 1000):
-            try:
-                self.beat()
-            except JobLostError:
-                return
-            except SlateError as exc:
-                _log.warning("heartbeat of compaction %s: %s", self.id, exc)
+def hand_over_together(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> None:
+    """Give the outputs of jobs of one list to the coordinator, all or none, so that it commits them in one version.
+
+    Parameters and errors as for `ClaimedJob.hand_over`.
+    """
+    jobs = next(iter(outputs)).jobs
+    latest = fetch_latest_manifest(jobs.stores).value
+    for job, files in outputs.items():
+        check_outputs(job.id, files)
+        if not same_sources(job.found.value, latest, job.entry.spec):
+            raise SourcesGoneError(str(job.id))
+
+    def handed(listed: Compactions) -> Compactions:
+        for job, files in outputs.items():
+            listed = job._handed(listed, files)
+        return listed
+
+    listed = jobs.edit(handed, is_done=lambda found: all(job._is_handed(found) for job in outputs))
+    for job in outputs:
+        job._end_in(listed.value)
+
+
+def _beat(claimed: Sequence[ClaimedJob]) -> None:
+    def renewed(listed: Compactions) -> Compactions | None:
+        before = listed
+        for job in claimed:
+            listed = job._renewed(listed)
+        return None if listed is before else listed
+
+    claimed[0].jobs.edit(renewed)
+
+
+def _beat_regularly(claimed: Sequence[ClaimedJob], interval_ms: int, ended: threading.Event) -> None:
+    """Renew heartbeats until the jobs have ended, or one is lost; after a failure the next renewal catches up."""
+    while not ended.wait(interval_ms / 1000):
+        try:
+            _beat(claimed)
+        except JobLostError:
+            return
+        except SlateError as exc:
+            _log.warning("heartbeat of compaction %s: %s", claimed[0].id, exc)
 
 
 @contextlib.contextmanager
@@ -224,48 +253,79 @@ def claimed_job(
     SourcesGoneError
         When the newest version lacks a source.
     """
-    entry = _claim(jobs, job_id, worker_id)
-    if entry is None:
+    together = claimed_jobs(
+        jobs, [job_id], worker_id, heartbeat_ms=heartbeat_ms, fails_without_sources=fails_without_sources
+    )
+    with together as claimed:
+        yield None if claimed is None else claimed[0]
+
+
+@contextlib.contextmanager
+def claimed_jobs(
+    jobs: JobList,
+    job_ids: Sequence[Ulid],
+    worker_id: str,
+    *,
+    heartbeat_ms: int = HEARTBEAT_MS,
+    fails_without_sources: bool = False,
+) -> Iterator[tuple[ClaimedJob, ...] | None]:
+    """Claim several scheduled jobs, all or none; parameters and errors as for `claimed_job`."""
+    entries = _claim(jobs, job_ids, worker_id)
+    if entries is None:
         yield None
         return
-    job = ClaimedJob(jobs, entry, worker_id, Version(0, Manifest()))
-    heart = threading.Thread(target=job.beat_regularly, args=(heartbeat_ms,), name=f"{worker_id} {job_id}", daemon=True)
+    claimed = tuple(ClaimedJob(jobs, entry, worker_id, Version(0, Manifest())) for entry in entries)
+    ended = threading.Event()
+    name = f"{worker_id} {job_ids[0]}"
+    heart = threading.Thread(target=_beat_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
     heart.start()
     try:
         # Read after the claim: the coordinator writes manifests first, so this one is at least as new as the list in
-        # which the job is ours.
-        job.found = fetch_latest_manifest(jobs.stores)
-        if not has_sources(job.found.value, entry.spec):
-            if fails_without_sources:
-                job.fail()
-            raise SourcesGoneError(str(job_id))
-        yield job
+        # which the jobs are ours.
+        found = fetch_latest_manifest(jobs.stores)
+        for job in claimed:
+            job.found = found
+            if not has_sources(found.value, job.entry.spec):
+                if fails_without_sources:
+                    job.fail()
+                raise SourcesGoneError(str(job.id))
+        yield claimed
     finally:
-        if not job._ended.is_set():
-            with contextlib.suppress(SlateError):
-                job.release()
-        job._ended.set()
+        for job in claimed:
+            if not job._ended.is_set():
+                with contextlib.suppress(SlateError):
+                    job.release()
+            job._ended.set()
+        ended.set()
         heart.join()
 
 
-def _claim(jobs: JobList, job_id: Ulid, worker_id: str) -> Compaction | None:
-    """Return the entry of a job that is ours from now on; None if it is not to be had."""
-    was_free = False
+def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Compaction, ...] | None:
+    """Return the entries of jobs that are ours from now on; None if one of them is not to be had."""
+    were_free = False
+
+    def found_in(listed: Compactions) -> list[Compaction]:
+        return [entry for job_id in job_ids if (entry := find_job(listed, job_id)) is not None]
 
     def claimed(listed: Compactions) -> Compactions | None:
-        nonlocal was_free
-        entry = find_job(listed, job_id)
-        if entry is None or not is_claimable(listed, entry):
+        nonlocal were_free
+        entries = found_in(listed)
+        if len(entries) < len(job_ids) or not all(is_claimable(listed, entry) for entry in entries):
             return None
-        was_free = True
+        were_free = True
         worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
-        return with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
+        for entry in entries:
+            listed = with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
+        return listed
 
     def is_claimed(listed: Compactions) -> bool:
-        entry = find_job(listed, job_id)
-        if entry is None or entry.status is not CompactionStatus.RUNNING or entry.worker is None:
-            return False
-        return was_free and entry.worker.worker_id == worker_id
+        entries = found_in(listed)
+        running = [
+            entry
+            for entry in entries
+            if entry.status is CompactionStatus.RUNNING and entry.worker and entry.worker.worker_id == worker_id
+        ]
+        return were_free and len(running) == len(job_ids)
 
     listed = jobs.edit(claimed, is_done=is_claimed).value
-    return find_job(listed, job_id) if is_claimed(listed) else None
+    return tuple(found_in(listed)) if is_claimed(listed) else None

@@ -5,6 +5,8 @@
                                                 '---- the layers have changed ----------'
     -> recorded -> handed over -> committed by the client -> commit record
 
+A load has one job for each segment that it touches, and the client commits them in one version.
+
 A short merge runs while the job waits for the coordinator. A longer one comes before the job, since that keeps the
 client from compacting these layers. If the client was faster with them too often, they are claimed first. See
 docs/explanation/cooperative-writes.md.
@@ -18,7 +20,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from slatespark.errors import CommitConflictError, SlateError, UnavailableError
 from slatespark.format.compactions import Compactions, TieredSpec
@@ -34,8 +37,9 @@ from slatespark.table.commit.handed_loads import find_commit_of, record_load
 from slatespark.table.commit.idempotence import find_outcome, known_record
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
+from slatespark.table.commit.tree_edit import files_by_segment
 from slatespark.table.commit.write_time import check_timestamp
-from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
 from slatespark.table.cooperation.load_merge import LoadRules, Output, run_pieces
 from slatespark.table.cooperation.load_plan import (
     LoadSources,
@@ -44,8 +48,9 @@ from slatespark.table.cooperation.load_plan import (
     merged_bytes,
     plan_pieces,
     plan_sources,
+    plan_specs,
 )
-from slatespark.table.cooperation.outcome import await_commit, poll_ms, withdraw
+from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
 from slatespark.table.cooperation.submission import MovedError, Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -54,6 +59,7 @@ from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
 from slatespark.table.records.handed_loads import (
     HandedLoad,
+    HandedPart,
     delete_handed_load,
     fetch_handed_loads,
     publish_handed_load,
@@ -65,8 +71,11 @@ from slatespark.table.stores import TableStores
 
 MERGES_BEFORE_CLAIM: Final = 2
 MAX_ATTEMPTS: Final = 5
+MAX_NAMED: Final = 5  # segments in a message
 RANGE_BYTES: Final = 64 << 20  # merged by one thread at a time
 SHORT_MERGE_BYTES: Final = 256 << 20  # read by a merge that may run under a claim: about a second
+
+_Outputs: TypeAlias = Sequence[Output]  # of one tree, in key order
 
 _log = logging.getLogger(__name__)
 
@@ -150,10 +159,10 @@ class _LoadCommit:
         pieces = self._pieces(sources)
         with ThreadPoolExecutor(1) as thread:
             merge = thread.submit(self._merged, sources, pieces)
-            if merged_bytes(pieces) > SHORT_MERGE_BYTES:
+            if sum(map(merged_bytes, pieces)) > SHORT_MERGE_BYTES:
                 merge.result()
             try:
-                with self.submitter.job(sources.spec) as claimed:
+                with self.submitter.jobs_together(partial(plan_specs, sources)) as claimed:
                     if claimed is not None:
                         return self._commit(claimed, sources, merge.result())
             except MovedError:
@@ -166,77 +175,99 @@ class _LoadCommit:
         """Claim, then merge; return the record of the commit, None if there was nothing to claim or it was refused."""
         found = self._await_sources()
 
-        def plan(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+        def plan(manifest: Manifest, listed: Compactions) -> Sequence[TieredSpec] | None:
             nonlocal found
             sources = self._find_sources(manifest)
-            if sources is None:
+            if self._segments_without(sources):
                 return None
             found = sources
-            return sources.spec(manifest, listed)
+            return plan_specs(sources, manifest, listed)
 
-        with self.submitter.job(plan) as claimed:
+        with self.submitter.jobs_together(plan) as claimed:
             return None if claimed is None else self._commit(claimed, found, self._merged(found, self._pieces(found)))
 
-    def _commit(self, claimed: ClaimedJob, sources: LoadSources, merged: Sequence[Output]) -> CommitRecord | None:
-        """Hand the files over, and return the record of their commit; None if the client refused the job."""
+    def _commit(
+        self, claimed: Sequence[ClaimedJob], sources: Sequence[LoadSources], merged: Sequence[_Outputs]
+    ) -> CommitRecord | None:
+        """Hand the files over, and return the record of their commit; None if the client refused a job.
+
+        Parameters
+        ----------
+        claimed, sources, merged : of the same segments
+        """
         claimed_ms = self.clock.now_ms()
         if (earlier := self._find_earlier()) is not None:  # a repetition of this write was faster
             self._discard(merged)
             return earlier
-        outputs = self._not_older(merged, claimed.id.timestamp_ms)
+        outputs = [self._not_older(files, job.id.timestamp_ms) for job, files in zip(claimed, merged, strict=True)]
         load = self._handed_load(claimed, sources, outputs)
         publish_handed_load(self.stores.main, load)
-        handles = [output.handle for output in outputs]
-        claimed.hand_over(handles)
-        _log.info("%s: job %s was claimed for %d ms", self.stores.url, claimed.id, self.clock.now_ms() - claimed_ms)
-        number = await_commit(claimed, handles, timeout_ms=self.options.client_timeout_ms)
+        hand_over_together(
+            {job: [output.handle for output in files] for job, files in zip(claimed, outputs, strict=True)}
+        )
+        claimed_for_ms = self.clock.now_ms() - claimed_ms
+        _log.info("%s: %d jobs were claimed for %d ms", self.stores.url, len(claimed), claimed_for_ms)
+        timeout_ms = self.options.client_timeout_ms
+        await_end(claimed, timeout_ms=timeout_ms)
+        ended = self._is_ended(load)  # looked up before the versions: the list is written after them
+        number = find_commit_of(self.stores, load)
         if number is not None:
             return record_load(self.stores, load, number, self.clock.now_ms())
-        if not self._is_ended(claimed.id):
-            raise _unknown(self.stores, load, self.options.client_timeout_ms)
+        if not ended:
+            raise _unknown(self.stores, load, timeout_ms)
         delete_handed_load(self.stores.main, load)
         return None
 
     # --- the files ----------------------------------------------------------------------------------------------------
 
-    def _await_sources(self) -> LoadSources:
+    @property
+    def _segments(self) -> dict[bytes, tuple[NewFile, ...]]:
+        """The files of the load by the prefix of their segment; one that is empty without segments."""
+        return files_by_segment(self.files, self.job.segments)
+
+    def _await_sources(self) -> tuple[LoadSources, ...]:
         """Return what the load replaces; raises `CommitConflictError` if there is nothing within the time-out."""
         end_ms = self.clock.now_ms() + self.options.client_timeout_ms
         while True:
             sources = self._find_sources(fetch_latest_manifest(self.stores).value)
-            if sources is not None:
+            missing = self._segments_without(sources)
+            if not missing:
                 return sources
             if self.clock.now_ms() >= end_ms:
-                raise self._no_sources()
+                raise self._no_sources(missing)
             self.clock.sleep_ms(poll_ms(self.stores))
 
-    def _no_sources(self) -> CommitConflictError:
+    def _no_sources(self, segments: Sequence[bytes]) -> CommitConflictError:
+        named = ", ".join(prefix.hex() for prefix in segments[:MAX_NAMED])
+        where = "" if segments == [b""] else f" in {len(segments)} of its segments: {named}"
         if self.share_keys:
             return CommitConflictError(
-                f"{self.stores.url}: the client gives no job to this write, since it has no files that share keys.",
+                f"{self.stores.url}: the client gives this write no job, as it has no files that share keys{where}.",
                 why="With enable_trivial_move it moves others as they are.",
                 todo="Switch that off, or set ifClientActive=fence.",
             )
         return CommitConflictError(
-            f"{self.stores.url}: the client has flushed nothing that this write could be merged with.",
+            f"{self.stores.url}: the client has flushed nothing that this write could be merged with{where}.",
             why="There is no L0 file, and no run, or one larger than commitRewriteLimit.",
             todo="Let the client flush its memtable, or raise commitRewriteLimit.",
         )
 
-    def _find_sources(self, manifest: Manifest) -> LoadSources | None:
-        layers = fetch_layers(self.stores, manifest)
-        limit_bytes = self.options.rewrite_limit_bytes
-        return plan_sources(manifest, layers, limit_bytes=limit_bytes, share_keys=self.share_keys)
+    def _find_sources(self, manifest: Manifest) -> tuple[LoadSources, ...]:
+        layers, limit_bytes = fetch_layers(self.stores, manifest), self.options.rewrite_limit_bytes
+        return plan_sources(manifest, layers, self._segments, limit_bytes=limit_bytes, share_keys=self.share_keys)
 
-    def _pieces(self, sources: LoadSources) -> tuple[Piece, ...]:
-        """Return the parts of the new run."""
+    def _segments_without(self, sources: Sequence[LoadSources]) -> list[bytes]:
+        """Return the segments of the load that have nothing to be merged with."""
+        return sorted(self._segments.keys() - {each.tree.prefix for each in sources})
+
+    def _pieces(self, sources: Sequence[LoadSources]) -> tuple[tuple[Piece, ...], ...]:
+        """Return the parts of the new runs, for each tree."""
         options, job = self.options, self.job
         if options.timestamp_ms is not None:
             present_ms = None if job.definition.has_own_time else self.clock.now_ms()
-            check_timestamp(self.stores, job.create_ts_ms, sources.manifest.last_l0_clock_tick, present_ms)
-        rules = self._rules(sources)
-        pieces = plan_pieces(self.files, sources, moves=rules.moves, small_bytes=options.sst_bytes // 4)
-        rewritten = sum(piece.load_bytes for piece in pieces if isinstance(piece, MergedKeys))
+            check_timestamp(self.stores, job.create_ts_ms, sources[0].manifest.last_l0_clock_tick, present_ms)
+        pieces = tuple(self._pieces_of(each) for each in sources)
+        rewritten = sum(each.load_bytes for parts in pieces for each in parts if isinstance(each, MergedKeys))
         if rewritten > options.rewrite_limit_bytes:
             raise CommitConflictError(
                 f"{self.stores.url}: {rewritten} bytes of this write have to be merged with rows of the client, "
@@ -245,18 +276,22 @@ class _LoadCommit:
             )
         return pieces
 
-    def _merged(self, sources: LoadSources, pieces: Sequence[Piece]) -> tuple[Output, ...]:
-        """Return the files of the new run."""
-        rules = self._rules(sources)
-        outputs = run_pieces(self.stores, self.clock, pieces, rules, self.options, range_bytes=RANGE_BYTES)
+    def _merged(self, sources: Sequence[LoadSources], pieces: Sequence[Sequence[Piece]]) -> tuple[_Outputs, ...]:
+        """Return the files of the new runs, for each tree."""
+        run = partial(run_pieces, self.stores, self.clock, options=self.options, range_bytes=RANGE_BYTES)
+        outputs = [run(parts, self._rules(each)) for each, parts in zip(sources, pieces, strict=True)]
         newest_ms = max((job.id.timestamp_ms for job in self.submitter.jobs.refresh().value.jobs), default=0)
-        return self._not_older(outputs, newest_ms)
+        return tuple(self._not_older(files, newest_ms) for files in outputs)
+
+    def _pieces_of(self, sources: LoadSources) -> tuple[Piece, ...]:
+        moves, small_bytes = self._rules(sources).moves, self.options.sst_bytes // 4
+        return plan_pieces(self._segments[sources.tree.prefix], sources, moves=moves, small_bytes=small_bytes)
 
     def _rules(self, sources: LoadSources) -> LoadRules:
         operator = self.options.merge_operator or self.job.definition.merge_operator
         return LoadRules.of(sources, self.job, RowTimes.of_options(self.options), operator)
 
-    def _not_older(self, outputs: Sequence[Output], job_ms: int) -> tuple[Output, ...]:
+    def _not_older(self, outputs: _Outputs, job_ms: int) -> _Outputs:
         """Return the files; those with older ids than a job are copied."""
         at_ms = max(self.clock.now_ms(), job_ms)
         steps = [
@@ -267,28 +302,26 @@ class _LoadCommit:
         copies = iter(run_concurrently(steps, is_remote=self.stores.main.is_remote))
         return tuple(next(copies) if output.handle.id.timestamp_ms < job_ms else output for output in outputs)
 
-    def _discard(self, outputs: Sequence[Output]) -> None:
+    def _discard(self, merged: Iterable[_Outputs]) -> None:
         """Delete files that were never handed over, but not those of the load."""
         kept = {file.handle.id for file in self.files}
-        delete_files(self.stores, [output.handle.id for output in outputs if output.handle.id not in kept])
+        made = {output.handle.id for outputs in merged for output in outputs}
+        delete_files(self.stores, sorted(made - kept))
 
     # --- the job ------------------------------------------------------------------------------------------------------
 
-    def _handed_load(self, claimed: ClaimedJob, sources: LoadSources, outputs: Sequence[Output]) -> HandedLoad:
-        assert isinstance(claimed.entry.spec, TieredSpec)  # we planned it
+    def _handed_load(
+        self, claimed: Sequence[ClaimedJob], sources: Sequence[LoadSources], outputs: Sequence[_Outputs]
+    ) -> HandedLoad:
         return HandedLoad(
-            base=claimed.found.number,
-            job_id=str(claimed.id),
-            destination=claimed.entry.spec.destination,
-            l0_views=tuple(map(str, claimed.entry.spec.l0_view_ids)),
-            run_files=() if sources.l0_views else tuple(str(view.sst_id) for view in sources.runs[-1].views),
-            outputs=tuple(str(output.handle.id) for output in outputs),
+            base=claimed[0].found.number,
+            parts=tuple(map(_handed_part, claimed, sources, outputs)),
             app=self.options.txn_app_id,
             version=self.options.txn_version,
-            record=self._record(sources, outputs),
+            record=self._record(sources, list(chain.from_iterable(outputs))),
         )
 
-    def _record(self, sources: LoadSources, outputs: Sequence[Output]) -> CommitRecord:
+    def _record(self, sources: Sequence[LoadSources], outputs: _Outputs) -> CommitRecord:
         own = [file.properties for file in self.files]
         known = [(output.handle, output.properties) for output in outputs if output.properties is not None]
         return CommitRecord(
@@ -297,18 +330,17 @@ class _LoadCommit:
             write_id=self.job.write_id,
             engine=ENGINE,
             committed_ms=self.clock.now_ms(),
-            write_time_ms=self.job.create_ts_ms + self._rules(sources).shift.create_ms,
-            first_seq=sources.seq,
-            last_seq=sources.seq,
+            write_time_ms=self.job.create_ts_ms + self._rules(sources[0]).shift.create_ms,
+            first_seq=sources[0].seq,
+            last_seq=sources[0].seq,
             rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
             files={str(handle.id): record_file(handle, properties) for handle, properties in known},
-            removed=[str(part.file.id) for layer in sources.layers for part in layer.slices],
+            removed=[str(part.file.id) for each in sources for layer in each.layers for part in layer.slices],
             compactor_epoch=CLIENT_EPOCH,
         )
 
-    def _is_ended(self, job_id: Ulid) -> bool:
-        entry = self.submitter.jobs.find(job_id)
-        return entry is None or not entry.status.is_active()
+    def _is_ended(self, load: HandedLoad) -> bool:
+        return have_ended(self.submitter.jobs, _jobs_of(load))
 
     # --- earlier loads ------------------------------------------------------------------------------------------------
 
@@ -329,10 +361,10 @@ class _LoadCommit:
 
     def _end(self, load: HandedLoad) -> CommitRecord | None:
         """Take an earlier attempt back, unless the client has committed it; then return the record of the commit."""
-        job_id = Ulid.parse(load.job_id)
-        withdraw(self.submitter.jobs, job_id)
+        for job_id in _jobs_of(load):
+            withdraw(self.submitter.jobs, job_id)
         end_ms = self.clock.now_ms() + self.options.client_timeout_ms
-        while not self._is_ended(job_id):
+        while not self._is_ended(load):
             if self.clock.now_ms() >= end_ms:
                 raise _unknown(self.stores, load, self.options.client_timeout_ms)
             self.clock.sleep_ms(poll_ms(self.stores))
@@ -340,13 +372,30 @@ class _LoadCommit:
 
     def _settle(self, load: HandedLoad) -> CommitRecord | None:
         """Record a load whose job has ended, and return the record of its commit; None if it was not committed."""
-        ended = self._is_ended(Ulid.parse(load.job_id))  # looked up before the versions: the list is written after them
+        ended = self._is_ended(load)  # looked up before the versions: the list is written after them
         number = find_commit_of(self.stores, load)
         if number is not None:
             return record_load(self.stores, load, number, self.clock.now_ms())
         if ended:
             delete_handed_load(self.stores.main, load)
         return None
+
+
+def _handed_part(job: ClaimedJob, sources: LoadSources, outputs: _Outputs) -> HandedPart:
+    spec = job.entry.spec
+    assert isinstance(spec, TieredSpec)  # we planned it
+    return HandedPart(
+        job_id=str(job.id),
+        segment=spec.segment.hex(),
+        destination=spec.destination,
+        l0_views=tuple(map(str, spec.l0_view_ids)),
+        run_files=() if sources.l0_views else tuple(str(view.sst_id) for view in sources.runs[-1].views),
+        outputs=tuple(str(output.handle.id) for output in outputs),
+    )
+
+
+def _jobs_of(load: HandedLoad) -> list[Ulid]:
+    return [Ulid.parse(part.job_id) for part in load.parts]
 
 
 def _unknown(stores: TableStores, load: HandedLoad, waited_ms: int) -> UnavailableError:

@@ -1,43 +1,45 @@
 """What the rows of a load are merged with beside a live client, and which files are handed over as they are. Pure.
 
-A load replaces the newest layers of the tree by one run that holds their rows and its own. Only where both have rows
-are they merged; elsewhere finished files become part of the run: those of the load as they are, those of the layers as
-copies, since no output may be older than its job.
+A load replaces the newest layers of each tree that it touches by one run that holds their rows and its own: one tree
+where there are no segments. Only where both have rows are they merged; elsewhere finished files become part of the
+run: those of the load as they are, those of the layers as copies, since no output may be older than its job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from slatespark.format.compactions import Compactions, TieredSpec
-from slatespark.format.manifest import Manifest, SortedRun
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
+from slatespark.format.manifest import Manifest, Segment, SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
-from slatespark.table.cooperation.job_rules import spec_of_slice
+from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
 
 LOAD: Final = "load"  # the name of the layer of its rows
 
-_ROOT_TREE: Final = b""
-
 
 @dataclass(frozen=True, slots=True)
 class LoadSources:
-    """The layers that a load replaces: all L0 views, or the newest run where there are none; or some more runs.
+    """The layers of one tree that a load replaces: all L0 views, or the newest run where there are none.
+
+    Or some more runs.
 
     Attributes
     ----------
     manifest : whose layers they are
+    tree : of which they are
     layers : newest first
     l0_views : how many of them are L0 views; the others are the newest runs
     """
 
     manifest: Manifest
+    tree: Segment
     layers: tuple[Layer, ...]
     l0_views: int
 
@@ -52,7 +54,7 @@ class LoadSources:
     @property
     def runs(self) -> tuple[SortedRun, ...]:
         """The runs that are replaced."""
-        return self.manifest.compacted[: len(self.layers) - self.l0_views]
+        return self.tree.compacted[: len(self.layers) - self.l0_views]
 
     @property
     def share_keys(self) -> bool:
@@ -62,32 +64,71 @@ class LoadSources:
     @property
     def is_lowest(self) -> bool:
         """Whether nothing lies below: then no tombstone is needed."""
-        return not any(run.views for run in self.manifest.compacted[len(self.runs) :])
+        return not any(run.views for run in self.tree.compacted[len(self.runs) :])
 
     def spec(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
         """Return the job on top of a later version; None if the sources are no longer its oldest L0, or newest run."""
-        views = [view.id for view in self.manifest.l0]
-        if [view.id for view in manifest.l0[len(manifest.l0) - len(views) :]] != views:
+        tree = find_tree(manifest, self.tree.prefix)
+        if tree is None:
             return None
-        if manifest.compacted[: len(self.runs)] != self.runs:  # a run keeps its id when it is merged
+        views = [view.id for view in self.tree.l0]
+        if [view.id for view in tree.l0[len(tree.l0) - len(views) :]] != views:
             return None
-        return spec_of_slice(manifest, listed, _ROOT_TREE, l0=len(views), runs=(0, len(self.runs)))
+        if tree.compacted[: len(self.runs)] != self.runs:  # a run keeps its id when it is merged
+            return None
+        return spec_of_slice(manifest, listed, tree.prefix, l0=len(views), runs=(0, len(self.runs)))
+
+
+def plan_specs(
+    sources: Sequence[LoadSources], manifest: Manifest, listed: Compactions
+) -> tuple[TieredSpec, ...] | None:
+    """Return the jobs of all trees on top of a later version; None if the sources of one have changed."""
+    specs: list[TieredSpec] = []
+    for each in sources:
+        if (spec := each.spec(manifest, listed)) is None:
+            return None
+        specs.append(spec)
+        taken = Compaction(Ulid(len(specs)), spec, CompactionStatus.SUBMITTED)  # no two jobs have one destination
+        listed = replace(listed, jobs=(*listed.jobs, taken))
+    return tuple(specs)
 
 
 def plan_sources(
-    manifest: Manifest, layers: Sequence[Layer], *, limit_bytes: int, share_keys: bool = False
-) -> LoadSources | None:
-    """Return what a load replaces in a version; None if there is nothing: no L0, and no run or too large a one.
+    manifest: Manifest,
+    layers: Sequence[Layer],
+    prefixes: Collection[bytes],
+    *,
+    limit_bytes: int,
+    share_keys: bool = False,
+) -> tuple[LoadSources, ...]:
+    """Return what a load replaces in a version, by prefix of the trees.
+
+    A tree is left out if it has nothing to replace: no L0, and no run or too large a one.
 
     Parameters
     ----------
-    layers : of the version, newest first
+    layers : all of the version, as `plan_layers` returns them
+    prefixes : of the segments that the load touches; an empty one for a database without segments
     limit_bytes : `commitRewriteLimit`: larger runs are not replaced
     share_keys : sources that share no keys do not count, so more runs may be needed
     """
-    l0 = len(manifest.l0)
-    for end in range(max(l0, 1), l0 + len(manifest.compacted) + 1):
-        found = LoadSources(manifest, tuple(layers[:end]), l0)
+    found: list[LoadSources] = []
+    start = 0
+    for tree in manifest.trees():
+        end = start + len(tree.l0) + len(tree.compacted)
+        own, start = layers[start:end], end
+        if tree.prefix in prefixes:
+            sources = _sources_of(manifest, tree, own, limit_bytes, share_keys=share_keys)
+            found.extend([] if sources is None else [sources])
+    return tuple(found)
+
+
+def _sources_of(
+    manifest: Manifest, tree: Segment, layers: Sequence[Layer], limit_bytes: int, *, share_keys: bool
+) -> LoadSources | None:
+    l0 = len(tree.l0)
+    for end in range(max(l0, 1), len(layers) + 1):
+        found = LoadSources(manifest, tree, tuple(layers[:end]), l0)
         if stored_bytes(layers[l0:end]) > limit_bytes:
             return None
         if found.share_keys or not share_keys:

@@ -41,48 +41,59 @@ def await_commit(job: ClaimedJob, outputs: Sequence[SstHandle], *, timeout_ms: i
     outputs : that it was handed over with
     """
     assert isinstance(job.entry.spec, TieredSpec)
-    jobs, first = job.jobs, job.found.number + 1
+    await_end([job], timeout_ms=timeout_ms)
+    return find_commit(job.jobs.stores, job.entry.spec, outputs, first=job.found.number + 1)
+
+
+def await_end(claimed: Sequence[ClaimedJob], *, timeout_ms: int) -> None:
+    """Wait until jobs that were handed over have ended; after the time-out they are withdrawn."""
+    jobs = claimed[0].jobs
     end_ms = jobs.clock.now_ms() + timeout_ms
-    with _without_rivals(job) as look:
-        while (listed := look()) is not None and jobs.clock.now_ms() < end_ms:
+    with _without_rivals(claimed) as look:
+        while (is_active := look()) and jobs.clock.now_ms() < end_ms:
             jobs.clock.sleep_ms(poll_ms(jobs.stores))
-        if listed is not None:
-            withdraw(jobs, job.id)
-        return find_commit(jobs.stores, job.entry.spec, outputs, first=first)
+        if is_active:
+            for job in claimed:
+                withdraw(jobs, job.id)
 
 
 @contextmanager
-def _without_rivals(job: ClaimedJob) -> Iterator[Callable[[], Compactions | None]]:
-    """Keep others from the sources of a job while it waits for its commit.
+def _without_rivals(claimed: Sequence[ClaimedJob]) -> Iterator[Callable[[], bool]]:
+    """Keep others from the sources of jobs while they wait for their commit.
 
-    Gives a call that looks at the list, and returns None once the job has ended.
+    Gives a call that looks at the list, and tells whether a job is still active.
     """
+    jobs, job_ids = claimed[0].jobs, [job.id for job in claimed]
     seen: set[Ulid] = set()
 
     def held(listed: Compactions) -> Compactions | None:
-        if not _is_active(listed, job.id):
+        if not _are_active(listed, job_ids):
             return None
         seen.update(each.id for each in listed.jobs)
-        changed = hold_off(listed, job.entry, job.holder())
+        changed = listed
+        for job in claimed:
+            changed = hold_off(changed, job.entry, job.holder())
         return None if changed == listed else changed
 
-    def look() -> Compactions | None:
-        listed = job.jobs.edit(held).value
-        return listed if _is_active(listed, job.id) else None
-
     def freed(listed: Compactions) -> Compactions | None:
-        changed = let_go(listed, job.entry, job.holder(), seen)
+        changed = listed
+        for job in claimed:
+            changed = let_go(changed, job.entry, job.holder(), seen)
         return None if changed == listed else changed
 
     try:
-        yield look
+        yield lambda: _are_active(jobs.edit(held).value, job_ids)
     finally:
-        job.jobs.edit(freed)
+        jobs.edit(freed)
 
 
-def _is_active(listed: Compactions, job_id: Ulid) -> bool:
-    entry = find_job(listed, job_id)
-    return entry is not None and entry.status.is_active()
+def have_ended(jobs: JobList, job_ids: Sequence[Ulid]) -> bool:
+    """Tell whether none of some jobs is active in the newest list."""
+    return not _are_active(jobs.refresh().value, job_ids)
+
+
+def _are_active(listed: Compactions, job_ids: Sequence[Ulid]) -> bool:
+    return any(job.id in job_ids for job in listed.active_jobs())
 
 
 def find_commit(stores: TableStores, spec: TieredSpec, outputs: Sequence[SstHandle], *, first: int) -> int | None:

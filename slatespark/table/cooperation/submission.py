@@ -11,12 +11,12 @@ withdrawn, or our worker dies and the coordinator takes it back.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from slatespark.errors import CommitConflictError, SlateError
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
@@ -26,7 +26,7 @@ from slatespark.table.cooperation.claimed_job import (
     ClaimedJob,
     JobLostError,
     SourcesGoneError,
-    claimed_job,
+    claimed_jobs,
     new_worker_id,
 )
 from slatespark.table.cooperation.job_list import JobList
@@ -39,12 +39,18 @@ from slatespark.table.cooperation.job_rules import (
 )
 from slatespark.table.cooperation.outcome import poll_ms, withdraw
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores
 
 CLIENT_TIMEOUT_MS: Final = 30_000
 
 PlanJob: TypeAlias = Callable[[Manifest, Compactions], TieredSpec | None]
 """What to merge, for the newest manifest and list; None if there is nothing to merge. Called for every attempt."""
+
+PlanJobs: TypeAlias = Callable[[Manifest, Compactions], Sequence[CompactionSpec] | None]
+"""The same for several jobs, of different trees."""
+
+_OPEN: Final = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
 
 
 class TakenError(Exception):
@@ -110,47 +116,97 @@ class Submitter:
         MovedError
             When no worker was needed, and others are not accepted.
         """
+
+        def plan_one(manifest: Manifest, listed: Compactions) -> Sequence[CompactionSpec] | None:
+            spec = plan(manifest, listed)
+            return None if spec is None else (spec,)
+
+        with self.jobs_together(plan_one) as claimed:
+            yield None if claimed is None else claimed[0]
+
+    @contextlib.contextmanager
+    def jobs_together(self, plan: PlanJobs) -> Iterator[tuple[ClaimedJob, ...] | None]:
+        """Open several jobs of different trees, all or none; as `job`, which lists the errors."""
         end_ms = self.clock.now_ms() + self.timeout_ms
         worker_id = new_worker_id(self.clock)
         while (submitted := self._submit(plan, end_ms)) is not None:
-            job_id, planned = submitted
+            job_ids, planned = submitted
             with contextlib.ExitStack() as claim:
-                claimed = self._claim(claim, job_id, worker_id, end_ms)
+                claimed = self._claim(claim, job_ids, worker_id, end_ms)
                 if claimed is not None:
                     with self._guarded(claimed):
                         yield claimed
                     return
             if self.accepts_others:
-                self._await_other(job_id, planned, end_ms)
-            elif _is_moved(find_job(self.jobs.known, job_id)):
+                self._await_other(job_ids[0], planned.value, end_ms)
+            elif any(_is_moved(find_job(self.jobs.known, job_id)) for job_id in job_ids):
                 raise MovedError
         yield None
 
-    def _claim(self, claim: contextlib.ExitStack, job_id: Ulid, worker_id: str, end_ms: int) -> ClaimedJob | None:
-        """Claim a job of ours once it is scheduled; None if it will not be: another job, or another worker, was faster.
+    def submit(self, plan: PlanJobs) -> Version[Manifest] | None:
+        """Submit jobs that the coordinator does itself, and wait until it has looked at them.
+
+        Returns the version for which they were planned, None if the plan finds nothing. Whether they were done or
+        refused is for the caller to find out.
+
+        Raises
+        ------
+        CommitConflictError
+            When no coordinator answered within the time-out, or other jobs were in the way for so long.
+        """
+        end_ms = self.clock.now_ms() + self.timeout_ms
+        submitted = self._submit(plan, end_ms)
+        if submitted is None:
+            return None
+        job_ids, planned = submitted
+        try:
+            while self._are(job_ids, (CompactionStatus.SUBMITTED,)):
+                self._pause(end_ms, ())
+        except BaseException:
+            with contextlib.suppress(SlateError):
+                self._withdraw(job_ids)
+            raise
+        return planned
+
+    def _claim(
+        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, end_ms: int
+    ) -> tuple[ClaimedJob, ...] | None:
+        """Claim jobs of ours once they are scheduled; None if one will not be: another job, or worker, was faster.
 
         Parameters
         ----------
-        claim : holds it
+        claim : holds them
         """
         try:
-            while (job := self.jobs.find(job_id)) is not None:
-                if job.status is CompactionStatus.SCHEDULED:
+            while self._are(job_ids, _OPEN):
+                if self._are(job_ids, (CompactionStatus.SCHEDULED,)):
                     found = claim.enter_context(
-                        claimed_job(self.jobs, job_id, worker_id, heartbeat_ms=self.heartbeat_ms)
+                        claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     )
                     if found is not None:
                         return found
-                elif job.status is not CompactionStatus.SUBMITTED:
-                    return None
                 self._pause(end_ms, ())
         except SourcesGoneError:
-            withdraw(self.jobs, job_id)
+            pass
         except BaseException:
             with contextlib.suppress(SlateError):
-                withdraw(self.jobs, job_id)
+                self._withdraw(job_ids)
             raise
+        self._withdraw(job_ids)
         return None
+
+    def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus]) -> bool:
+        """Tell whether all jobs are listed with one of these states."""
+        listed = self.jobs.refresh().value
+        found = [find_job(listed, job_id) for job_id in job_ids]
+        return all(job is not None and job.status in statuses for job in found)
+
+    def _withdraw(self, job_ids: Sequence[Ulid]) -> None:
+        """Take those jobs back that no worker has begun."""
+        for job_id in job_ids:
+            job = self.jobs.find(job_id)
+            if job is not None and job.status in _OPEN:
+                withdraw(self.jobs, job_id)
 
     def _await_other(self, job_id: Ulid, planned: Manifest, end_ms: int) -> None:
         """Wait for a job that another worker may have taken; raises `TakenError` once it is committed.
@@ -171,23 +227,24 @@ class Submitter:
             raise TakenError(spec, planned, number)
 
     @contextlib.contextmanager
-    def _guarded(self, claimed: ClaimedJob) -> Iterator[None]:
-        """End the job as failed unless the block has handed it over; a released one might never find a worker."""
+    def _guarded(self, claimed: Sequence[ClaimedJob]) -> Iterator[None]:
+        """End the jobs as failed unless the block has handed them over; released ones might never find a worker."""
         try:
             yield
         except (JobLostError, SourcesGoneError) as exc:
             raise CommitConflictError(
-                f"{self.stores.url}: compaction {claimed.id} was taken from this process before it was finished.",
+                f"{self.stores.url}: compaction {exc} was taken from this process before it was finished.",
                 why="Its heartbeat was late, or somebody submitted another job with the same sources.",
                 todo="Try again.",
             ) from exc
         finally:
-            if claimed.entry.status is CompactionStatus.RUNNING:
-                with contextlib.suppress(SlateError):
-                    claimed.fail()
+            for job in claimed:
+                if job.entry.status is CompactionStatus.RUNNING:
+                    with contextlib.suppress(SlateError):
+                        job.fail()
 
-    def _submit(self, plan: PlanJob, end_ms: int) -> tuple[Ulid, Manifest] | None:
-        """Submit a job as soon as none is in the way; return its id, and the version for which it was planned.
+    def _submit(self, plan: PlanJobs, end_ms: int) -> tuple[tuple[Ulid, ...], Version[Manifest]] | None:
+        """Submit jobs as soon as none is in the way; return their ids, and the version for which they were planned.
 
         None if there is nothing to merge.
         """
@@ -196,28 +253,34 @@ class Submitter:
             number, listed = self.jobs.refresh()
             if not number:
                 raise self._no_coordinator()
-            manifest = fetch_latest_manifest(self.stores).value
-            spec = plan(manifest, listed)
-            if spec is None:
+            latest = fetch_latest_manifest(self.stores)
+            specs = plan(latest.value, listed)
+            if not specs:
                 return None
-            blockers = blocking_jobs(listed, spec)
-            if not blockers and (job_id := self._append(spec, manifest)) is not None:
-                return job_id, manifest
+            blockers = _blockers(listed, specs)
+            if not blockers and (job_ids := self._append(specs, latest.value)) is not None:
+                return job_ids, latest
             abandoned.end(blockers)
             self._pause(end_ms, blockers)
 
-    def _append(self, spec: TieredSpec, manifest: Manifest) -> Ulid | None:
-        """List a job as submitted, and return its id; None if another one came in the way."""
-        job_id = Ulid(0)
+    def _append(self, specs: Sequence[CompactionSpec], manifest: Manifest) -> tuple[Ulid, ...] | None:
+        """List jobs as submitted, and return their ids; None if another one came in the way."""
+        job_ids: list[Ulid] = []
 
         def appended(listed: Compactions) -> Compactions | None:
-            nonlocal job_id
-            job_id = next_job_id(manifest, listed, self.clock)
-            if blocking_jobs(listed, spec):
+            job_ids.clear()
+            if _blockers(listed, specs):
                 return None
-            return with_job(listed, Compaction(job_id, spec, CompactionStatus.SUBMITTED))
+            for spec in specs:
+                job_ids.append(next_job_id(manifest, listed, self.clock))
+                listed = with_job(listed, Compaction(job_ids[-1], spec, CompactionStatus.SUBMITTED))
+            return listed
 
-        return job_id if find_job(self.jobs.edit(appended).value, job_id) is not None else None
+        def are_listed(listed: Compactions) -> bool:
+            return bool(job_ids) and all(find_job(listed, job_id) is not None for job_id in job_ids)
+
+        self.jobs.edit(appended, is_done=are_listed)
+        return tuple(job_ids) or None
 
     def _pause(self, end_ms: int, blockers: tuple[Compaction, ...]) -> None:
         """Wait a little; raises `CommitConflictError` after the time-out."""
@@ -243,3 +306,8 @@ class Submitter:
 def _is_moved(job: Compaction | None) -> bool:
     """Tell whether a job is listed that was finished without a worker."""
     return job is not None and job.status is CompactionStatus.COMPLETED and job.worker is None
+
+
+def _blockers(listed: Compactions, specs: Sequence[CompactionSpec]) -> tuple[Compaction, ...]:
+    found = {job.id: job for spec in specs for job in blocking_jobs(listed, spec)}
+    return tuple(found.values())

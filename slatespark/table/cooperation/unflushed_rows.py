@@ -17,7 +17,7 @@ from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.cooperation.outcome import poll_ms
@@ -69,10 +69,31 @@ def await_flush(
     CommitConflictError
         When they are not flushed in time, naming keys, and `unflushedRows` is `fail`.
     """
-    end_ms = clock.now_ms() + options.client_timeout_ms
-    unflushed = find_unflushed(stores, baseline, files, buffer_bytes=options.write_buffer_bytes)
+    rows = _wal_rows(stores, baseline.wal_end, ALL_KEYS)
+    unflushed = None if rows is None else _with_keys_of(stores, rows, files, options.write_buffer_bytes)
+    _await(stores, clock, unflushed, codec, options)
+
+
+def await_flush_within(
+    stores: TableStores, clock: Clock, wal_end: int, keys: KeyRange, codec: RowCodec, options: WriteOptions
+) -> None:
+    """Wait until the trees hold all rows of a range of keys that were durable.
+
+    Parameters
+    ----------
+    wal_end : the first WAL id that did not exist
+    codec, options : and errors as for `await_flush`
+    """
+    rows = _wal_rows(stores, wal_end, keys)
+    _await(stores, clock, None if rows is None else _of_rows(rows), codec, options)
+
+
+def _await(
+    stores: TableStores, clock: Clock, unflushed: UnflushedRows | None, codec: RowCodec, options: WriteOptions
+) -> None:
     if unflushed is None:
         return
+    end_ms = clock.now_ms() + options.client_timeout_ms
     while fetch_latest_manifest(stores).value.last_l0_seq < unflushed.last_seq:
         if clock.now_ms() < end_ms:
             clock.sleep_ms(poll_ms(stores))
@@ -82,20 +103,22 @@ def await_flush(
         raise _refusal(stores, unflushed, codec, options.client_timeout_ms)
 
 
-def find_unflushed(
-    stores: TableStores, baseline: Baseline, files: Sequence[NewFile], *, buffer_bytes: int
-) -> UnflushedRows | None:
-    """Return the rows with keys of files that were only in the WAL at the baseline, and still are; None for none."""
+def _wal_rows(stores: TableStores, wal_end: int, keys: KeyRange) -> RowColumns | None:
+    """Return the rows that were only in the WAL when it had that end, and still are; None for none."""
     while True:
         number, manifest = fetch_latest_manifest(stores)
-        tail = WalTail(manifest.replay_after_wal_id + 1, baseline.wal_end)
+        tail = WalTail(manifest.replay_after_wal_id + 1, wal_end)
         try:
-            rows = fetch_wal_rows(stores, tail, manifest.last_l0_seq, ALL_KEYS)
+            return fetch_wal_rows(stores, tail, manifest.last_l0_seq, keys)
         except SnapshotExpiredError:
             if fetch_latest_manifest(stores).number == number:
                 raise
-            continue  # flushed and collected meanwhile
-        return None if rows is None else _with_keys_of(stores, rows, files, buffer_bytes)
+            # flushed and collected meanwhile
+
+
+def _of_rows(rows: RowColumns) -> UnflushedRows:
+    starts = np.flatnonzero(new_key_mask([rows], np.arange(len(rows), dtype=np.int64)))
+    return UnflushedRows(tuple(rows.key(at) for at in starts.tolist()), int(rows.seqs[starts].max()))
 
 
 def _with_keys_of(

@@ -19,26 +19,40 @@ HANDED_LOADS_DIR: Final = f"{ROOT}loads/"
 
 
 @dataclass(frozen=True, slots=True)
+class HandedPart:
+    """The part of a load that one tree takes.
+
+    Attributes
+    ----------
+    job_id : of its job in `.compactions`
+    segment : the prefix of the tree in hexadecimal; empty without segments
+    destination : the run that it becomes
+    l0_views, run_files : ids of the L0 views that it replaces, or of the files of the run of that number
+    outputs : ids of its files, in key order
+    """
+
+    job_id: str
+    segment: str
+    destination: int
+    l0_views: tuple[str, ...]
+    run_files: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HandedLoad:
     """A load that a client's coordinator may commit.
 
     Attributes
     ----------
     base : the version that it was merged with; only later ones can show it
-    job_id : of its job in `.compactions`
-    destination : the run that it becomes
-    l0_views, run_files : ids of the L0 views that it replaces, or of the files of the run of that number
-    outputs : ids of its files, in key order
+    parts : one for each tree, committed in one version
     app, version : the pair of an idempotent write, else None
     record : of its commit, but for the version and its time
     """
 
     base: int
-    job_id: str
-    destination: int
-    l0_views: tuple[str, ...]
-    run_files: tuple[str, ...]
-    outputs: tuple[str, ...]
+    parts: tuple[HandedPart, ...]
     app: str | None
     version: int | None
     record: CommitRecord
@@ -46,7 +60,12 @@ class HandedLoad:
     @property
     def path(self) -> str:
         """Where it is recorded."""
-        return f"{HANDED_LOADS_DIR}{self.base:020d}-{self.job_id}{JSON_SUFFIX}"
+        return f"{HANDED_LOADS_DIR}{self.base:020d}-{self.parts[0].job_id}{JSON_SUFFIX}"
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The ids of its files."""
+        return frozenset(output for part in self.parts for output in part.outputs)
 
 
 def publish_handed_load(store: ObjectStore, load: HandedLoad) -> None:
@@ -85,14 +104,21 @@ def _decode(path: str, content: dict[str, Any]) -> HandedLoad:
     try:
         return HandedLoad(
             base=content["base"],
-            job_id=content["job_id"],
-            destination=content["destination"],
-            l0_views=tuple(content["l0_views"]),
-            run_files=tuple(content["run_files"]),
-            outputs=tuple(content["outputs"]),
+            parts=tuple(map(_part_of, content["parts"])),
             app=content["app"],
             version=content["version"],
             record=commit_of(path, content["record"]),
         )
     except (KeyError, TypeError) as exc:
         raise CorruptDataError(f"record of a load lacks {exc}.", path=path) from exc
+
+
+def _part_of(content: dict[str, Any]) -> HandedPart:
+    return HandedPart(
+        job_id=content["job_id"],
+        segment=content["segment"],
+        destination=content["destination"],
+        l0_views=tuple(content["l0_views"]),
+        run_files=tuple(content["run_files"]),
+        outputs=tuple(content["outputs"]),
+    )

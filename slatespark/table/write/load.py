@@ -110,8 +110,6 @@ def _begin_once(
             f"{stores.url}: there is no table, so no client has it open.",
             todo="Create it with a client, or write with ifClientActive=fail.",
         )
-    if found is not None and found.value.segment_extractor_name is not None:
-        refuse_cooperation(options, "a segmented database", OTHER_MODES)
     known = NO_DEFINITION if found is None else resolve_definition(stores, found.value)
     if known.has_history:
         refuse_cooperation(options, "a history table", OTHER_MODES)

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
+from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, prefix_range
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write, end_without_commit
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
-from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.idempotence import is_committed, refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
+from slatespark.table.cooperation.drain import drain_segment
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
@@ -161,14 +163,16 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     Raises
     ------
     OptionError
-        When the condition is not exactly a set of key intervals, or on a history table.
+        When the condition is not exactly a set of key intervals, or on a history table; with
+        `ifClientActive=cooperate` also when it is not exactly one segment.
     CommitConflictError, UnsupportedFormatError
-        As `commit_write`.
+        As `commit_write`, or `drain_segment`.
     """
-    refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
+    if found.value.segment_extractor_name is None:
+        refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
     definition = resolve_definition(stores, found.value).declaring(options.properties)
     if definition.has_history:
         raise OptionError(
@@ -179,9 +183,25 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     if options.timestamp_ms is not None:
         raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit the timestamp.")
     keys = ranges_to_delete(where, options, definition.codec())
+    if options.cooperates:
+        refuse_pair(options, "deleteRange beside a client")
+        return drain_segment(stores, clock, _segment_of(keys, found.value, options), definition.codec(), options)
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     with abandoned_on_error(stores, job):
         return commit_cut(stores, clock, job, (), options, keys)
+
+
+def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
+    """Return the prefix of the one segment that ranges of keys are exactly; raises `OptionError` if they are not."""
+    prefix = keys[0].start
+    others = [tree.prefix for tree in manifest.segments if keys[0].overlaps(prefix_range(tree.prefix))]
+    if tuple(keys) != (prefix_range(prefix),) or others not in ([], [prefix]):
+        refuse_cooperation(
+            options,
+            "deleteRange of other keys than those of exactly one segment",
+            f"Give its prefix. Or: {OTHER_MODES}",
+        )
+    return prefix
 
 
 def commit_cut(

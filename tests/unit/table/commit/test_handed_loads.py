@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from slatespark.errors import UnavailableError
-from slatespark.format.manifest import Manifest, SortedRun, SstMap, SstView
+from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
 from slatespark.format.paths import manifest_path
 from slatespark.table.commit.handed_loads import find_commit_of, find_committed_load, record_load
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record
-from slatespark.table.records.handed_loads import HandedLoad, fetch_handed_loads, publish_handed_load
+from slatespark.table.records.handed_loads import HandedLoad, HandedPart, fetch_handed_loads, publish_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
 from tests.unit.table.cooperation.lists import database, manifest, publish, sst
@@ -31,17 +31,15 @@ SHOWN = Manifest(
 )
 MERGED = manifest(runs=(4,))  # and later merged with the rest
 
-L0_LOAD = HandedLoad(
-    base=1,
+L0_PART = HandedPart(
     job_id="01M82BFQ5TC5DGSMW160FNH9A1",
+    segment="",
     destination=5,
     l0_views=tuple(str(view.id) for view in BEFORE.l0),
     run_files=(),
     outputs=tuple(str(each.id) for each in OUTPUTS),
-    app="app",
-    version=1,
-    record=RECORD,
 )
+L0_LOAD = HandedLoad(base=1, parts=(L0_PART,), app="app", version=1, record=RECORD)
 
 
 def versions(*later: Manifest) -> TableStores:
@@ -73,7 +71,7 @@ def test_a_load_that_replaces_a_run_of_the_same_number() -> None:
         ssts=before.ssts.adding(OUTPUTS),
     )
     files = tuple(str(view.sst_id) for view in before.compacted[0].views)
-    load = replace(L0_LOAD, destination=4, l0_views=(), run_files=files)
+    load = replace(L0_LOAD, parts=(replace(L0_PART, destination=4, l0_views=(), run_files=files),))
     stores = database(f"handed loads {next(_names)}", before)
     publish(stores, 2, before)
     assert find_commit_of(stores, load) is None
@@ -89,6 +87,43 @@ def test_what_cannot_be_known_is_an_error() -> None:
     still_there = versions(FLUSHED, FLUSHED)
     still_there.main.delete(manifest_path(2))
     assert find_commit_of(still_there, L0_LOAD) is None
+
+
+def segments(*runs: int) -> Manifest:
+    """Segments a and b, of one file each: the run of that number."""
+    files = [sst(70 + run) for run in runs]
+    trees = [
+        Segment(prefix, None, (), (SortedRun(run, (SstView(file.id, file.id),)),))
+        for prefix, run, file in zip((b"a", b"b"), runs, files, strict=True)
+    ]
+    return Manifest(ssts=SstMap(files), segments=tuple(trees), segment_extractor_name="first byte")
+
+
+def rewritten(*outputs: int) -> Manifest:
+    """The same with runs 1 and 2, of other files."""
+    found = segments(*outputs)
+    trees = [
+        replace(each, compacted=(replace(each.compacted[0], id=run),))
+        for each, run in zip(found.segments, (1, 2), strict=True)
+    ]
+    return replace(found, segments=tuple(trees))
+
+
+def part_of_segment(prefix: bytes, run: int, output: int) -> HandedPart:
+    return HandedPart(str(run), prefix.hex(), run, (), (str(sst(70 + run).id),), (str(sst(70 + output).id),))
+
+
+def test_a_load_of_two_segments_is_committed_in_one_version() -> None:
+    load = replace(L0_LOAD, parts=(part_of_segment(b"a", 1, 11), part_of_segment(b"b", 2, 12)))
+    stores = database(f"handed loads {next(_names)}", segments(1, 2))
+    publish(stores, 2, segments(1, 2))
+    assert find_commit_of(stores, load) is None
+    publish(stores, 3, rewritten(11, 12))
+    assert find_commit_of(stores, load) == 3
+    stores = database(f"handed loads {next(_names)}", segments(1, 2))
+    publish(stores, 2, rewritten(11, 13))
+    with pytest.raises(UnavailableError, match="62"):  # somebody else rewrote segment b
+        find_commit_of(stores, load)
 
 
 def test_a_pair_is_found_by_its_load() -> None:

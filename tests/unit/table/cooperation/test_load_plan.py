@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.format.compactions import Compactions, TieredSpec
-from slatespark.format.manifest import Manifest, SortedRun, SstMap, SstView
+from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
 from slatespark.format.references import BytesRange
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.cooperation.load_plan import (
@@ -21,6 +21,7 @@ from slatespark.table.cooperation.load_plan import (
     Piece,
     plan_pieces,
     plan_sources,
+    plan_specs,
 )
 from slatespark.table.read.plan import plan_layers
 from slatespark.table.rows.sst_upload import NewFile
@@ -54,7 +55,9 @@ def tree(l0: list[str], *runs: list[str], cut: str | None = None) -> Manifest:
 
 
 def sources_of(manifest: Manifest, limit_bytes: int = 1000, *, share_keys: bool = False) -> LoadSources | None:
-    return plan_sources(manifest, plan_layers(manifest, {}), limit_bytes=limit_bytes, share_keys=share_keys)
+    layers = plan_layers(manifest, {})
+    found = plan_sources(manifest, layers, [b""], limit_bytes=limit_bytes, share_keys=share_keys)
+    return found[0] if found else None
 
 
 def pieces(load: list[NewFile], manifest: Manifest, *, moves: bool = False, small_bytes: int = 0) -> list[str]:
@@ -155,6 +158,25 @@ def test_a_job_on_a_run_that_was_rewritten() -> None:
     assert sources.spec(replace(before, compacted=(rewritten, before.compacted[1])), Compactions(0)) is None
     above = SortedRun(3, before.compacted[1].views)
     assert sources.spec(replace(before, compacted=(above, *before.compacted)), Compactions(0)) is None
+
+
+def segmented(manifest: Manifest, *prefixes: bytes) -> Manifest:
+    """Segments, all of them with the files of one tree."""
+    trees = [Segment(prefix, None, manifest.l0, manifest.compacted) for prefix in prefixes]
+    return replace(manifest, l0=(), compacted=(), segments=tuple(trees), segment_extractor_name="any")
+
+
+def test_each_segment_of_the_load_has_its_own_sources() -> None:
+    manifest = segmented(tree(["b-c"], ["a-z"]), b"a", b"b", b"c")
+    found = plan_sources(manifest, plan_layers(manifest, {}), [b"a", b"c", b"d"], limit_bytes=1000)
+    assert [(each.tree.prefix, each.l0_views, len(each.layers)) for each in found] == [(b"a", 1, 1), (b"c", 1, 1)]
+    specs = plan_specs(found, manifest, Compactions(0))
+    assert specs is not None
+    assert [spec.segment for spec in specs] == [b"a", b"c"]
+    assert len({spec.destination for spec in specs}) == 2
+    drained = replace(manifest, segments=(manifest.segments[0], replace(manifest.segments[2], l0=())))
+    assert plan_specs(found, drained, Compactions(0)) is None
+    assert plan_specs(found, replace(manifest, segments=manifest.segments[:2]), Compactions(0)) is None
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

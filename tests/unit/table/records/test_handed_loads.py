@@ -10,14 +10,22 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.handed_loads import (
     HANDED_LOADS_DIR,
     HandedLoad,
+    HandedPart,
     delete_handed_load,
     fetch_handed_loads,
     publish_handed_load,
 )
 
 RECORD = CommitRecord(0, "cooperativeWrite", "0123456789abcdef", "slatespark", 5, 4, 9, 9, {"put": 1})
-LOAD = HandedLoad(7, "01M82BFQ5TC5DGSMW160FNH9A1", 3, ("a", "b"), (), ("c",), "app", 2, RECORD)
-LATER = HandedLoad(12, "01M82BFQ5TC5DGSMW160FNH9A2", 3, (), ("c",), (), None, None, RECORD)
+FIRST = HandedPart("01M82BFQ5TC5DGSMW160FNH9A1", "6162", 3, ("a", "b"), (), ("c",))
+SECOND = HandedPart("01M82BFQ5TC5DGSMW160FNH9A2", "6163", 2, (), ("c",), ("d", "e"))
+LOAD = HandedLoad(7, (FIRST, SECOND), "app", 2, RECORD)
+LATER = HandedLoad(12, (SECOND,), None, None, RECORD)
+
+
+def test_it_has_the_files_of_all_segments() -> None:
+    assert LOAD.outputs == {"c", "d", "e"}
+    assert LOAD.path.endswith(f"7-{FIRST.job_id}.json")
 
 
 def test_loads_are_listed_until_they_are_deleted() -> None:

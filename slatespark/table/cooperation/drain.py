@@ -1,0 +1,112 @@
+"""Dropping a segment beside a live client: its coordinator empties the tree as soon as it reads the job.
+
+    older rows flushed -> job with all layers of the tree submitted -> emptied by the client -> commit record
+
+No worker takes part, and no epoch moves. Rows that are flushed later stay. If there are none, the client removes the
+segment. See docs/explanation/cooperative-writes.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import CommitConflictError, SnapshotExpiredError
+from slatespark.format.compactions import Compactions, DrainSpec
+from slatespark.format.manifest import Manifest
+from slatespark.options import WriteOptions
+from slatespark.ranges import prefix_range
+from slatespark.table.clock import Clock
+from slatespark.table.commit.wal_place import fetch_state_with_wal
+from slatespark.table.cooperation.job_rules import find_tree
+from slatespark.table.cooperation.submission import Submitter
+from slatespark.table.cooperation.unflushed_rows import await_flush_within
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.json_objects import hex_bounds
+from slatespark.table.records.operations import ENGINE, Operation
+from slatespark.table.stores import TableStores
+
+MAX_ATTEMPTS: Final = 5
+
+
+def drain_segment(
+    stores: TableStores, clock: Clock, prefix: bytes, codec: RowCodec, options: WriteOptions
+) -> CommitRecord | None:
+    """Let the client that has the database open drop a segment; return the record, or None if there is nothing in it.
+
+    Parameters
+    ----------
+    prefix : of the segment
+    codec : of the table, to name keys
+    options : `clientTimeout` and `unflushedRows`
+
+    Raises
+    ------
+    CommitConflictError
+        When no client answers, when rows of the segment are not flushed in time, or when the client compacts it
+        again and again.
+    """
+    wal = fetch_state_with_wal(stores)[2]
+    await_flush_within(stores, clock, wal.end, prefix_range(prefix), codec, options)
+    submitter = Submitter(stores, clock, timeout_ms=options.client_timeout_ms)
+
+    def plan(manifest: Manifest, _: Compactions) -> tuple[DrainSpec, ...]:
+        tree = find_tree(manifest, prefix)
+        if tree is None or not (tree.l0 or tree.compacted):
+            return ()
+        return (DrainSpec(prefix, tuple(view.id for view in tree.l0), tuple(run.id for run in tree.compacted)),)
+
+    for _ in range(MAX_ATTEMPTS):
+        planned = submitter.submit(plan)
+        if planned is None:
+            return None
+        number = _find_drained(stores, planned, prefix)
+        if number is not None:
+            return _recorded(stores, clock, number, prefix)
+    raise CommitConflictError(
+        f"{stores.url}: the client refused {MAX_ATTEMPTS} times to drop segment {prefix.hex()}.",
+        why="It compacted the segment at the same time.",
+        todo="Try again.",
+    )
+
+
+def _find_drained(stores: TableStores, planned: Version[Manifest], prefix: bytes) -> int | None:
+    """Return the first version since the plan in which its layers of the segment are gone; None for none.
+
+    A compaction would have put a run in their place.
+    """
+    tree = find_tree(planned.value, prefix)
+    assert tree is not None  # it was planned
+    views = {view.id for view in tree.l0}
+    latest_id, latest = fetch_latest_manifest(stores)
+    for number in range(planned.number + 1, latest_id + 1):
+        try:
+            manifest = latest if number == latest_id else fetch_manifest(stores, number)
+        except SnapshotExpiredError:
+            continue
+        left = find_tree(manifest, prefix)
+        if left is None or not (left.compacted or views & {view.id for view in left.l0}):
+            return number
+    return None
+
+
+def _recorded(stores: TableStores, clock: Clock, number: int, prefix: bytes) -> CommitRecord:
+    before, after = fetch_manifest(stores, number - 1), fetch_manifest(stores, number)
+    record = CommitRecord(
+        manifest_id=number,
+        operation=Operation.DELETE_RANGE,
+        write_id=f"{clock.random_bits(64):016x}",
+        engine=ENGINE,
+        committed_ms=clock.now_ms(),
+        write_time_ms=after.last_l0_clock_tick,
+        first_seq=None,
+        last_seq=None,
+        removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
+        compactor_epoch=CLIENT_EPOCH,
+        replaced=[hex_bounds(prefix_range(prefix))],
+    )
+    publish_commit_record(stores.main, record)
+    return record
