@@ -19,6 +19,7 @@ from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 
 _STEP_BITS: Final = 64  # of the 80 random bits of an id
+_SEGMENTS_AT_ONCE: Final = 1000  # for which a coordinator makes jobs at once, and more; there are 2^32 numbers
 
 VOID: Final = TieredSpec((), (), 0)  # no sources: the coordinator fails such a job when it is asked to commit it
 
@@ -106,10 +107,12 @@ def rivals_at_work(listed: Compactions, job: Compaction) -> tuple[Compaction, ..
 def free_destination(manifest: Manifest, listed: Compactions) -> int:
     """Return the run of a job that merges L0 views only: above all runs and all destinations of active jobs.
 
-    Two active jobs with one destination would stop the client's worker.
+    Two active jobs with one destination would stop the client's worker. At this moment the coordinator may be making
+    jobs for other segments, which take the next numbers; in the same tree it refuses a second job with L0 views.
     """
     taken = [job.spec.destination for job in listed.active_jobs() if isinstance(job.spec, TieredSpec)]
-    return max([*manifest.run_ids(), *taken], default=-1) + 1
+    next_number = max([*manifest.run_ids(), *taken], default=-1) + 1
+    return next_number + _SEGMENTS_AT_ONCE if manifest.segments else next_number
 
 
 def spec_of_slice(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from slatespark.errors import SnapshotExpiredError
-from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.compactions import Compactions, CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
@@ -121,15 +121,23 @@ def _shows(manifest: Manifest, spec: TieredSpec, outputs: Sequence[SstHandle]) -
     return run is not None and [view.sst_id for view in run.views] == [output.id for output in outputs]
 
 
-def withdraw(jobs: JobList, job_id: Ulid) -> None:
+def withdraw(jobs: JobList, job_id: Ulid, *, unless_begun: bool = False) -> None:
     """Take a job back that nobody else may finish, whatever its state: the coordinator ends it as failed.
 
     It cannot just be removed from the list: a coordinator that has read it would write it again.
+
+    Parameters
+    ----------
+    unless_begun : leave it to a worker that has begun it. If that is a client's, it merges on, and would stop if it got
+        another job with the same destination
     """
+    waiting = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
 
     def ended(listed: Compactions) -> Compactions | None:
         entry = find_job(listed, job_id)
         if entry is None or not entry.status.is_active() or entry.spec == VOID:
+            return None
+        if unless_begun and entry.status not in waiting:
             return None
         return with_job(listed, voided(entry))
 

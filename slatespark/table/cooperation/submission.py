@@ -202,11 +202,8 @@ class Submitter:
         return all(job is not None and job.status in statuses for job in found)
 
     def _withdraw(self, job_ids: Sequence[Ulid]) -> None:
-        """Take those jobs back that no worker has begun."""
         for job_id in job_ids:
-            job = self.jobs.find(job_id)
-            if job is not None and job.status in _OPEN:
-                withdraw(self.jobs, job_id)
+            withdraw(self.jobs, job_id, unless_begun=True)
 
     def _await_other(self, job_id: Ulid, planned: Manifest, end_ms: int) -> None:
         """Wait for a job that another worker may have taken; raises `TakenError` once it is committed.
