@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,18 +23,23 @@ from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
+from slatespark.table.commit.job import abandoned_on_error
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
+from slatespark.table.read.plan import Split
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
+from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.key_deletes import delete_listed_keys
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load import Load, begin_load, commit_load, run_task
 from slatespark.table.write.range_replace import ranges_to_delete
 from slatespark.units import ms_to_text
 
@@ -181,11 +187,17 @@ def delete_where(
     if write.cooperates:
         return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
-    return _delete_rows(stores, clock, plan, write)
+    return _delete_rows(stores, clock, plan, write, THREADS)
 
 
 def delete_history_range(
-    stores: TableStores, clock: Clock, where: str | None, common: Mapping[str, Any], options: Mapping[str, Any]
+    stores: TableStores,
+    clock: Clock,
+    where: str | None,
+    common: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    runner: TaskRunner = THREADS,
 ) -> CommitRecord | None:
     """Delete ranges of keys of a history table as of an instant; None when they had no rows then.
 
@@ -196,6 +208,7 @@ def delete_history_range(
     ----------
     where : a condition on leading key columns; None for a raw table, where options give the keys
     common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
+    runner : searches the ranges and writes the tombstones, a split in each task; by default threads of this process
 
     Raises
     ------
@@ -220,7 +233,7 @@ def delete_history_range(
     if instant.empty is not None:
         return None
     rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
-    return _delete_rows(stores, clock, plan, rows_alone)
+    return _delete_rows(stores, clock, plan, rows_alone, runner)
 
 
 def _fetch_deletion_plan(
@@ -238,7 +251,25 @@ def _fetch_deletion_plan(
     return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock, keys=ranges)
 
 
-def _delete_rows(stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions) -> CommitRecord | None:
-    """Delete the rows that a read shows, unless another commit changed the keys that it searched."""
-    rows = run_read(stores, plan)
-    return load_batches(stores, clock, plan.schema, rows, write, depends_on=ReadSet.of_plan(plan))
+def _delete_rows(
+    stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions, runner: TaskRunner
+) -> CommitRecord | None:
+    """Delete the rows that a read shows, unless another commit changed the keys that it searched.
+
+    Each split is a task: it reads the keys, and uploads their tombstones.
+    """
+    load = begin_load(stores, clock, plan.schema, write)
+    if load is None:
+        return None
+    with abandoned_on_error(stores, load.job):
+        delete = partial(_delete_split, stores, clock, load, plan.settings)
+        outputs = runner(delete, [*enumerate(plan.splits)])
+        return commit_load(stores, clock, load, tuple(outputs), depends_on=ReadSet.of_plan(plan))
+
+
+def _delete_split(
+    stores: TableStores, clock: Clock, load: Load, settings: ScanSettings, numbered: tuple[int, Split]
+) -> tuple[NewFile, ...]:
+    """Upload the tombstones of the rows of a split, and return their files."""
+    number, split = numbered
+    return run_task(stores, clock, load, number, scan_split(stores, split, settings))

@@ -41,6 +41,7 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.trimmed_trees import TrimTrees
 from slatespark.units import ms_to_text
 
@@ -48,7 +49,12 @@ WINDOW_BYTES: Final = 4 << 20
 
 
 def trim_history(
-    stores: TableStores, clock: Clock, after_ms: int, options: WriteOptions | None = None
+    stores: TableStores,
+    clock: Clock,
+    after_ms: int,
+    options: WriteOptions | None = None,
+    *,
+    runner: TaskRunner = THREADS,
 ) -> CommitRecord | None:
     """Remove all row versions that were created after an instant; None when there are none.
 
@@ -59,6 +65,7 @@ def trim_history(
     ----------
     after_ms : the latest create_ts that stays
     options : `ifClientActive`, and how files are written
+    runner : reads and rewrites files, a view in each task; by default threads of this process
 
     Raises
     ------
@@ -90,7 +97,7 @@ def trim_history(
     job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
     trimming = _Trimming(stores, clock, after_ms, options, job.planned_ms, job.segments)
     with abandoned_on_error(stores, job):
-        edit = trimming.plan(snapshot)
+        edit = trimming.plan(snapshot, runner)
         if edit is None:
             abandon_write(stores, job)
             return None
@@ -100,7 +107,7 @@ def trim_history(
 
 @dataclass(frozen=True, slots=True)
 class _Trimming:
-    """Inputs of a trim.
+    """Inputs of a trim; they travel to its tasks.
 
     Attributes
     ----------
@@ -116,30 +123,34 @@ class _Trimming:
     planned_ms: int
     segments: KeySegments
 
-    def plan(self, snapshot: Snapshot) -> TrimTrees | None:
+    def plan(self, snapshot: Snapshot, runner: TaskRunner) -> TrimTrees | None:
         """Upload the remaining rows of files with late versions, and return the edit; None if there are none."""
         manifest = snapshot.manifest
         known = file_properties(self.stores, manifest)
         views = view_slices(self.stores, manifest)
-        late = {view: part for view, part in views.items() if self._has_late(part, known.get(view.sst_id))}
+        suspects = {view: part for view, part in views.items() if self._may_be_late(known.get(view.sst_id))}
         wal = fetch_wal_rows(self.stores, snapshot.wal, manifest.last_l0_seq, ALL_KEYS)
         kept = np.zeros(0, np.int64) if wal is None else self._kept(wal, 0, len(wal))
-        if not late and (wal is None or len(kept) == len(wal)):
+        rewritten = zip(suspects, runner(self.rewrite_late, [*suspects.values()]), strict=True)
+        replacements = {view: files for view, files in rewritten if files is not None}
+        if not replacements and (wal is None or len(kept) == len(wal)):
             return None
-        replacements = {view: self._rewritten(part) for view, part in late.items()}
         from_wal = [] if wal is None else [SortedRows([wal], kept)]
         return TrimTrees(frozenset(views), replacements, self._upload(from_wal), self.segments)
 
-    def _has_late(self, part: FileSlice, properties: SstProperties | None) -> bool:
-        """Tell whether a view shows late versions; reads its rows if their times are not recorded."""
-        if properties is not None and (properties.max_create_ts is None or properties.max_create_ts <= self.after_ms):
-            return False
+    def rewrite_late(self, part: FileSlice) -> tuple[NewFile, ...] | None:
+        """Upload the remaining rows of a view, and return their files; None if it shows no late versions."""
         windows = self._windows(part)
-        return any(len(self._kept(item.rows, item.low, item.high)) < item.high - item.low for item in windows)
-
-    def _rewritten(self, part: FileSlice) -> tuple[NewFile, ...]:
+        if all(len(self._kept(item.rows, item.low, item.high)) == item.high - item.low for item in windows):
+            return None
         windows = self._windows(part)
         return self._upload(SortedRows([item.rows], self._kept(item.rows, item.low, item.high)) for item in windows)
+
+    def _may_be_late(self, properties: SstProperties | None) -> bool:
+        """Tell whether a file may hold late versions; a SlateDB client does not record the times of its rows."""
+        if properties is None:
+            return True
+        return properties.max_create_ts is not None and properties.max_create_ts > self.after_ms
 
     def _windows(self, part: FileSlice) -> Iterator[Window]:
         return layer_windows(self.stores, Layer("trimmed", (part,)), WINDOW_BYTES)
