@@ -211,6 +211,7 @@ def rewrite_view(
     options: WriteOptions,
     clock: Clock,
     *,
+    planned_ms: int,
     window_bytes: int,
 ) -> Rewrite:
     """Upload a view without its due rows.
@@ -219,5 +220,5 @@ def rewrite_view(
     """
     layer = Layer("rewritten", (view.stored.part,))
     rest = _Rest(LayerCursor(layer_windows(stores, layer, window_bytes)), view.older, retired_ms)
-    files = upload_sorted(stores.main, rest.pieces(), options, clock, clock.now_ms())
+    files = upload_sorted(stores.main, rest.pieces(), options, clock, planned_ms)
     return Rewrite(files, rest.gone)

@@ -7,7 +7,7 @@ is planned again, and reuses the uploaded files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
@@ -19,11 +19,10 @@ from slatespark.errors import (
     HistoryTrimmedError,
     InvalidRequestError,
 )
-from slatespark.format.manifest import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off_ms
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -42,40 +41,32 @@ from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now
-from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.plan import (
     DueBlocks,
     DueView,
     FilePlan,
     StoredView,
-    Treatment,
-    choose_treatment,
     plan_due_blocks,
     plan_files,
 )
-from slatespark.table.retention.reap_files import (
-    Rewrite,
-    SearchStart,
-    count_gone,
-    holds_several_versions,
-    rewrite_view,
-)
+from slatespark.table.retention.reap_files import Rewrite, SearchStart
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
+from slatespark.table.retention.reap_rewrites import Candidate, Rewrites, RewriteTask
 from slatespark.table.retention.reap_state import ReapState, record_progress
 from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.retention.reap_tombstones import TombstoneBatch, TombstoneSearch, wal_keys
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import MAX_TOGETHER, THREADS, Progress, TaskRunner
 from slatespark.units import MAX_MS
 
 MAX_BATCH_ROWS: Final = 500_000
 MAX_BATCH_BYTES: Final = 256 << 20
 MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
-Scan: TypeAlias = tuple[DueView, FileOutline, DueBlocks]
+Scan: TypeAlias = tuple[DueView, DueBlocks]
 
 
 def reap_table(
@@ -87,6 +78,7 @@ def reap_table(
     max_batch_bytes: int | None = None,
     options: WriteOptions | None = None,
     survey: ReapSurvey | None = None,
+    runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> ReapReport:
     """Delete the rows of a table that are past its retention.
@@ -99,6 +91,7 @@ def reap_table(
         at least one file, or some blocks. Files dropped as a whole are not bounded
     options : file options, and `ifClientActive`
     survey : facts of the table's files from an earlier call
+    runner : rewrites views; by default threads of this process
     progress : called with the progress
 
     Raises
@@ -118,6 +111,7 @@ def reap_table(
         max_batch_bytes=max_batch_bytes,
         options=options,
         survey=survey,
+        runner=runner,
         progress=progress,
     )
     while (wait_ms := reaping.step()) is not None:
@@ -134,11 +128,10 @@ class Reaping:
     ----------
     max_batch_rows, max_batch_bytes : bounds of a pass
     asked_ms, now_ms : the given instant, and the one resolved by the first pass for all passes
+    rewrites : of views, as tasks
+    widening : how many times the bounds count for rewrites, which many tasks may share; 1 where they were given
     halvings : how often the bounds of the next pass are halved: once more after a conflict, once less after a pass
     conflicts : in a row
-    counted : number of rows that a rewrite of a view would remove
-    rewritten : files uploaded for a view, valid while the keys of older views are the same
-    finished : files that were rewritten once and are not rewritten again
     reported : files counted in the report: several views may show parts of one, and be dropped one after the other
     searched_to : where the search for rows to delete goes on, by view
     youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view
@@ -154,14 +147,13 @@ class Reaping:
     max_batch_rows: int
     max_batch_bytes: int
     asked_ms: int | None
+    rewrites: Rewrites
+    widening: int
     progress: Progress | None
     now_ms: int | None = None
     retired_ms: int | None = None
     halvings: int = 0
     conflicts: int = 0
-    counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
-    rewritten: dict[tuple[SstView, tuple[KeyRange, ...]], Rewrite] = field(default_factory=dict)
-    finished: set[str] = field(default_factory=set)
     reported: set[Ulid] = field(default_factory=set)
     searched_to: dict[FileSlice, SearchStart] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
@@ -181,6 +173,7 @@ class Reaping:
         max_batch_bytes: int | None = None,
         options: WriteOptions | None = None,
         survey: ReapSurvey | None = None,
+        runner: TaskRunner = THREADS,
         progress: Progress | None = None,
     ) -> Self:
         """Return a reap that has not begun; parameters as for `reap_table`."""
@@ -195,6 +188,8 @@ class Reaping:
             max_batch_rows or MAX_BATCH_ROWS,
             max_batch_bytes or MAX_BATCH_BYTES,
             asked_ms=now_ms,
+            rewrites=Rewrites(runner),
+            widening=1 if max_batch_rows or max_batch_bytes else -(-runner.together // MAX_TOGETHER),
             progress=progress,
         )
 
@@ -255,7 +250,7 @@ class Reaping:
         retired_ms = None if judged_ms is None else retired_until_ms(retention_ms, judged_ms)
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
-            for found in (self.counted, self.rewritten, self.searched_to, self.youngest):
+            for found in (self.rewrites, self.searched_to, self.youngest):
                 found.clear()
         if retired_ms is None:
             return None
@@ -305,43 +300,38 @@ class Reaping:
         """Return the views to search for rows to delete, or some rewritten views, which come first."""
         scans: list[Scan] = []
         rewrites: dict[DueView, Rewrite] = {}
-        due_bytes = due_rows = 0
+        group: list[Candidate] = []
+        due_bytes = due_rows = 0  # of rewrites, and of a group as if all of it were rewritten
         for view, outline in self.survey.due_outlines(plan.due):
             blocks = plan_due_blocks(view.stored.part, outline, state.retired_ms)
             if blocks.youngest_ms is not None:
                 self._note_young(view.stored.part, blocks.youngest_ms)
-            rewrite = self._try_rewrite(view, outline, blocks, state.retired_ms)
-            if rewrite is None:
-                scans.append((view, outline, blocks))
+            scans.append((view, blocks))
+            candidate = self.rewrites.candidate(view, outline, blocks)
+            if candidate is None:
                 continue
-            rewrites[view] = rewrite
-            due_bytes += view.stored.part.file.data_bytes
+            group.append(candidate)
+            due_bytes += candidate.stored_bytes
             due_rows += blocks.rows
-            self._tell("Rewriting", due_bytes, 0)
-            if due_bytes >= self._batch_bytes or due_rows >= self._batch_rows:
-                break
-        return scans, rewrites
+            if self._is_full(due_bytes, due_rows):
+                found, left = self._rewrite(state, group)
+                rewrites |= found
+                due_bytes -= sum(candidate.stored_bytes for candidate in left)
+                due_rows -= sum(candidate.blocks.rows for candidate in left)
+                group = []
+                if self._is_full(due_bytes, due_rows):
+                    return scans, rewrites
+        return scans, rewrites | self._rewrite(state, group)[0]
 
-    def _try_rewrite(self, view: DueView, outline: FileOutline, blocks: DueBlocks, retired_ms: int) -> Rewrite | None:
-        """Return the replacement of a view; None if tombstones are better."""
-        treatment, stored = choose_treatment(view, blocks), view.stored
-        if treatment is Treatment.TOMBSTONES or str(stored.part.file.id) in self.finished:
-            return None
-        if treatment is Treatment.COUNT or holds_several_versions(outline):
-            found = stored.part, view.older
-            if found not in self.counted:
-                self.counted[found] = count_gone(
-                    self.stores, view, outline, blocks.reads, retired_ms, window_bytes=self.survey.window_bytes
-                )
-            if 2 * self.counted[found] <= blocks.rows:
-                return None
-        key = stored.view, view.older
-        if key not in self.rewritten:
-            window_bytes = self.survey.window_bytes
-            self.rewritten[key] = rewrite_view(
-                self.stores, view, retired_ms, self.options, self.clock, window_bytes=window_bytes
-            )
-        return self.rewritten[key]
+    def _is_full(self, due_bytes: int, due_rows: int) -> bool:
+        most_bytes, most_rows = self._batch_bytes * self.widening, self._batch_rows * self.widening
+        return due_bytes >= most_bytes or due_rows >= most_rows
+
+    def _rewrite(self, state: ReapState, group: Sequence[Candidate]) -> tuple[dict[DueView, Rewrite], list[Candidate]]:
+        """Return what replaces the views of candidates, and the candidates that are left to tombstones."""
+        now_ms, window_bytes = self.clock.now_ms(), self.survey.window_bytes
+        task = RewriteTask(self.stores, self.clock, self.options, state.retired_ms, now_ms, window_bytes)
+        return self.rewrites.run(task, group, lambda done: self._tell("Rewriting", done, 0))
 
     def _replace(self, state: ReapState, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
@@ -355,7 +345,7 @@ class Reaping:
         self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
         self.reported.update(replaced)
         self.survey.remember(files)
-        self.finished.update(str(file.handle.id) for file in files)
+        self.rewrites.finish(files)
 
     # --- tombstones ---------------------------------------------------------------------------------------------------
 
@@ -376,9 +366,10 @@ class Reaping:
         )
         if not all(map(batch.add, search.in_wal())):
             return batch  # this pass drains the WAL, and the next one finds the remaining rows in the new file
-        total = sum(blocks.stored_bytes for *_, blocks in scans)
-        for view, outline, blocks in scans:
+        total = sum(blocks.stored_bytes for _, blocks in scans)
+        for view, blocks in scans:
             part = view.stored.part
+            outline = self.survey.outline(part.file)
             for stride in search.strides(view, outline, blocks.reads, self.searched_to.get(part, SearchStart())):
                 if not all(map(batch.add, search.in_stride(stride))):
                     return batch  # the next pass finds the rest of the stride again

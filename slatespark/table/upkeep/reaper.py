@@ -17,9 +17,10 @@ from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import Progress, Reaping
+from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
 from slatespark.table.stores import table_path
+from slatespark.table.tasks import Progress
 from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import Place
 from slatespark.table.upkeep.table_loop import Served, TableLoop

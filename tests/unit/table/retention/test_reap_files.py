@@ -34,7 +34,7 @@ def due_view(part: FileSlice, *older: KeyRange) -> DueView:
 
 def rewrite(stores: TableStores, view: DueView, window_bytes: int) -> Rewrite:
     options = WriteOptions.parse({"path": stores.url})
-    return rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), window_bytes=window_bytes)
+    return rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), planned_ms=1000, window_bytes=window_bytes)
 
 
 def rows_in(stores: TableStores, files: Rewrite) -> list[Row]:
@@ -73,7 +73,7 @@ def test_files_may_end_with_a_tombstone_for_a_due_row() -> None:
     rows = [Row(b"%06d" % number, number, value=b"v" * 50, create_ts_ms=10) for number in range(4000)]
     options = WriteOptions.parse({"path": stores.url, "sstSize": "16k", "compression": "none"})
     view = due_view(put_file(stores, rows), KeyRange(b"", None))
-    found = rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), window_bytes=1 << 20)
+    found = rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), planned_ms=1000, window_bytes=1 << 20)
     assert len(found.files) > 2
     assert rows_in(stores, found) == [Row(row.key, row.seq, RowKind.DELETE, create_ts_ms=10) for row in rows]
 
