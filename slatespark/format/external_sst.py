@@ -61,10 +61,25 @@ def decode_external_sst(data: Buffer) -> ExternalSst | None:
         The file is not an SST, or its end is damaged.
     """
     footer, info, gap = _open(memoryview(data))
+    return decode_external_end(info, footer.version, gap)
+
+
+def decode_external_end(info: SstInfo, format_version: int, gap: Buffer) -> ExternalSst | None:
+    """Return an external SST by its end; None for other SSTs.
+
+    Parameters
+    ----------
+    gap : the bytes between its last section and its info
+
+    Raises
+    ------
+    CorruptDataError
+        The gap is damaged.
+    """
     label, found = decode_label(gap), decode_properties(gap)
     if label is None or found is None:
         return None
-    return ExternalSst(info, footer.version, found[0], label)
+    return ExternalSst(info, format_version, found[0], label)
 
 
 def _open(view: memoryview) -> tuple[Footer, SstInfo, memoryview]:

@@ -17,6 +17,7 @@ from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.verify.findings import VerifyReport
 from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms
@@ -115,6 +116,8 @@ class Maintenance(OpenTable):
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
         now: int | str | datetime | None = None,
+        *,
+        runner: TaskRunner | None = None,
         **options: Any,
     ) -> ReapReport:
         """Delete the rows that are past the table's `retention`, and return a report.
@@ -126,6 +129,7 @@ class Maintenance(OpenTable):
         maxBatchRows, maxBatchBytes : bounds of one commit: rows deleted by tombstones, and bytes read and rewritten
         now : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
             if that is later; with `clock=custom` the tick
+        runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
         options : write options, such as `ifClientActive`
 
         Raises
@@ -144,6 +148,7 @@ class Maintenance(OpenTable):
             max_batch_rows=limits.batch_rows,
             max_batch_bytes=limits.batch_bytes,
             options=self._write_options(options),
+            runner=runner or THREADS,
         )
 
     def vacuum(

@@ -173,7 +173,7 @@ class Versions(OpenTable):
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), **options)
 
-    def trimHistory(self, after: int | str | datetime, **options: Any) -> int:
+    def trimHistory(self, after: int | str | datetime, *, runner: TaskRunner | None = None, **options: Any) -> int:
         """Remove all row versions of a history table created after an instant, in one commit; return the new version.
 
         The version id just below the new one shows the state before, for `versionRetention`, at least seven days.
@@ -181,6 +181,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
+        runner : reads and rewrites files, each view in a task; by default on threads of this process
         options : write options
 
         Raises
@@ -195,7 +196,8 @@ class Versions(OpenTable):
         after_ms = parse_time_ms(after, name="trimHistory")
         parsed = self._write_options(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        return version_of(trim_history(self._stores, self._clock, after_ms, parsed), latest_id)
+        record = trim_history(self._stores, self._clock, after_ms, parsed, runner=runner or THREADS)
+        return version_of(record, latest_id)
 
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
         """Raise the history floor of a table, so that compaction may drop versions that only earlier reads need.

@@ -15,6 +15,7 @@ from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.batches import as_batches
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.transaction.begin import begin_transaction
 from slatespark.table.transaction.transaction import Transaction
 from slatespark.table.write.alteration import (
@@ -79,7 +80,13 @@ class Writes(OpenTable):
         """
         return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
 
-    def ingest(self, paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str], **options: Any) -> int:
+    def ingest(
+        self,
+        paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+        *,
+        runner: TaskRunner | None = None,
+        **options: Any,
+    ) -> int:
         """Publish the rows of `SstWriter` files in one commit, and return the version that shows them.
 
         The rows become the newest versions of their keys, as if they were written now. On history tables rows with
@@ -88,6 +95,7 @@ class Writes(OpenTable):
         Parameters
         ----------
         paths : local paths or URLs; files of a table without history may not share keys
+        runner : checks and writes the files, each in a task; by default on threads of this process
         options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, options of the commit
 
         Raises
@@ -100,7 +108,7 @@ class Writes(OpenTable):
         parsed = parse_ingest(self._common, options)
         given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
         latest_id, _ = fetch_latest_manifest(self._stores)
-        record = ingest_files(self._stores, self._clock, given, parsed)
+        record = ingest_files(self._stores, self._clock, given, parsed, runner=runner or THREADS)
         compact_after_write(self._stores, self._clock, record, parsed)
         return version_of(record, latest_id)
 
@@ -149,7 +157,12 @@ class Writes(OpenTable):
         return version_of(record, latest_id)
 
     def deleteRange(
-        self, where: str | None = None, timestamp: int | str | datetime | None = None, **options: Any
+        self,
+        where: str | None = None,
+        timestamp: int | str | datetime | None = None,
+        *,
+        runner: TaskRunner | None = None,
+        **options: Any,
     ) -> int:
         """Delete all rows of some intervals of keys in one commit, and return the version that shows the deletion.
 
@@ -163,6 +176,7 @@ class Writes(OpenTable):
         where : comparisons on leading key columns, joined by `AND` and `OR`, with `=` or `IN` on all but the last
             column that an alternative names; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
         timestamp : history tables: the time of the deletion; by default that of the commit
+        runner : history tables: searches the intervals and writes the tombstones; by default on threads of this process
         options : write options
 
         Raises
@@ -178,7 +192,10 @@ class Writes(OpenTable):
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**self._without_clock(options), "timestamp": timestamp}
         if self.definition.has_history:
-            return version_of(delete_history_range(self._stores, self._clock, where, self._common, given), latest_id)
+            record = delete_history_range(
+                self._stores, self._clock, where, self._common, given, runner=runner or THREADS
+            )
+            return version_of(record, latest_id)
         parsed = self._write_options(given)
         return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)
 

@@ -20,7 +20,6 @@ from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.plan_frame import Place
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.table_upkeep import TableUpkeep
-from slatespark.spark.task_runner import SparkTasks
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.resolution import Resolution
@@ -228,14 +227,16 @@ class SlateTable(TableUpkeep):
         self._frames.load(df, mode, writeOptions)
 
     def ingest(self, paths: Sequence[PathArgument] | PathArgument, **writeOptions: Any) -> None:
-        """Publish files of `SstWriter` in one commit, without a Spark job; see `SlateStore.ingest`.
+        """Publish files of `SstWriter` in one commit, by a Spark job; see `SlateStore.ingest`.
+
+        Each file is a task. The driver reads the ends of the files, and of files that overlap the rows too.
 
         Parameters
         ----------
-        paths : local paths or URLs of the files
+        paths : local paths or URLs of the files, which executors can read too
         writeOptions : those of `SlateStore.ingest`
         """
-        self._store.ingest(arguments.path_texts(paths), **writeOptions)
+        self._store.ingest(arguments.path_texts(paths), runner=self._tasks(), **writeOptions)
 
     def delete(self, condition: Expression | None = None, **writeOptions: Any) -> None:
         """Delete the rows for which a condition is true, in one commit; without a condition, all rows.
@@ -278,8 +279,12 @@ class SlateTable(TableUpkeep):
         self._frames.update(condition, checked(set, "update", "set"), writeOptions)
 
     def deleteRange(self, where: str | None = None, timestamp: Instant | None = None, **writeOptions: Any) -> int:
-        """Delete all rows of a key interval in one commit, without a Spark job; see `SlateStore.deleteRange`."""
-        return self._store.deleteRange(where, timestamp, **writeOptions)
+        """Delete all rows of some key intervals in one commit; see `SlateStore.deleteRange`.
+
+        On a history table a Spark job searches the intervals, a split in each task. On other tables the driver cuts
+        the files, without a job.
+        """
+        return self._store.deleteRange(where, timestamp, runner=self._tasks(), **writeOptions)
 
     def begin(self, readTimestamp: Instant | None = None, **options: Any) -> SlateTransaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
@@ -426,7 +431,7 @@ class SlateTable(TableUpkeep):
             versionAsOf=versionAsOf,
             timestampAsOf=timestampAsOf,
             checkpoint=checkpoint,
-            runner=SparkTasks(self._frames.spark),
+            runner=self._tasks(),
         )
         clock = {name: value for name, value in self._frames.options.items() if name == arguments.CLOCK}
         located = {name: value for name, value in copy._common.items() if name != "path"}
@@ -437,5 +442,8 @@ class SlateTable(TableUpkeep):
         self._store.setHistoryFloor(ts)
 
     def trimHistory(self, after: Instant, **writeOptions: Any) -> int:
-        """Remove everything a history table learnt after an instant; see `SlateStore.trimHistory`."""
-        return self._store.trimHistory(after, **writeOptions)
+        """Remove everything a history table learnt after an instant, by a Spark job; see `SlateStore.trimHistory`.
+
+        Each view of a file that may hold later versions is a task.
+        """
+        return self._store.trimHistory(after, runner=self._tasks(), **writeOptions)

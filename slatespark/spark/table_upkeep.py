@@ -12,6 +12,7 @@ from slatespark.spark.arguments import Instant, Prices
 from slatespark.spark.distributed import quoted, resolve_columns
 from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.task_runner import SparkTasks
 from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
@@ -31,6 +32,10 @@ class TableUpkeep:
 
     def __init__(self, store: SlateStore, frames: TableFrames) -> None:
         self._store, self._frames = store, frames
+
+    def _tasks(self) -> SparkTasks:
+        """Return what runs tasks as Spark jobs."""
+        return SparkTasks(self._frames.spark)
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""
@@ -102,11 +107,15 @@ class TableUpkeep:
         now: Instant | None = None,
         **writeOptions: Any,
     ) -> ReapReport:
-        """Delete the rows that are past the table's `retention`, without a Spark job, and return a report.
+        """Delete the rows that are past the table's `retention`, and return a report.
+
+        Files of which most rows are due are rewritten by Spark jobs, a view in each task. The driver searches the other
+        files, and deletes their due rows by tombstones.
 
         Parameters
         ----------
-        maxBatchRows, maxBatchBytes : limits of one commit: rows deleted by tombstones, bytes read and rewritten
+        maxBatchRows, maxBatchBytes : limits of one commit: rows deleted by tombstones, bytes read and rewritten. By
+            default, rewrites have these limits for each four tasks that Spark runs at a time
         now : the instant at which retention is evaluated; by default a minute before the system clock, or the last
             clock tick if that is later; with `clock=custom` the tick
         writeOptions : write options, such as `ifClientActive`
@@ -116,7 +125,7 @@ class TableUpkeep:
         CommitConflictError
             When other writers won every retry, or a SlateDB client is active.
         """
-        return self._store.reap(maxBatchRows, maxBatchBytes, now, **writeOptions)
+        return self._store.reap(maxBatchRows, maxBatchBytes, now, runner=self._tasks(), **writeOptions)
 
     def vacuum(
         self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ def rows_of(keys: int, times: list[int]) -> pa.Table:
 def test_the_client_reads_the_newest_and_its_compaction_keeps_all(way: str, tmp_path: Path) -> None:
     folder, location = tmp_path / "db", Location.local(tmp_path / "db")
     store = SlateStore.create(str(folder), clock=FakeClock(), history=True)
-    shape = {"blockSize": "1k", "sstSize": "20k"}  # some versions of a key in the next block
+    shape: dict[str, Any] = {"blockSize": "1k", "sstSize": "20k"}  # some versions of a key in the next block
     if way == "write":
         store.write(rows_of(300, [30, -5, 20]), timestampColumn="at", ttl=10**13, **shape)
     else:

@@ -62,12 +62,6 @@ def resolve_throughput(store: ObjectStore, given: int | None) -> int | None:
     return None
 
 
-def sole_pace(store: ObjectStore, clock: Clock, given: int | None) -> UploadPace | None:
-    """Return the pace of a job that is a single task, None where there is no limit; `given` is the option."""
-    bytes_per_s = resolve_throughput(store, given)
-    return None if bytes_per_s is None else UploadPace(bytes_per_s, clock, lambda: 1)
-
-
 @contextlib.contextmanager
 def marked_pace(
     store: ObjectStore, clock: Clock, bytes_per_s: int | None, *, write_id: str, task: int

@@ -5,22 +5,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
-from slatespark.format.external_sst import decode_external_sst
+from slatespark.errors import ConflictError, CorruptDataError, InvalidRequestError, OptionError, SchemaError
+from slatespark.format.external_sst import ExternalSst, decode_external_end, decode_external_sst
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
-from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name
 from slatespark.storage import open_scratch
-from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -35,6 +34,7 @@ from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.merge_windows import version_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder
@@ -43,8 +43,9 @@ from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
-from slatespark.table.rows.throughput import sole_pace
+from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load import check_times
 from slatespark.units import MAX_MS
 
@@ -55,17 +56,18 @@ _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which a f
 
 @dataclass(frozen=True, slots=True)
 class ExternalSstFile:
-    """An external SST, copied to a scratch store where it can be read like any other.
+    """An external SST that is to be ingested, by its end.
 
     Attributes
     ----------
     path : as given, for messages
+    url : where other processes find it too
     """
 
     path: str
+    url: str
     label: ExternalLabel
-    properties: SstProperties
-    slice: FileSlice
+    end: ExternalSst
 
 
 def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
@@ -77,13 +79,24 @@ def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOp
     return WriteOptions.parse({**common, **given})
 
 
-def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], options: WriteOptions) -> CommitRecord | None:
+def ingest_files(
+    stores: TableStores,
+    clock: Clock,
+    paths: Sequence[str],
+    options: WriteOptions,
+    *,
+    runner: TaskRunner = THREADS,
+) -> CommitRecord | None:
     """Publish the rows of external SSTs in one commit, and return its record; None when it was committed before.
+
+    The caller reads the ends of the files only. Each file is a task, which checks its rows and writes them anew with
+    the numbers and times of this commit.
 
     Parameters
     ----------
     paths : of files that `SstWriter` wrote, in any order; those of a plain table may not share keys
     options : how the new files are written, `timestamp`, `mergeSchema`, and those of the commit
+    runner : runs the tasks; by default threads of this process
 
     Raises
     ------
@@ -101,47 +114,41 @@ def ingest_files(stores: TableStores, clock: Clock, paths: Sequence[str], option
         return None
     found = fetch_latest_manifest(stores)
     definition = resolve_definition(stores, found.value).declaring(options.properties)
-    with tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder:
-        scratch = open_scratch(folder)
-        files = [_copy(scratch, number, path, stores.storage) for number, path in enumerate(paths)]
-        for file in files:
-            definition = _admit(definition, file, merge=options.merge_schema)
-        times = _row_times(definition, files, options)
-        check_times(stores, definition, options, overwrite=False, per_row=times.per_row)
-        job = begin_write(
-            stores,
-            clock,
-            operation=Operation.INGEST,
-            found=found,
-            definition=definition,
-            timestamp_ms=options.timestamp_ms,
-        )
-        job = replace(job, times=times)
-        with abandoned_on_error(stores, job):
-            outputs = _upload_all(stores, clock, scratch, files, job, options)
-            return commit_write(stores, clock, job, outputs, options)
+    files = [*THREADS(partial(_look, stores.storage), paths)]
+    for file in files:
+        definition = _admit(definition, file, merge=options.merge_schema)
+    times = _row_times(definition, files, options)
+    check_times(stores, definition, options, overwrite=False, per_row=times.per_row)
+    job = begin_write(
+        stores,
+        clock,
+        operation=Operation.INGEST,
+        found=found,
+        definition=definition,
+        timestamp_ms=options.timestamp_ms,
+    )
+    job = replace(job, times=times)
+    with abandoned_on_error(stores, job):
+        outputs = _upload_all(stores, clock, files, job, options, runner)
+        return commit_write(stores, clock, job, outputs, options)
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _copy(scratch: ObjectStore, number: int, path: str, storage: Mapping[str, str]) -> ExternalSstFile:
-    """Copy a file to the scratch store, and read its label and properties."""
+def _look(storage: Mapping[str, str], path: str) -> ExternalSstFile:
+    """Read the end of a file: its label, properties and info."""
     store, name = open_file(path, storage)
     try:
-        data = store.get(name)
+        found = fetch_end(store, name)
     except FileNotFoundError as exc:
         raise InvalidRequestError(f"{path} does not exist.", todo="Write it with SstWriter.") from exc
     with object_context(store, name):
-        end = decode_external_sst(data)
+        end = decode_external_end(found.info, found.footer.version, found.gap)
         label = None if end is None else ExternalLabel.from_json(end.label)
     if end is None or label is None:
         raise InvalidRequestError(f"{path} is not an external SST.", todo="Write it with SstWriter.")
-    file_id = make_ulid(number, number)
-    scratch.put(sst_path(file_id), [data])
-    handle = SstHandle(file_id, end.info, end.format_version)
-    file = SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version)
-    return ExternalSstFile(path, label, end.properties, FileSlice(file, handle.key_range()))
+    return ExternalSstFile(path, f"{store.url}/{name}", label, end)
 
 
 def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> TableDefinition:
@@ -196,57 +203,97 @@ def _row_times(definition: TableDefinition, files: Sequence[ExternalSstFile], op
 def _upload_all(
     stores: TableStores,
     clock: Clock,
-    scratch: ObjectStore,
     files: Sequence[ExternalSstFile],
     job: WriteJob,
     options: WriteOptions,
+    runner: TaskRunner,
 ) -> tuple[tuple[NewFile, ...], ...]:
     """Upload the rows of all files with new sequence numbers and times; on history tables merged by key."""
-    source = TableStores(main=scratch, wal=scratch)
-    first_seq, codec = job.base_seq + 1, job.definition.codec()
-    has_history = job.definition.has_history
-    pace = sole_pace(stores.main, clock, options.throughput_bytes_per_s)
-    outputs = []
-    for file in files:
-        pieces = _dated(source, file, job, options, has_history=has_history)
-        with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
-            rows = numbered(pieces, first_seq, Spill(folder, by_time=True), options.write_buffer_bytes)
-            uploaded = upload_sorted(
-                stores.main, rows, options, clock, job.planned_ms, segments=job.segments, pace=pace
+    bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
+    outputs = tuple(runner(IngestTask(stores, clock, job, options, bytes_per_s), [*enumerate(files)]))
+    if bytes_per_s is not None:
+        clear_marks(stores.main, job.write_id)
+    if not job.definition.has_history:
+        _refuse_shared_keys(stores, outputs, files, options)
+        return outputs
+    encoder = RowEncoder(job.definition.codec(), timestamp_column=_SOME_COLUMN)
+    fold = resolve_operator(options.merge_operator)
+    return merge_overlaps(
+        stores, clock, outputs, encoder, options, first_seq=job.base_seq + 1, fold=fold, segments=job.segments
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """Checks the rows of a file and uploads them with new sequence numbers and times, in any process.
+
+    Attributes
+    ----------
+    bytes_per_s : upload limit of all tasks together; None for no limit
+    """
+
+    stores: TableStores
+    clock: Clock
+    job: WriteJob
+    options: WriteOptions
+    bytes_per_s: int | None
+
+    def __call__(self, numbered_file: tuple[int, ExternalSstFile]) -> tuple[NewFile, ...]:
+        """Return the new files, in key order."""
+        (task, file), job, options = numbered_file, self.job, self.options
+        with (
+            tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder,
+            marked_pace(self.stores.main, self.clock, self.bytes_per_s, write_id=job.write_id, task=task) as pace,
+        ):
+            pieces = _dated(*_copy(folder, file, self.stores.storage), file, job, options)
+            rows = numbered(pieces, job.base_seq + 1, Spill(folder, by_time=True), options.write_buffer_bytes)
+            return upload_sorted(
+                self.stores.main, rows, options, self.clock, job.planned_ms, segments=job.segments, pace=pace
             )
-            outputs.append(uploaded)
-    if has_history:
-        encoder, fold = RowEncoder(codec, timestamp_column=_SOME_COLUMN), resolve_operator(options.merge_operator)
-        return merge_overlaps(
-            stores, clock, outputs, encoder, options, first_seq=first_seq, fold=fold, segments=job.segments
-        )
-    _refuse_shared_keys(stores, outputs, files, options)
-    return tuple(outputs)
+
+
+def _copy(folder: str, file: ExternalSstFile, storage: Mapping[str, str]) -> tuple[TableStores, FileSlice]:
+    """Copy a file to a folder of this machine, where it can be read like any other."""
+    store, name = open_file(file.url, storage)
+    try:
+        data = store.get(name)
+    except FileNotFoundError as exc:
+        raise InvalidRequestError(
+            f"{file.path} is not there any more, or not on this machine.",
+            todo="Put the files where all executors can read them.",
+        ) from exc
+    with object_context(store, name):
+        end = decode_external_sst(data)
+    if end != file.end:
+        raise ConflictError(f"{file.path} changed while it was being ingested.", todo="Ingest it again.")
+    scratch, ulid = open_scratch(folder), make_ulid(0, 0)
+    scratch.put(sst_path(ulid), [data])
+    whole = SstHandle(ulid, file.end.info, file.end.format_version)
+    part = FileSlice(SstFile(OWN_ROOT, ulid, whole.info, whole.format_version), whole.key_range())
+    return TableStores(main=scratch, wal=scratch), part
 
 
 def _dated(
-    stores: TableStores, file: ExternalSstFile, job: WriteJob, options: WriteOptions, *, has_history: bool
+    stores: TableStores, part: FileSlice, file: ExternalSstFile, job: WriteJob, options: WriteOptions
 ) -> Iterator[RowColumns]:
-    """Yield the rows of a file with their times, a window at a time."""
+    """Yield the rows of a copied file with their times, a window at a time."""
     previous: RowColumns | None = None
-    for rows in _read(stores, file, options):
+    for rows in _read(stores, part, file.path, options):
         if file.label.stamp_ms is not None:
             _move(rows, job.create_ts_ms, file.label)
         _expire_by(rows, job.latest_expire_ms)
-        _check_rows(file, rows, previous, has_history=has_history)
+        _check_rows(file, rows, previous, has_history=job.definition.has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
         yield rows
 
 
-def _read(stores: TableStores, file: ExternalSstFile, options: WriteOptions) -> Iterator[RowColumns]:
+def _read(stores: TableStores, part: FileSlice, path: str, options: WriteOptions) -> Iterator[RowColumns]:
     try:
-        for window in layer_windows(
-            stores, Layer("external", (file.slice,)), window_size(options.write_buffer_bytes, 1)
-        ):
+        for window in layer_windows(stores, Layer("external", (part,)), window_size(options.write_buffer_bytes, 1)):
             yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
     except CorruptDataError as exc:  # name the given file, not the copy
         raise CorruptDataError(
-            str(exc.args[0]), why=exc.why, todo="Write the file again.", path=file.path, offset=exc.offset
+            str(exc.args[0]), why=exc.why, todo="Write the file again.", path=path, offset=exc.offset
         ) from exc
 
 

@@ -60,7 +60,7 @@ def content(store: SlateStore, **options: Any) -> dict[bytes, bytes]:
     return {row["key"]: row["value"] for row in store.scan(**options).read_all().to_pylist()}
 
 
-def hexed(start: bytes, end: bytes) -> dict[str, str]:
+def hexed(start: bytes, end: bytes) -> dict[str, Any]:
     return {"startKey": start.hex(), "endKey": end.hex()}
 
 
