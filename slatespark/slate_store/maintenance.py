@@ -187,6 +187,7 @@ class Maintenance(OpenTable):
         where: str | None = None,
         keys: Any = None,
         releaseVersions: bool = False,
+        runner: TaskRunner | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> AbsenceReport:
@@ -206,6 +207,7 @@ class Maintenance(OpenTable):
             keys, each a value, or a tuple of one for each key column
         releaseVersions : give up replaced versions that hold copies, which `versionRetention`, a compaction or a
             restore would keep for a while. They cannot be read any more
+        runner : rewrites the files that hold the keys, each view in a task; by default on threads of this process
         progress : called with the step, the bytes done and the bytes in total
         options : `startKey`, `endKey` or `keyPrefix` of a raw table; write options `ifClientActive`, `compression`,
             `blockSize`, `sstSize`, `bloomBitsPerKey`
@@ -226,7 +228,13 @@ class Maintenance(OpenTable):
         parsed = self._write_options(options)
         chosen = self._chosen("erase", key, where, keys, parsed)
         return erase_keys(
-            self._stores, self._clock, chosen, parsed, release_versions=releaseVersions, progress=progress
+            self._stores,
+            self._clock,
+            chosen,
+            parsed,
+            release_versions=releaseVersions,
+            runner=runner or THREADS,
+            progress=progress,
         )
 
     def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:

@@ -150,7 +150,8 @@ class TableUpkeep:
     ) -> AbsenceReport:
         """Erase a key, several keys or a key interval at every version, and return what still holds a copy.
 
-        The files that hold the keys are rewritten by this process, without a Spark job; see `SlateStore.erase`.
+        The files that hold the keys are rewritten by a Spark job, a view in each task. The driver finds them, deletes
+        what they replace, and proves that the keys are gone; see `SlateStore.erase`.
 
         Parameters
         ----------
@@ -168,7 +169,9 @@ class TableUpkeep:
             When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
         """
         chosen = self._collected(keys)
-        return self._store.erase(*key, where=where, keys=chosen, releaseVersions=releaseVersions, **options)
+        return self._store.erase(
+            *key, where=where, keys=chosen, releaseVersions=releaseVersions, runner=self._tasks(), **options
+        )
 
     def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:
         """Return where a key, several keys or a key interval are still stored, or that none are left.

@@ -1,4 +1,4 @@
-"""Ingests, reaps, trims and deletions of ranges spread over several executors."""
+"""Ingests, reaps, trims, erasures and deletions of ranges spread over several executors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for name, path in arguments["paths"].items():
 """
 
 
-def test_four_operations_as_spark_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_as_spark_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, twins = {}, {}
     for name, scene in SCENES.items():
         paths[name], twins[name] = tmp_path / name, tmp_path / f"{name}-twin"

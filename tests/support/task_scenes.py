@@ -1,4 +1,4 @@
-"""Four operations that run as tasks, each on a table of several files, with the rows that must be left."""
+"""Operations that run as tasks, each on a table of several files, with the rows that must be left."""
 
 from __future__ import annotations
 
@@ -161,7 +161,22 @@ REAP: Final = Scene(
     _values(_YOUNG, b"young"),
 )
 
-SCENES: Final = {"trimHistory": TRIM, "deleteRange": DELETE_RANGE, "ingest": INGEST, "reap": REAP}
+# --- erase ----------------------------------------------------------------------------------------------------------
+
+
+def _make_erase(path: Path) -> None:
+    store = SlateStore.create(str(path), clock=FakeClock(START_MS))
+    store.write(rows(range(600), b"1"), **SMALL)
+    store.write(rows(range(0, 600, 3), b"2"), **SMALL)
+
+
+ERASE: Final = Scene(
+    _make_erase,
+    lambda table, path, **more: table.erase(where="key >= X'30313030' AND key < X'30353030'", **SMALL, **more),
+    _survivors(),
+)
+
+SCENES: Final = {"trimHistory": TRIM, "deleteRange": DELETE_RANGE, "ingest": INGEST, "reap": REAP, "erase": ERASE}
 
 
 # --- tasks that travel ----------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.named_keys import forget_keys
 from slatespark.table.stores import TableStores
-from slatespark.table.write.erase import Progress, erase_rows
+from slatespark.table.tasks import THREADS, Progress, TaskRunner
+from slatespark.table.write.erase import erase_rows
 
 
 def erase_keys(
@@ -45,6 +46,7 @@ def erase_keys(
     options: WriteOptions,
     *,
     release_versions: bool = False,
+    runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> AbsenceReport:
     """Erase some keys at every version, and report what still holds a copy.
@@ -54,6 +56,7 @@ def erase_keys(
     keys : ascending, not overlapping, none empty
     options : `ifClientActive`, and how files are written
     release_versions : give up replaced versions that hold copies, which `versionRetention` would keep for a while
+    runner : rewrites the files that hold the keys; by default threads of this process
 
     Raises
     ------
@@ -65,7 +68,7 @@ def erase_keys(
         When the table changed faster than it could be searched.
     """
     definition = resolve_definition(stores, fetch_latest_manifest(stores)[1])
-    removed = erase_rows(stores, clock, keys, options, progress=progress)
+    removed = erase_rows(stores, clock, keys, options, runner=runner, progress=progress)
     records = forget_keys(stores.main, keys) + _forget_finished_jobs(stores, clock, keys)
     deleted = list(vacuum_table(stores, clock, min_age_ms=0).collected)
     report = prove_absent(stores, clock, keys)

@@ -10,12 +10,9 @@ See docs/explanation/how-keys-are-erased.md.
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import (
@@ -55,15 +52,13 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS, Progress, TaskRunner
 
 WINDOW_BYTES: Final = 4 << 20
 MAX_ATTEMPTS: Final = 5
-_FILES_TOGETHER: Final = 4
 
 # What another attempt may avoid: files that changed or went, keys that were written, and a tick that advanced.
 _PASSING: Final = (CommitConflictError, TransactionConflictError, SnapshotExpiredError, ClockRegressionError)
-
-Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +87,7 @@ def erase_rows(
     keys: Sequence[KeyRange],
     options: WriteOptions,
     *,
+    runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> ErasedRows:
     """Remove every row version of some keys from the newest version, in one commit; other versions keep theirs.
@@ -102,6 +98,7 @@ def erase_rows(
     ----------
     keys : ascending, not overlapping, none empty
     options : `ifClientActive`, and how files are written
+    runner : rewrites views, each in a task; by default threads of this process
 
     Raises
     ------
@@ -116,7 +113,7 @@ def erase_rows(
     """
     refuse_pair(options, "an erasure")
     refuse_cooperation(options, "an erasure", OTHER_MODES)
-    return _Erasing(stores, clock, tuple(keys), options, progress).run()
+    return _Erasing(stores, clock, tuple(keys), options, runner, progress).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +147,7 @@ class _Erasing:
     clock: Clock
     keys: tuple[KeyRange, ...]
     options: WriteOptions
+    runner: TaskRunner
     progress: Progress | None
     baseline: Baseline | None = None  # a client that was active since then is not fenced unless asked
 
@@ -233,31 +231,16 @@ class _Erasing:
     # --- rewriting ----------------------------------------------------------------------------------------------------
 
     def _rewrite(self, views: Mapping[SstView, FileSlice], planned_ms: int) -> dict[SstView, _Rewritten]:
-        """Upload what is left of some views, several at a time."""
+        """Upload what is left of some views, each in a task."""
         done, total = 0, sum(measure_slice(self.stores, part) for part in views.values())
         found: dict[SstView, _Rewritten] = {}
-        with ThreadPoolExecutor(min(_FILES_TOGETHER, os.cpu_count() or 1)) as pool:
-            rewritten = pool.map(partial(self._rewrite_view, planned_ms=planned_ms), views.values())
-            for view, part in zip(views, rewritten, strict=True):
-                found[view] = part
-                done += part.bytes_in
-                if self.progress is not None:
-                    self.progress("Rewriting", done, total)
+        task = EraseTask(self.stores, self.clock, self.keys, self.options, planned_ms)
+        for view, part in zip(views, self.runner(task, [*views.values()]), strict=True):
+            found[view] = part
+            done += part.bytes_in
+            if self.progress is not None:
+                self.progress("Rewriting", done, total)
         return found
-
-    def _rewrite_view(self, part: FileSlice, planned_ms: int) -> _Rewritten:
-        erased = 0
-
-        def pieces() -> Iterator[SortedRows]:
-            nonlocal erased
-            for window in layer_windows(self.stores, Layer("erased", (part,)), WINDOW_BYTES):
-                kept = rows_outside(window.rows, window.low, window.high, self.keys)
-                erased += window.high - window.low - len(kept)
-                if len(kept):
-                    yield SortedRows([window.rows], kept)
-
-        files = upload_sorted(self.stores.main, pieces(), self.options, self.clock, planned_ms)
-        return _Rewritten(files, erased, measure_slice(self.stores, part))
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
@@ -276,3 +259,34 @@ class _Erasing:
         points = {keys for keys in self.keys if keys == point_range(keys.start)}
         ranges = (keys for keys in self.keys if keys not in points)
         return ReadSet.of(snapshot, keys=(keys.start for keys in points), ranges=ranges, written=())
+
+
+@dataclass(frozen=True, slots=True)
+class EraseTask:
+    """Uploads what is left of a view, in any process.
+
+    Attributes
+    ----------
+    planned_ms : time part of the ids of new files
+    """
+
+    stores: TableStores
+    clock: Clock
+    keys: tuple[KeyRange, ...]
+    options: WriteOptions
+    planned_ms: int
+
+    def __call__(self, part: FileSlice) -> _Rewritten:
+        """Return the files of a view without the keys."""
+        erased = 0
+
+        def pieces() -> Iterator[SortedRows]:
+            nonlocal erased
+            for window in layer_windows(self.stores, Layer("erased", (part,)), WINDOW_BYTES):
+                kept = rows_outside(window.rows, window.low, window.high, self.keys)
+                erased += window.high - window.low - len(kept)
+                if len(kept):
+                    yield SortedRows([window.rows], kept)
+
+        files = upload_sorted(self.stores.main, pieces(), self.options, self.clock, self.planned_ms)
+        return _Rewritten(files, erased, measure_slice(self.stores, part))
