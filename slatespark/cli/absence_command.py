@@ -8,7 +8,16 @@ import pyarrow as pa
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, OptionalKey, Storage, TablePath
+from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
+    AbsenceOption,
+    AsJson,
+    AsText,
+    ErasureOption,
+    OptionalKey,
+    Storage,
+    TablePath,
+)
 from slatespark.cli.file_formats import format_of
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
@@ -51,15 +60,7 @@ def erase(
             "--release-versions", help="Give up replaced versions that hold copies; they cannot be read any more."
         ),
     ] = False,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="startKey, endKey or keyPrefix instead of the key of a raw table; ifClientActive, compression, "
-            "walPath, ... May be repeated.",
-        ),
-    ] = None,
+    option: ErasureOption = None,
     storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,
@@ -85,14 +86,7 @@ def prove_absent(
     key: OptionalKey = None,
     where: KeyRange = None,
     file: KeyFile = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="startKey, endKey or keyPrefix instead of the key of a raw table; walPath. May be repeated.",
-        ),
-    ] = None,
+    option: AbsenceOption = None,
     storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,

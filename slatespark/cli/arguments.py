@@ -87,6 +87,39 @@ CommitOption: TypeAlias = Annotated[
         help="Another write option of the commit; may be repeated: ifClientActive, compression, walPath, ...",
     ),
 ]
+CreationOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar=_METAVAR,
+        help="keyFormat, valueFormat, or a table property; may be repeated: history, defaultTtl, retention, ...",
+    ),
+]
+ErasureOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar=_METAVAR,
+        help="startKey, endKey or keyPrefix instead of the key of a raw table; ifClientActive, compression, "
+        "walPath, ... May be repeated.",
+    ),
+]
+AbsenceOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar=_METAVAR,
+        help="startKey, endKey or keyPrefix instead of the key of a raw table; walPath. May be repeated.",
+    ),
+]
+MergedFileOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar=_METAVAR,
+        help="Option of new files; may be repeated: compression, blockSize, sstSize, bloomBitsPerKey, writeBuffer.",
+    ),
+]
 LocationOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--option", metavar=_METAVAR, help="walPath=PATH, if the WAL is kept apart from the table."),

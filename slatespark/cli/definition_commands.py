@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, Storage, TablePath
+from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments, command_arguments, parse_pairs
@@ -34,14 +34,7 @@ def create(
     key_columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="The columns of the key, in order.", show_default=False)
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="keyFormat, valueFormat, or a table property; may be repeated: history, defaultTtl, retention, ...",
-        ),
-    ] = None,
+    option: CreationOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:

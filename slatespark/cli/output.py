@@ -82,6 +82,11 @@ def json_document(value: Any, *, as_text: bool = False) -> str:
     return json.dumps(_plain(value, as_text=as_text), indent=2, ensure_ascii=False)
 
 
+def json_line(value: Any) -> str:
+    """Return the same as one line."""
+    return json.dumps(_plain(value, as_text=False), ensure_ascii=False)
+
+
 def _plain(value: Any, *, as_text: bool) -> Any:
     if hasattr(value, "__dataclass_fields__"):
         value = asdict(value)

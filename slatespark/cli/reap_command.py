@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,7 +10,9 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, Storage
-from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line, progress_bar
+from slatespark.cli.outcomes import Outcomes, refuse_shared_wal
+from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
+from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
@@ -54,23 +55,21 @@ def reap(
     if once and every is not None:
         raise OptionError("--once and --every are both given.", todo="Give one of them.")
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
-    if "walPath" in arguments.location and len(tables) > 1:
-        raise OptionError("walPath applies to one table, but several are given.", todo="Reap them one by one.")
+    refuse_shared_wal(tables, arguments.location)
     common: dict[str, Any] = {
         "maxBatchRows": max_batch_rows,
         "maxBatchBytes": max_batch_bytes,
         "options": arguments.options,
         **arguments.location,
     }
-    if every is not None:
-        _check_interval(every)
-        with contextlib.suppress(KeyboardInterrupt):
-            reaper = Reaper(tables, minInterval=every, maxInterval=_longest(every), **common)
-            reaper.run(listener=lambda outcome: _show_outcome(outcome, as_json=as_json))
+    if every is None:
+        with progress_bar() as progress:
+            _outcomes(_report_text, as_json=as_json).show_all(Reaper(tables, progress=progress, **common).runOnce())
         return
-    with progress_bar() as progress:
-        outcomes = Reaper(tables, progress=progress, **common).runOnce()
-    _show_all(outcomes, as_json=as_json)
+    _check_interval(every)
+    reaper = Reaper(tables, minInterval=every, maxInterval=_longest(every), **common)
+    with stopped_by_signals(reaper.stop):
+        reaper.run(listener=_outcomes(_news_text, as_json=as_json).show)
 
 
 def _longest(every: str) -> int:
@@ -83,31 +82,18 @@ def _check_interval(every: str) -> None:
         raise OptionError(f"--every: {every!r} is not a positive duration.", todo="Give a duration like 10m.")
 
 
-def _show_all(outcomes: tuple[ReapOutcome, ...], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_document([_plain(outcome) for outcome in outcomes]))
-    else:
-        reports = [reap_text(outcome.report) for outcome in outcomes if outcome.report is not None]
-        typer.echo("\n\n".join(reports), nl=bool(reports))
-    for outcome in outcomes:
-        if outcome.error is not None:
-            typer.echo(one_line(outcome.error), err=True)
-    if any(outcome.error is not None for outcome in outcomes):
-        raise typer.Exit(EXIT_FAILED)
+def _outcomes(text: Callable[[ReapOutcome], str | None], *, as_json: bool) -> Outcomes[ReapOutcome]:
+    return Outcomes(text, _fields, as_json, gap="\n")
 
 
-def _show_outcome(outcome: ReapOutcome, *, as_json: bool) -> None:
-    """Show the outcome for one table: as a line of JSON, or as text if rows were deleted or the reap failed."""
-    if as_json:
-        typer.echo(json.dumps(_plain(outcome)))
-    elif outcome.error is not None:
-        typer.echo(one_line(outcome.error), err=True)
-    elif outcome.report is not None and outcome.report.passes:
-        typer.echo(f"{reap_text(outcome.report)}\n")
+def _report_text(outcome: ReapOutcome) -> str | None:
+    return None if outcome.report is None else reap_text(outcome.report)
 
 
-def _plain(outcome: ReapOutcome) -> dict[str, Any]:
-    """Return an outcome for JSON: the fields of the report, or the error as one line."""
-    if outcome.report is None:
-        return {"url": outcome.url, "error": None if outcome.error is None else one_line(outcome.error)}
-    return {**asdict(outcome.report), "error": None}
+def _news_text(outcome: ReapOutcome) -> str | None:
+    """Return the report of a reap that deleted rows."""
+    return _report_text(outcome) if outcome.report is not None and outcome.report.passes else None
+
+
+def _fields(outcome: ReapOutcome) -> dict[str, Any]:
+    return {"url": outcome.url} if outcome.report is None else asdict(outcome.report)

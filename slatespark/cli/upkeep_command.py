@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, Storage
-from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line
+from slatespark.cli.outcomes import Outcomes, refuse_shared_wal
+from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.upkeep_text import upkeep_text
-from slatespark.errors import OptionError
 from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
 from slatespark.units import parse_duration_ms
 
@@ -60,8 +59,7 @@ def upkeep(
     stopped, or with --once all was done; 1: with --once something failed.
     """
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
-    if "walPath" in arguments.location and len(tables) > 1:
-        raise OptionError("walPath applies to one table, but several are given.", todo="Serve them one by one.")
+    refuse_shared_wal(tables, arguments.location)
     every_ms = parse_duration_ms(every, name="--every")
     work = Upkeep(
         tables,
@@ -74,41 +72,17 @@ def upkeep(
         options=arguments.options,
         **arguments.location,
     )
+    outcomes = Outcomes(_text, _fields, as_json, is_news=lambda outcome: outcome.is_done)
     with stopped_by_signals(work.stop):
         if once:
-            _show_all(work.runOnce(), as_json=as_json)
+            outcomes.show_all(work.runOnce())
         else:
-            work.run(listener=lambda outcome: _show(outcome, as_json=as_json))
+            work.run(listener=outcomes.show)
 
 
-def _show_all(outcomes: tuple[UpkeepOutcome, ...], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_document([_plain(outcome) for outcome in outcomes]))
-    else:
-        for outcome in outcomes:
-            _show(outcome, as_json=False)
-    if any(outcome.error is not None for outcome in outcomes):
-        raise typer.Exit(EXIT_FAILED)
+def _text(outcome: UpkeepOutcome) -> str | None:
+    return upkeep_text(outcome) if outcome.is_done else None
 
 
-def _show(outcome: UpkeepOutcome, *, as_json: bool) -> None:
-    """Show a step that changed something, or failed."""
-    if not outcome.is_done and outcome.error is None:
-        return
-    if as_json:
-        typer.echo(json.dumps(json.loads(json_document(_plain(outcome)))))
-    elif outcome.error is not None:
-        typer.echo(one_line(outcome.error), err=True)
-    else:
-        typer.echo(f"{upkeep_text(outcome)}\n")
-
-
-def _plain(outcome: UpkeepOutcome) -> dict[str, Any]:
-    """Return an outcome for JSON, with the error as one line."""
-    return {
-        "url": outcome.url,
-        "duty": outcome.duty,
-        "is_done": outcome.is_done,
-        "report": outcome.report,
-        "error": None if outcome.error is None else one_line(outcome.error),
-    }
+def _fields(outcome: UpkeepOutcome) -> dict[str, Any]:
+    return {"url": outcome.url, "duty": outcome.duty, "is_done": outcome.is_done, "report": outcome.report}

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, Storage
-from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, one_line
+from slatespark.cli.arguments import AsJson, MergedFileOption, Storage
+from slatespark.cli.outcomes import Outcomes
+from slatespark.cli.output import EXIT_FAILED, failing_with, one_line
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import command_arguments
 from slatespark.display.worker_text import job_line, status_line
@@ -54,14 +55,7 @@ def worker(
     backlog_interval: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two lines about what waits.")
     ] = "1m",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="Option of new files; may be repeated: compression, blockSize, sstSize, bloomBitsPerKey, writeBuffer.",
-        ),
-    ] = None,
+    option: MergedFileOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,12 +80,13 @@ def worker(
             clock=arguments.clock,
             **arguments.location,
         )
+        outcomes = Outcomes(_text, _fields, as_json, gap="")
         with stopped_by_signals(served.stop):
             if once:
-                _show_all(served.runOnce(), as_json=as_json)
+                outcomes.show_all(served.runOnce())
                 return
             with _backlog_lines(served, every_s, as_json=as_json):
-                served.run(listener=lambda outcome: _show(outcome, as_json=as_json))
+                served.run(listener=outcomes.show)
 
 
 @contextlib.contextmanager
@@ -113,31 +108,15 @@ def _backlog_lines(served: CompactionWorker, every_s: float, *, as_json: bool) -
         thread.join()
 
 
-def _show_all(outcomes: tuple[WorkerOutcome, ...], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_document([_plain(outcome) for outcome in outcomes]))
-    else:
-        for outcome in outcomes:
-            _show(outcome, as_json=False)
-    if any(outcome.error is not None for outcome in outcomes):
-        raise typer.Exit(EXIT_FAILED)
+def _text(outcome: WorkerOutcome) -> str | None:
+    """Return what came of a job as a line."""
+    return None if outcome.report is None else job_line(outcome.report)
 
 
-def _show(outcome: WorkerOutcome, *, as_json: bool) -> None:
-    """Print what came of a job as a line."""
-    if as_json:
-        typer.echo(json.dumps(_plain(outcome)))
-    elif outcome.report is not None:
-        typer.echo(job_line(outcome.report))
-    elif outcome.error is not None:
-        typer.echo(one_line(outcome.error), err=True)
-
-
-def _plain(outcome: WorkerOutcome) -> dict[str, Any]:
-    """Return an outcome for JSON: the fields of the report, or the error as one line."""
+def _fields(outcome: WorkerOutcome) -> dict[str, Any]:
     if outcome.report is None:
-        return {"url": outcome.url, "error": None if outcome.error is None else one_line(outcome.error)}
-    return {**asdict(outcome.report), "mb_per_s": outcome.report.mb_per_s, "error": None}
+        return {"url": outcome.url}
+    return {**asdict(outcome.report), "mb_per_s": outcome.report.mb_per_s}
 
 
 def _plain_status(status: WorkerStatus) -> dict[str, Any]:
