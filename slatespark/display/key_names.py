@@ -6,7 +6,7 @@ A range bound that has only the leading key columns is named by those columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -75,6 +75,18 @@ class KeyNames:
         """Return the name of a range."""
         first, last = self.first(start), self.last(end)
         return first if first == last else f"{first} to {last}"
+
+
+def key_columns(codec: RowCodec, keys: Iterable[bytes]) -> dict[bytes, dict[str, Any]]:
+    """Return the columns of keys of a typed table, as `json_values` shows them; keys that do not decode are left out.
+
+    A bound that has only the leading key columns has only these.
+    """
+    found: dict[bytes, dict[str, Any]] = {}
+    for group, columns in decode_prefixes(codec, sorted(set(keys))):
+        rows = zip(*map(json_values, columns.values()), strict=True)
+        found.update((key, dict(zip(columns, row, strict=True))) for key, row in zip(group, rows, strict=True))
+    return found
 
 
 def _names(columns: Mapping[str, pa.Array]) -> list[str]:

@@ -12,6 +12,7 @@ from slatespark.table.inspection.describe import (
     describe_table,
     summarise_table,
 )
+from slatespark.table.inspection.dump import NEWEST, ObjectDump, dump_object
 from slatespark.table.inspection.files import FileFacts, LayerFacts, list_files, list_layers
 from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
 from slatespark.table.retention.expiry_run import report_expiry
@@ -48,6 +49,24 @@ class Inspection(OpenTable):
         options : read options that choose a version another way
         """
         return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
+
+    def dump(self, name: str = NEWEST, *, rows: int = 0) -> ObjectDump:
+        """Return what one object of the table holds, verified: a manifest, a `.compactions` file, a WAL file, an SST.
+
+        Parameters
+        ----------
+        name : `manifest` or `compactions` for the newest one, `manifest/5`, `compactions/5`, `wal/5`, the id of an SST,
+            or the path of an object
+        rows : of an SST or WAL file, how many row versions to show
+
+        Raises
+        ------
+        InvalidRequestError
+            When there is no such object.
+        CorruptDataError, UnsupportedFormatError
+            When it is damaged, or a later release wrote it.
+        """
+        return dump_object(self._stores, name, rows=rows)
 
     def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
         """Return when rows and stored bytes expire: by hour or day, already, or never.
