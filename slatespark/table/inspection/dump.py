@@ -88,7 +88,8 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
     CorruptDataError, UnsupportedFormatError
         When it is damaged, or a later release wrote it.
     """
-    codec = _codec(stores)
+    newest = _newest_manifest(stores)
+    codec = RAW_CODEC if newest is None else _codec(stores, newest)
     path = _path_of(stores, name)
     if path.startswith(MANIFEST_DIR):
         size, version, manifest = _decoded(stores.main, path, decode_manifest)
@@ -104,9 +105,11 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
             "jobs": [_job_content(job) for job in listed.jobs],
         }
         return ObjectDump(f"{stores.url}/{path}", "compactions", size, content, codec)
-    store = stores.wal if path.startswith(WAL_DIR) else _owner(stores, path)
+    store = stores.wal if path.startswith(WAL_DIR) else _owner(stores, newest, path)
+    ulid = sst_id(path) if path.startswith(COMPACTED_DIR) else None
+    listed = None if newest is None or ulid is None else newest.ssts.get(ulid)
     try:
-        kind, size, content = dump_sst(store, path, rows=rows)
+        kind, size, content = dump_sst(store, path, listed, rows=rows)
     except FileNotFoundError as exc:
         raise _missing(f"{store.url}/{path}") from exc
     return ObjectDump(f"{store.url}/{path}", kind, size, content, codec)
@@ -150,22 +153,26 @@ def _missing(url: str) -> InvalidRequestError:
     return InvalidRequestError(f"{url} does not exist.", why="Or it was collected.", todo="Choose another object.")
 
 
-def _owner(stores: TableStores, path: str) -> ObjectStore:
+def _owner(stores: TableStores, newest: Manifest | None, path: str) -> ObjectStore:
     """Return the store of an SST: of the table, or of a database that it was cloned from."""
     ulid = sst_id(path)
+    if newest is None or ulid is None or not any(ulid in database.sst_ids for database in newest.external_dbs):
+        return stores.main
+    return stores.at(external_roots(stores, newest)[ulid])
+
+
+def _newest_manifest(stores: TableStores) -> Manifest | None:
+    """Return the newest manifest; None if there is none, or if it cannot be read."""
     try:
-        stores.main.head(path)
-    except FileNotFoundError:
-        manifest = fetch_latest_manifest(stores)[1]
-        if ulid is not None and any(ulid in database.sst_ids for database in manifest.external_dbs):
-            return stores.at(external_roots(stores, manifest)[ulid])
-    return stores.main
+        return fetch_latest_manifest(stores)[1]
+    except SlateError:
+        return None
 
 
-def _codec(stores: TableStores) -> RowCodec:
+def _codec(stores: TableStores, manifest: Manifest) -> RowCodec:
     """Return how keys are encoded; they are shown as bytes where that is not known."""
     try:
-        return resolve_codec(stores, fetch_latest_manifest(stores)[1])
+        return resolve_codec(stores, manifest)
     except SlateError:
         return RAW_CODEC
 

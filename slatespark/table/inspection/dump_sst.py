@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import SstInfo, SstType
+from slatespark.format.paths import WAL_DIR
 from slatespark.format.properties import decode_label, decode_properties
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row
 from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.kernels import decode_blocks
@@ -29,18 +31,27 @@ _TOGETHER_BYTES: Final = 1 << 20  # of blocks, read at a time
 _MAX_DECODED: Final = 64 << 20  # of several blocks; a larger one is decoded alone
 
 
-def dump_sst(store: ObjectStore, path: str, *, rows: int = 0) -> tuple[str, int, dict[str, Any]]:
-    """Return kind, size and content of an SST; other parameters and errors as for `dump_object`.
+def dump_sst(
+    store: ObjectStore, path: str, listed: SstHandle | None = None, *, rows: int = 0
+) -> tuple[str, int, dict[str, Any]]:
+    """Return kind, size and content of an SST.
+
+    Parameters
+    ----------
+    listed : its description in a manifest; None if it is in none
+    rows : how many row versions to show, from the first one on
 
     Raises
     ------
     FileNotFoundError
         When there is no such object.
+    CorruptDataError, UnsupportedFormatError
+        When it is damaged, or is not what the manifest says; when a later release wrote it.
     """
     size = store.head(path).size
-    if size == 0:
+    if size == 0 and path.startswith(WAL_DIR):
         return "wal", 0, {"fence": True}
-    end = fetch_end(store, path)
+    end = _end(store, path, listed)
     with object_context(store, path, end.layout.gap.start):
         label, found = decode_label(end.gap), decode_properties(end.gap)
     index = _index(store, path, end)
@@ -81,6 +92,22 @@ def _first(info: SstInfo, entry: bytes | None, *, key: str) -> dict[str, Any]:
 def _sums(stats: SstStats) -> dict[str, int]:
     """Return the sums of the statistics."""
     return {item.name: getattr(stats, item.name) for item in fields(stats) if item.name != "block_counts"}
+
+
+def _end(store: ObjectStore, path: str, listed: SstHandle | None) -> SstEnd:
+    """Return the end of the file; raises `CorruptDataError` if it is not the one that a manifest lists."""
+    if listed is None:
+        return fetch_end(store, path)
+    where = f"{store.url}/{path}"
+    try:
+        end = fetch_end(store, path)
+    except UnsupportedFormatError as exc:  # the manifest knows a version that we know too
+        raise CorruptDataError(str(exc.args[0]), todo="Run `slatespark verify` on the table.", path=where) from exc
+    if (end.info, end.footer.version) != (listed.info, listed.format_version):
+        raise CorruptDataError(
+            "the info is not the one in the manifest.", todo="Run `slatespark verify` on the table.", path=where
+        )
+    return end
 
 
 def _index(store: ObjectStore, path: str, end: SstEnd) -> SstIndex:

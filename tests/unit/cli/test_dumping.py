@@ -16,7 +16,8 @@ SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64(
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "orders"
     store = SlateStore.create(str(path), schema=SCHEMA, keyColumns=["tenant", "id"])
-    store.write(pa.table({"tenant": ["a"] * 90 + ["b"], "id": [*range(90), 7], "n": [1] * 91}, SCHEMA), blockSize="60")
+    rows = pa.table({"tenant": ["a"] * 2000 + ["b"], "id": [*range(2000), 7], "n": [1] * 2001}, SCHEMA)
+    store.write(rows, blockSize="1k")
     return path
 
 
@@ -39,8 +40,8 @@ def test_the_newest_manifest_by_default(table: Path) -> None:
 def test_keys_of_a_typed_table_have_their_columns(table: Path) -> None:
     text = done("dump", table, file_of(table), "--rows", "2")
     assert [line.split("  ")[1] for line in text.splitlines()[-2:]] == ["tenant=a, id=0", "tenant=a, id=1"]
-    found = answer("dump", table, file_of(table), "--rows", "91")
-    assert [found["keys"][row["key"]]["id"] for row in found["rows"]] == [*range(90), 7]
+    found = answer("dump", table, file_of(table), "--rows", "9000")
+    assert [found["keys"][row["key"]]["id"] for row in found["rows"]] == [*range(2000), 7]
 
 
 def test_long_lists_are_cut_unless_asked(table: Path) -> None:

@@ -67,7 +67,7 @@ def test_what_further_attempts_uploaded_is_unreferenced_until_a_vacuum(scene: Sc
     before = objects(path, COMPACTED_DIR)
     scene.run(opened(path), path, runner=TravellingTasks())
     extra = objects(path, COMPACTED_DIR) - before - shown(path)
-    assert extra
+    assert extra or scene is SCENES["erase"], "whose own vacuum has deleted them"
     vacuum(path)
     assert not extra & objects(path, COMPACTED_DIR)
     assert values(opened(path)) == scene.left

@@ -112,7 +112,6 @@ def test_objects_have_several_names(store: SlateStore) -> None:
     assert len({str(store.dump(name)) for name in names}) == 1
     [file] = store.files()
     assert store.dump(file.id) == store.dump(f"compacted/{file.id}.sst") == store.dump(f"{file.id}.sst")
-    assert store.dump("compactions").kind == "compactions"
     assert store.dump("manifest/1").content["ssts"] == []
 
 
@@ -165,28 +164,41 @@ def test_damage_is_never_shown(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "db"))
     store.write(pa.table({"key": [b"%03d" % n for n in range(100)], "value": [b"v"] * 100}), blockSize="1k")
     [path] = (tmp_path / "db" / "compacted").iterdir()
-    whole, shown = path.read_bytes(), str(store.dump(path.name, rows=MANY).content)
+    whole, shown = path.read_bytes(), store.dump(path.name, rows=MANY).content
     for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        with contextlib.suppress(CorruptDataError, UnsupportedFormatError):
-            assert str(store.dump(path.name, rows=MANY).content) == shown, at
+        with contextlib.suppress(CorruptDataError):
+            found = store.dump(path.name, rows=MANY).content
+            # Without the mark at its end the gap holds something that is not ours, as files of other clients may.
+            assert found in (shown, {**shown, "properties": None}), at
     for length in range(0, len(whole), 50):
         path.write_bytes(whole[:length])
-        if length:
-            with pytest.raises((CorruptDataError, UnsupportedFormatError), match=path.name):
-                store.dump(path.name, rows=MANY)
+        with pytest.raises(CorruptDataError, match=path.name):
+            store.dump(path.name, rows=MANY)
 
 
 @pytest.mark.parametrize("folder", ["manifest", "compactions"])
 def test_damaged_numbered_objects(tmp_path: Path, folder: str) -> None:
     store = SlateStore.create(str(tmp_path / "db"))
     store.write(pa.table({"key": [b"k"], "value": [b"v"]}))
+    store.compact(full=True, force=True)
+    assert store.dump(folder).kind == folder
     path = max((tmp_path / "db" / folder).iterdir())
     whole = path.read_bytes()
     for length in (0, 1, 2, 7, len(whole) // 2):
         path.write_bytes(whole[:length])
         with pytest.raises((CorruptDataError, UnsupportedFormatError), match=path.name):
             dump_object(open_stores(store.url, storage={}), folder)
+
+
+def test_a_file_that_is_not_the_one_in_the_manifest(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "db"))
+    for number in range(2):
+        store.write(pa.table({"key": [b"%d" % number], "value": [b"v" * 50 * number]}))
+    one, two = sorted((tmp_path / "db" / "compacted").iterdir())
+    one.write_bytes(two.read_bytes())
+    with pytest.raises(CorruptDataError, match=one.name):
+        store.dump(one.name)
 
 
 def test_rows_of_a_wal_file_are_in_its_order(database: FixtureDatabase) -> None:
