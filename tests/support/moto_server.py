@@ -16,9 +16,23 @@ from typing import Self
 
 import pytest
 
-# `python -m moto.server`, which ends with us even if we are killed: then its standard input ends.
+# `python -m moto.server`, which ends with us even if we are killed: then its standard input ends. Its threads check the
+# condition of a request and store the object in two steps, so conditional requests must wait for each other.
 _SERVE = """
 import os, runpy, sys, threading
+import werkzeug.serving
+
+serve, one_at_a_time = werkzeug.serving.run_simple, threading.Lock()
+
+def atomically(app):
+    def answer(environ, start_response):
+        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
+            with one_at_a_time:
+                return app(environ, start_response)
+        return app(environ, start_response)
+    return answer
+
+werkzeug.serving.run_simple = lambda host, port, app, **options: serve(host, port, atomically(app), **options)
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
 runpy.run_module("moto.server", run_name="__main__")
 """
