@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from slatespark.ranges import ByteRange, coalesce
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
-from slatespark.storage.requests import Requests, list_requests
+from slatespark.storage.requests import Requests, delete_requests, list_requests
 from slatespark.storage.s3_driver import upload_requests
 
 
@@ -136,6 +136,11 @@ class CountedStore:
         """Delete an object; a missing object is not an error."""
         self._tally.add(Requests(delete=1))
         self._store.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects; missing ones are not an error."""
+        self._tally.add(Requests(delete=delete_requests(len(paths))))
+        self._store.delete_many(paths)
 
     def prune(self, folders: Sequence[str]) -> None:
         """Remove folders that hold nothing; object stores have none, so nothing is counted."""

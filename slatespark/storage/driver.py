@@ -57,6 +57,9 @@ class Driver(Protocol):
     def delete(self, path: str) -> None:
         """Delete an object."""
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete up to `MOST_DELETED` objects, in one request where the server can; missing ones are not an error."""
+
 
 def driver_name(url: str, options: BackendOptions) -> str:
     """Return which library sends the requests to a URL; raises `OptionError`."""

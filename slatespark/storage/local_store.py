@@ -135,6 +135,11 @@ class LocalStore:
                 return
             sync_folder(file.parent)
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects, one after the other; missing ones are not an error."""
+        for path in paths:
+            self.delete(path)
+
     def prune(self, folders: Sequence[str]) -> None:
         """Remove folders that hold nothing, with all below them, and then the root."""
         below = [folder for prefix in folders for folder in self._folders(prefix)]

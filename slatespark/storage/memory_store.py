@@ -134,6 +134,11 @@ class MemoryStore:
         with self._bucket.lock:
             self._bucket.objects.pop(self._key(path), None)
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects, one after the other; missing ones are not an error."""
+        for path in paths:
+            self.delete(path)
+
     def prune(self, folders: Sequence[str]) -> None:
         """Do nothing: there are no folders."""
 

@@ -91,5 +91,8 @@ class ObjectStore(Protocol):
     def delete(self, path: str) -> None:
         """Delete an object; a missing object is not an error."""
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects, in any order; missing ones are not an error. If it raises, some may be gone."""
+
     def prune(self, folders: Sequence[str]) -> None:
         """Remove folders that hold nothing, with all below them, and then the root; only file systems have them."""

@@ -13,6 +13,7 @@ from slatespark.storage.addressing import check_folder, check_path, check_span
 from slatespark.storage.credentials import BackendOptions, refuse_user_info
 from slatespark.storage.driver import Driver, check_options, make_driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.requests import MOST_DELETED
 from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
 
 # A request costs about as much as reading this many unneeded bytes.
@@ -136,6 +137,14 @@ class RemoteStore:
     def delete(self, path: str) -> None:
         """Delete an object; a missing object is not an error."""
         self._ask("delete", path, lambda driver: driver.delete(check_path(path)))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects, many with one request where the server can; missing ones are not an error."""
+        for path in paths:
+            check_path(path)
+        for at in range(0, len(paths), MOST_DELETED):
+            some = paths[at : at + MOST_DELETED]
+            self._ask("delete", some[0], lambda driver, some=some: driver.delete_many(some))  # type: ignore[misc]
 
     def prune(self, folders: Sequence[str]) -> None:
         """Do nothing: object stores have no folders."""

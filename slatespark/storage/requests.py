@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 PAGE_OBJECTS: Final = 1000  # of one listing request
+MOST_DELETED: Final = 1000  # objects, by one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Requests:
     get : of objects, parts of objects, or their metadata
     put : of objects or parts of an upload; copies on the server
     list : pages of listings
-    delete : of objects
+    delete : of objects, up to 1,000 at a time
     read_bytes, written_bytes : content received and sent
     """
 
@@ -51,3 +52,8 @@ class Requests:
 def list_requests(objects: int) -> int:
     """Return the pages of a listing of so many objects."""
     return max(1, -(-objects // PAGE_OBJECTS))
+
+
+def delete_requests(objects: int) -> int:
+    """Return the requests that delete so many objects together."""
+    return -(-objects // MOST_DELETED)

@@ -57,6 +57,7 @@ _BY_CODE = {
     "PermanentRedirect": Outcome.ELSEWHERE,
     "ConditionalRequestConflict": Outcome.TRANSIENT,  # another conditional write of the object is being made
     "OperationAborted": Outcome.TRANSIENT,
+    "AccessDenied": Outcome.DENIED,
     "NoSuchBucket": Outcome.NO_BUCKET,
     "NoSuchUpload": Outcome.TRANSIENT,  # completed by a request whose response was lost: upload again
     "ExpiredToken": Outcome.DENIED,

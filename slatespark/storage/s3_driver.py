@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +17,8 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.readahead import run_concurrently
+from slatespark.storage.retry import Outcome, classify_error
 from slatespark.units import datetime_to_ms
 
 # Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
@@ -116,6 +119,19 @@ class S3Driver:
     def delete(self, path: str) -> None:
         """Delete an object."""
         self._fs.call_s3("delete_object", Bucket=self._bucket, Key=self._prefix + path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete objects with one request; one by one where the server refuses that."""
+        keys = [{"Key": self._prefix + path} for path in paths]
+        try:
+            answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+        except Exception as exc:
+            if classify_error(exc) is not Outcome.REFUSED:
+                raise
+            run_concurrently([partial(self.delete, path) for path in paths], is_remote=True)
+            return
+        if failures := answer.get("Errors"):
+            raise _not_deleted(failures)
 
     def _name(self, path: str) -> str:
         name = f"{self._bucket}/{self._prefix}{path}"
@@ -244,6 +260,16 @@ def timeout_s(options: Mapping[str, str], name: str) -> float:
     if not 0 < seconds < 86_400:
         raise OptionError(f"storage.{name}: {text!r} is not a valid timeout.", todo="Use seconds above 0.")
     return seconds
+
+
+def _not_deleted(failures: Sequence[Mapping[str, str]]) -> Exception:
+    """Return the error of objects that one request for many did not delete, as the library has it for one."""
+    from botocore.exceptions import ClientError
+
+    first = failures[0]
+    text = f"{first.get('Key')}: {first.get('Message')} ({len(failures)} objects were not deleted)"
+    error: Exception = ClientError({"Error": {"Code": first.get("Code", ""), "Message": text}}, "DeleteObjects")
+    return error
 
 
 def _open(options: BackendOptions) -> Any:

@@ -179,6 +179,10 @@ class FailingStore:
     def delete(self, path: str) -> None:
         self._pass(Call("delete", path), lambda: self.inner.delete(path))
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def prune(self, folders: Sequence[str]) -> None:
         self.inner.prune(folders)
 

@@ -369,6 +369,15 @@ class StoreContract(StoreReadContract):
         with pytest.raises(FileNotFoundError):
             store.head("a/x")
 
+    def test_delete_many(self, store: ObjectStore) -> None:
+        store.delete_many([])
+        for name in "vwxyz":
+            store.put(f"a/{name}", [b"1"])
+        store.delete_many(["a/v", "none/x", "a/x", "a/missing", "a/z", "a/x"])
+        assert [meta.path for meta in store.list("a/")] == ["a/w", "a/y"]
+        with pytest.raises(InvalidRequestError):
+            store.delete_many(["a/w", "../x"])
+
     def test_a_listing_is_never_stale(self, store: ObjectStore) -> None:
         other: ObjectStore = pickle.loads(pickle.dumps(store))
         for number in range(5):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from slatespark.storage.requests import Requests
+from slatespark.storage.requests import Requests, delete_requests
 from slatespark.storage.s3_driver import upload_requests
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
@@ -18,7 +18,7 @@ from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.overheads import collection, commits
 from slatespark.table.explain.read_cost import SplitCosts
-from slatespark.table.gc.report import KEPT, VacuumReport
+from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
 from slatespark.table.gc.run import LEASE
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.cursor import window_size
@@ -109,10 +109,10 @@ def explain_vacuum(
     plan, planning : the dry run, and its requests, which a vacuum repeats
     """
     going = [file for file in plan.files if file.action != KEPT]
-    work = Requests(delete=len(going))
+    work = Requests()
     if stores.main.is_remote and plan.version is not None:  # asks for the time of the store
         work += Requests(get=1, put=1, delete=1, written_bytes=3)
-    estimated = RequestRange.of(planning + work)
+    estimated = RequestRange.of(planning + work) + _deletions(going)
     if going or plan.views_removed:
         leases = sum(file.kind == LEASE for file in going)
         releases = len(plan.checkpoints_released) + len(plan.jobs_dropped) + plan.views_removed
@@ -128,6 +128,14 @@ def explain_vacuum(
         prices=prices,
         plan=plan,
     )
+
+
+def _deletions(going: Sequence[CollectedFile]) -> RequestRange:
+    """Return the requests that delete some files: each kind by itself, some kinds in two places, leases one by one."""
+    kinds = Counter(file.kind for file in going)
+    together = sum(delete_requests(count) for kind, count in kinds.items() if kind != LEASE)
+    least, most = Requests(delete=together + kinds[LEASE]), Requests(delete=2 * together + kinds[LEASE])
+    return RequestRange(least, most)
 
 
 def _why(reason: str) -> str:

@@ -7,24 +7,24 @@ from functools import partial
 from typing import Final
 
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
+from slatespark.storage.requests import MOST_DELETED
 
-TOGETHER: Final = 64  # requests
+_TOGETHER: Final = 64  # requests
 
 
-def delete_together(
-    store: ObjectStore, metas: Sequence[ObjectMeta], delete: Callable[[ObjectStore, ObjectMeta], None] | None = None
-) -> Iterator[int]:
-    """Delete objects, and yield after each group how many it had.
-
-    Parameters
-    ----------
-    delete : deletes one of them; by default whatever is there now
-    """
-    for at in range(0, len(metas), TOGETHER):
-        some = metas[at : at + TOGETHER]
-        run_concurrently([partial(delete or _delete, store, meta) for meta in some], is_remote=store.is_remote)
+def delete_together(store: ObjectStore, metas: Sequence[ObjectMeta]) -> Iterator[int]:
+    """Delete objects, whatever they hold by now, and yield after each group how many it had."""
+    for at in range(0, len(metas), MOST_DELETED):
+        some = metas[at : at + MOST_DELETED]
+        store.delete_many([meta.path for meta in some])
         yield len(some)
 
 
-def _delete(store: ObjectStore, meta: ObjectMeta) -> None:
-    store.delete(meta.path)
+def delete_each(
+    store: ObjectStore, metas: Sequence[ObjectMeta], delete: Callable[[ObjectStore, ObjectMeta], None]
+) -> Iterator[int]:
+    """Delete objects with a request of their own each, and yield after each group how many it had."""
+    for at in range(0, len(metas), _TOGETHER):
+        some = metas[at : at + _TOGETHER]
+        run_concurrently([partial(delete, store, meta) for meta in some], is_remote=store.is_remote)
+        yield len(some)

@@ -174,7 +174,7 @@ def _find_table(stores: TableStores, *, is_forced: bool) -> Version[Manifest] | 
             return None
         raise
     try:
-        fetch_state_with_wal(stores, found)
+        fetch_state_with_wal(stores)
     except InvalidRequestError:  # the WAL is elsewhere, or lost
         if stores.wal_is_apart or not is_forced:
             raise

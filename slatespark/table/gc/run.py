@@ -45,7 +45,7 @@ from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.gc.deletion import delete_together
+from slatespark.table.gc.deletion import delete_each, delete_together
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
@@ -231,9 +231,11 @@ class _Collection:
         """Delete what goes of one kind, oldest name first."""
         ordered = sorted(verdicts, key=lambda verdict: verdict.meta.path)
         going = [verdict.meta for verdict in ordered if verdict.goes]
-        delete = delete_unchanged if kind == LEASE else None  # a lease may have been renewed
+        chosen = [] if self.dry_run else going
+        is_lease = kind == LEASE  # which may have been renewed
+        groups = delete_each(store, chosen, delete_unchanged) if is_lease else delete_together(store, chosen)
         gone = 0
-        for count in delete_together(store, [] if self.dry_run else going, delete):
+        for count in groups:
             gone += count
             if self.progress is not None:
                 self.progress(kind, gone, len(going))

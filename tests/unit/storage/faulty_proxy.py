@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-# Faults of a request: none; close the connection before or after it took effect; or an S3 error.
+# Faults of a request: none; close the connection before or after it took effect; an S3 error. With the status 200, the
+# error says that one of several objects was not deleted.
 Fault: TypeAlias = Literal["pass", "drop", "lose answer"] | tuple[int, str]
 
 
@@ -62,7 +63,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.proxy.decide(self.command, self.path)
         if isinstance(fault, tuple):
             status, code = fault
-            self._reply(status, {}, f"<Error><Code>{code}</Code><Message>said on cue</Message></Error>".encode())
+            error = f"<Error><Code>{code}</Code><Message>said on cue</Message></Error>"
+            self._reply(status, {}, (f"<DeleteResult>{error}</DeleteResult>" if status == 200 else error).encode())
         elif fault != "drop":
             status, headers, answer = self._forward(body)
             if fault == "pass":

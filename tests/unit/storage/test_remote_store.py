@@ -110,6 +110,9 @@ class FakeDriver:
         self.data = self.data or data
         self._fail()
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        raise NotImplementedError
+
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
         self.data = data
         self._fail()

@@ -169,6 +169,9 @@ def test_number_of_requests(shaky: ObjectStore, proxy: FaultyProxy) -> None:
         lambda store: store.copy("first", "new"),
         lambda store: store.delete("first"),
         lambda store: store.delete("nothing"),
+        lambda store: store.delete_many([]),
+        lambda store: store.delete_many(["first", "nothing"]),
+        lambda store: store.delete_many([f"{number}" for number in range(1001)]),
     ],
     ids=lambda call: "",
 )
@@ -194,6 +197,8 @@ def kind_of(method: str, path: str) -> str:
     """How S3 bills a request."""
     if method == "GET" and "list-type=2" in path:
         return "list"
+    if method == "POST" and path.endswith("?delete"):
+        return "delete"
     return {"HEAD": "get", "POST": "put"}.get(method, method.lower())
 
 
@@ -244,6 +249,31 @@ def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple
     proxy.fail(fault, "GET", times=2)
     assert [meta.path for meta in shaky.list("")] == ["first", "x"]
     assert len([method for method, _ in proxy.requests if method == "PUT"]) == 3
+
+
+@pytest.mark.parametrize("fault", ["drop", "lose answer", (503, "SlowDown"), (200, "InternalError")])
+def test_deleting_many_is_repeated(
+    shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore, fault: tuple[int, str]
+) -> None:
+    store.put("second", [b"2"])
+    proxy.fail(fault, "POST", times=2)
+    shaky.delete_many(["first", "second"])
+    assert [method for method, _ in proxy.requests] == ["POST"] * 3
+    assert store.list("") == []
+
+
+def test_deleting_many_without_permission(shaky: ObjectStore, proxy: FaultyProxy) -> None:
+    proxy.fail((200, "AccessDenied"), "POST", times=100)
+    with pytest.raises(InvalidRequestError):
+        shaky.delete_many(["first", "second"])
+    assert len(proxy.requests) == 1
+
+
+def test_a_server_that_cannot_delete_many(shaky: ObjectStore, proxy: FaultyProxy, store: ObjectStore) -> None:
+    store.put("second", [b"2"])
+    proxy.fail((501, "NotImplemented"), "POST", times=100)
+    shaky.delete_many(["first", "second"])
+    assert store.list("") == []
 
 
 @pytest.mark.parametrize("fault", [(409, "ExistingObjectIsDirectory"), (301, "PermanentRedirect")])

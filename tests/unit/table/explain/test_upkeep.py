@@ -87,7 +87,8 @@ def test_a_vacuum_deletes_what_was_said(store: SlateStore) -> None:
     gone = len(found.plan.collected)
     assert gone > 5
     assert found.measured is not None
-    assert (found.measured.delete, len(found.report.collected)) == (gone, gone)
+    assert len(found.report.collected) == gone
+    assert 0 < found.measured.delete < gone  # each kind with one request
     assert found.files == len(found.plan.files) == gone + sum(found.skipped.values())
 
 
