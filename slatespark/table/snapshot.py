@@ -6,6 +6,7 @@ consistent.md, docs/explanation/history-and-the-floor.md.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from slatespark.errors import (
@@ -23,7 +24,7 @@ from slatespark.format.paths import (
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.clock import Clock, present_of_read
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, seen_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
 
@@ -105,33 +106,32 @@ def make_snapshot(
 # --- the WAL --------------------------------------------------------------------------------------------------------
 
 
-def fetch_newest_state(stores: TableStores, number: int, manifest: Manifest) -> tuple[int, Manifest, WalTail]:
+def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     """Return the newest manifest and the WAL tail above it.
 
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
-    that, so the tail is complete if none exists after it was listed; otherwise both are read again.
-
-    Parameters
-    ----------
-    number, manifest : the newest one found so far
+    that, so the tail is complete if none exists after it was listed; otherwise both are read again. Who has seen a
+    manifest before starts from it, so that this is the only look for a newer one.
 
     Raises
     ------
+    TableNotFoundError
     UnavailableError
         When newer manifests keep coming.
     """
-    log = manifest_log(stores)
+    version = seen_manifest(stores) or fetch_latest_manifest(stores)
     for _ in range(_STATE_ATTEMPTS):
         try:
-            tail = fetch_wal_tail(stores, manifest, None)
+            tail = fetch_wal_tail(stores, version.value, None)
         except (InvalidRequestError, SnapshotExpiredError):
-            newest_id, _ = fetch_latest_manifest(stores)  # version number + 1 may have been collected too
-            if newest_id == number:
+            newest = fetch_latest_manifest(stores)
+            if newest.number == version.number:
                 raise
         else:
-            if not log.has(number + 1):
-                return number, manifest, tail
-        number, manifest = fetch_latest_manifest(stores)
+            newest = fetch_latest_manifest(stores)
+            if newest.number == version.number:
+                return version.number, version.value, tail
+        version = newest
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
 
 
@@ -150,11 +150,12 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         When files of an older version's tail were collected.
     """
     start = manifest.replay_after_wal_id + 1
-    sizes = wal_sizes(stores, manifest)
+    listed = _listed_wal(stores, start - 1)
+    sizes = {number: size for number, size in listed.items() if number >= start}
     stop = start
     while stop in sizes and (end is None or stop < end):
         stop += 1
-    _check_tail_is_complete(stores, manifest, stop, end, bool(sizes))
+    _check_tail_is_complete(stores, manifest, stop, end, listed)
     for number in range(stop - 1, start - 1, -1):
         if sizes[number] == 0:  # a fence
             continue
@@ -166,7 +167,11 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
 
 def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
     """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
-    listed = stores.wal.list(WAL_DIR, wal_path(manifest.replay_after_wal_id))
+    return _listed_wal(stores, manifest.replay_after_wal_id + 1)
+
+
+def _listed_wal(stores: TableStores, first: int) -> dict[int, int]:
+    listed = stores.wal.list(WAL_DIR, wal_path(first - 1) if first else "")
     return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
@@ -182,9 +187,11 @@ def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int
 
 
 def _check_tail_is_complete(
-    stores: TableStores, manifest: Manifest, stop: int, end: int | None, any_listed: bool
+    stores: TableStores, manifest: Manifest, stop: int, end: int | None, listed: Collection[int]
 ) -> None:
-    """Refuse a tail that lacks files which the manifest refers to."""
+    """Refuse a tail that lacks files which the manifest refers to; `listed` are the files from the replay point on."""
+    replayed = manifest.replay_after_wal_id
+    any_listed = bool(set(listed) - {replayed})
     if manifest.wal_object_store_uri is not None and not stores.wal_is_apart:
         raise _wal_is_elsewhere(stores, stop)
     wanted = manifest.wal_id_last_seen + 1 if end is None else end
@@ -196,13 +203,10 @@ def _check_tail_is_complete(
                 todo="Choose a newer version.",
             )
         raise _wal_is_elsewhere(stores, stop)
-    nothing_pending = wanted <= manifest.replay_after_wal_id + 1 and not any_listed
     # The client never collects the file at replay_after_wal_id, but a clone starts without its parent's.
-    if nothing_pending and manifest.replay_after_wal_id and not manifest.external_dbs and not stores.wal_is_apart:
-        try:
-            stores.wal.head(wal_path(manifest.replay_after_wal_id))
-        except FileNotFoundError:
-            raise _wal_is_elsewhere(stores, manifest.replay_after_wal_id) from None
+    may_lack_it = manifest.external_dbs or stores.wal_is_apart
+    if wanted <= replayed + 1 and replayed and not listed and not may_lack_it:
+        raise _wal_is_elsewhere(stores, replayed)
 
 
 def _wal_is_elsewhere(stores: TableStores, number: int) -> InvalidRequestError:

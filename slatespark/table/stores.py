@@ -21,6 +21,7 @@ from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.ulid import Ulid
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.heads import Heads
 
 if TYPE_CHECKING:
     from slatespark.storage.counted_store import RequestTally
@@ -39,6 +40,7 @@ class TableStores:
     storage : backend options, for opening further roots
     wal_is_apart : whether the caller gave the location of the WAL
     tally : counts all requests; None if they are not counted
+    heads : the newest versions that were seen before
     """
 
     main: ObjectStore
@@ -46,6 +48,7 @@ class TableStores:
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     wal_is_apart: bool = False
     tally: RequestTally | None = None
+    heads: Heads = field(default_factory=Heads, repr=False, compare=False)
 
     @property
     def url(self) -> str:
@@ -60,10 +63,10 @@ class TableStores:
         return store if self.tally is None else _counted(store, self.tally)
 
     def counted(self, tally: RequestTally) -> TableStores:
-        """Return the same stores, with all requests counted."""
+        """Return the same stores, with all requests counted, and as new ones that have shown no version yet."""
         main = _counted(self.main, tally)
         wal = main if self.wal is self.main else _counted(self.wal, tally)
-        return replace(self, main=main, wal=wal, tally=tally)
+        return replace(self, main=main, wal=wal, tally=tally, heads=Heads())
 
 
 def table_path(table: str | os.PathLike[str]) -> str:

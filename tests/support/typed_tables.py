@@ -50,7 +50,7 @@ def make_typed(url: str, definition: TableDefinition, *parts: pa.Table, **option
 def write_raw(url: str, table: pa.Table, **options: Any) -> None:
     """Write keys and values as they are, past the definition of the table."""
     stores = stores_of(url)
-    log = definition_log(stores.main)
+    log = definition_log(stores)
     found = log.latest()
     assert found is not None
     stores.main.delete(log.path(found[0]))

@@ -250,7 +250,7 @@ def _has(manifest: Manifest, checkpoint_id: UUID) -> bool:
 
 def _fetch_whole_state(stores: TableStores) -> Version[Manifest]:
     """Return the newest manifest, extended to all existing WAL files so that a checkpoint keeps them."""
-    number, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+    number, manifest, wal = fetch_newest_state(stores)
     return Version(number, replace(manifest, wal_id_last_seen=max(manifest.wal_id_last_seen, wal.end - 1)))
 
 

@@ -100,7 +100,7 @@ class ReadCheck:
             Naming keys.
         """
         self.check_trees(latest_id, latest, files)
-        _, latest, wal = fetch_newest_state(self.stores, latest_id, latest)
+        _, latest, wal = fetch_newest_state(self.stores)
         above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else latest.last_l0_seq
         if wal.last_seq > above_seq:
             self.check_rows(fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS), files)

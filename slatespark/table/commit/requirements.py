@@ -105,7 +105,7 @@ class LastSeq(Requirement):
 
     def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
-        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
+        _, latest, wal = fetch_newest_state(self.stores)
         self._check(max(latest.last_l0_seq, wal.last_seq))
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
@@ -198,7 +198,7 @@ class OrderOfHistory(Requirement):
             self.stores, stage.manifest, stage.files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
         )
         self.checked |= set(stage.manifest.ssts)
-        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
+        _, latest, wal = fetch_newest_state(self.stores)
         self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), stage.files)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
@@ -237,7 +237,7 @@ class KnownSegments(Requirement):
         """Check the newest version and its WAL."""
         if self.segments.extractor is not None:
             check_extractor(self.stores.url, stage.manifest, self.segments.extractor)
-        _, latest, wal = fetch_newest_state(self.stores, stage.manifest_id, stage.manifest)
+        _, latest, wal = fetch_newest_state(self.stores)
         if wal.last_seq > latest.last_l0_seq:
             rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
             deque(split_segments(kept_rows(rows, self.edit), self.segments.joined(KeySegments.of(latest))), maxlen=0)

@@ -9,19 +9,14 @@ from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.log.versioned_object import Version
 from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
 
 
-def fetch_state_with_wal(stores: TableStores, found: Version[Manifest] | None = None) -> tuple[int, Manifest, WalTail]:
+def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     """Return the newest version with its WAL, after checking that this is the table's.
-
-    Parameters
-    ----------
-    found : the newest version known to the caller
 
     Raises
     ------
@@ -32,11 +27,10 @@ def fetch_state_with_wal(stores: TableStores, found: Version[Manifest] | None = 
     """
     refuse_other_database(stores)
     for _ in range(_ATTEMPTS):
-        number, manifest, wal = fetch_newest_state(stores, *(found or fetch_latest_manifest(stores)))
+        number, manifest, wal = fetch_newest_state(stores)
         if not stores.wal_is_apart or _is_of(stores, manifest):
             return number, manifest, wal
-        found = fetch_latest_manifest(stores)
-        if found.number == number:  # else replay may start later, and this file be collected
+        if fetch_latest_manifest(stores).number == number:  # else replay may start later, and this file be collected
             missing = wal_path(manifest.replay_after_wal_id)
             raise InvalidRequestError(
                 f"{stores.wal.url}/{missing} does not exist, so this is not the WAL of {stores.url}.",

@@ -13,6 +13,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.heads import Heads
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.records.json_objects import ROOT
@@ -24,9 +25,13 @@ DEFINITION_DIR: Final = f"{ROOT}table/"
 DEFINITION_EXTENSION: Final = "json"
 
 
-def definition_log(store: ObjectStore) -> NumberedLog:
+def definition_log(stores: TableStores) -> NumberedLog:
     """Return the chain of definitions."""
-    return NumberedLog(store, DEFINITION_DIR, DEFINITION_EXTENSION, definition_path, None)
+    return _log_in(stores.main, stores.heads)
+
+
+def _log_in(store: ObjectStore, heads: Heads) -> NumberedLog:
+    return NumberedLog(store, DEFINITION_DIR, DEFINITION_EXTENSION, definition_path, None, heads)
 
 
 def definition_path(number: int) -> str:
@@ -49,7 +54,7 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
     UnsupportedFormatError
         When a later release wrote it.
     """
-    own = _find_newest(stores.main)
+    own = _find_newest(definition_log(stores))
     if own is not None:
         return own
     databases = () if manifest is None else manifest.external_dbs
@@ -67,16 +72,15 @@ def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefi
         if database.sst_ids:  # its rows are needed
             raise
         return None
-    return _find_newest(stores.at(url))
+    return _find_newest(_log_in(stores.at(url), Heads()))
 
 
-def _find_newest(store: ObjectStore) -> Version[TableDefinition] | None:
-    log = definition_log(store)
+def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:
     found = log.latest()
     if found is None:
         return None
     number, data = found
-    with object_context(store, log.path(number)):
+    with object_context(log.store, log.path(number)):
         return Version(number, decode_definition(bytes(data)))
 
 
@@ -105,7 +109,7 @@ def publish_definition(stores: TableStores, version: Version[TableDefinition]) -
     if decode_definition(data) != version.value:  # else the table would be unreadable
         raise InternalError("A definition changes when it is encoded as JSON and decoded.")
     try:
-        definition_log(stores.main).create(version.number, data)
+        definition_log(stores).create(version.number, data)
     except FileExistsError as exc:
         raise RaceLostError(f"definition {version.number} exists") from exc
 

@@ -19,7 +19,9 @@ from slatespark.table.stores import TableStores, object_context
 
 def compactions_log(stores: TableStores) -> NumberedLog:
     """Return the chain of compactions files."""
-    return NumberedLog(stores.main, COMPACTIONS_DIR, COMPACTIONS_EXTENSION, compactions_path, "compactions")
+    return NumberedLog(
+        stores.main, COMPACTIONS_DIR, COMPACTIONS_EXTENSION, compactions_path, "compactions", stores.heads
+    )
 
 
 def fetch_compactions(stores: TableStores) -> Version[Compactions]:

@@ -34,7 +34,7 @@ _decode: Final = lru_cache(maxsize=2)(decode_manifest)
 
 def manifest_log(stores: TableStores) -> NumberedLog:
     """Return the chain of manifests."""
-    return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
+    return NumberedLog(stores.main, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest", stores.heads)
 
 
 def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
@@ -49,6 +49,14 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
         )
     number, data = found
     return Version(number, _decode_manifest(log, number, bytes(data)))
+
+
+def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
+    """Return the newest manifest that these stores have shown, without a request; there may be later ones."""
+    head = stores.heads.get(MANIFEST_DIR)
+    if head is None:
+        return None
+    return Version(head.number, _decode_manifest(manifest_log(stores), head.number, bytes(head.data)))
 
 
 def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:

@@ -6,20 +6,21 @@ It knows numbers, not contents. See docs/reference/format/versioned-objects.md.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
 from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
-from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.table.clock import Clock
+from slatespark.table.heads import Head, Heads
 from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
 
-_NO_BOUNDARY = b"?"  # never the content of a boundary object
-_FOLLOWED = 8  # later versions asked for by name; a listing finds more of them at once
-_LIST_ATTEMPTS = 4  # the newest object may be collected between listing and reading, once a later one exists
+_NO_BOUNDARY: Final = b"?"  # never the content of a boundary object
+_FOLLOWED: Final = 8  # later versions asked for by name; a listing finds more of them at once
+_LIST_ATTEMPTS: Final = 4  # the newest object may be collected between listing and reading, once a later one exists
 
 
 class OutrunError(FileExistsError):
@@ -37,6 +38,7 @@ class NumberedLog:
     extension : of its members, without the dot
     path : number -> path of that version
     boundary : name of its boundary object: ids at or below its content are dead; None if versions are not collected
+    heads : the newest versions that were seen before; by default none
     """
 
     store: ObjectStore
@@ -44,6 +46,7 @@ class NumberedLog:
     extension: str
     path: Callable[[int], str]
     boundary: Literal["manifest", "compactions"] | None
+    heads: Heads = field(default_factory=Heads, repr=False, compare=False)
 
     def numbers(self) -> list[int]:
         """Return the ids that exist and are alive, ascending."""
@@ -56,23 +59,53 @@ class NumberedLog:
         """
         for _ in range(_LIST_ATTEMPTS):
             listed = self.store.list(self.folder)
-            found = sorted(number for meta in listed if (number := numbered(meta.path, self.extension)) is not None)
+            found = sorted(self._numbered(listed))
             place = bisect_right(found, self.dead_up_to()) if found else 0
             if place < len(found) or not found:
                 break  # else the listing is older than the boundary: a collector never passes the newest one
         return found[:place], found[place:]
 
     def latest(self) -> tuple[int, Buffer] | None:
-        """Return id and content of the newest version; None if there is none."""
+        """Return id and content of the newest version; None if there is none.
+
+        Versions below one that was seen before are not listed, and its content is not read again.
+        """
         for _ in range(_LIST_ATTEMPTS):
-            numbers = self.numbers()
-            if not numbers:
+            found = self._newest_meta()
+            if found is None:
                 return None
+            number, meta = found
+            known = self.heads.get(self.folder)
+            if known is not None and known.meta == meta:  # else it may be of a table that was created anew in its place
+                return number, known.data
             try:
-                return numbers[-1], self.store.get(self.path(numbers[-1]))
+                data = self.store.get(meta.path)
             except FileNotFoundError:
                 continue
+            self.heads.put(self.folder, Head(number, meta, data))
+            return number, data
         raise UnavailableError(f"{self.store.url}/{self.folder}: the newest version keeps disappearing.", todo="Retry.")
+
+    def _newest_meta(self) -> tuple[int, ObjectMeta] | None:
+        if (known := self.heads.get(self.folder)) is not None:
+            listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
+            newest = max(listed, default=0)
+            # A page of a remote listing shows one instant; a local folder changes while it is listed.
+            if newest and (self.store.is_remote or newest > self.dead_up_to()):
+                return newest, listed[newest]
+        for _ in range(_LIST_ATTEMPTS):
+            listed = self._numbered(self.store.list(self.folder))
+            newest = max(listed, default=0)
+            if not newest:
+                break
+            if newest > self.dead_up_to():
+                return newest, listed[newest]
+            # else the listing is older than the boundary, as in `split_numbers`
+        return None
+
+    def _numbered(self, listed: Sequence[ObjectMeta]) -> dict[int, ObjectMeta]:
+        found = ((numbered(meta.path, self.extension), meta) for meta in listed)
+        return {number: meta for number, meta in found if number is not None}
 
     def latest_since(self, number: int) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version if it is later than `number`, else None.

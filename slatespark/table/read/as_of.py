@@ -90,7 +90,7 @@ def _as_of_seq(
     clock: Clock,
 ) -> Snapshot:
     """Return the snapshot of the rows up to a sequence number; `now` is that of a read of the newest ones."""
-    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), now_ms, clock)
+    newest = make_snapshot(*fetch_newest_state(stores), now_ms, clock)
     if now_ms is None:
         now_ms = newest.tick_ms if definition.has_own_time else newest.now_ms
     number, manifest, wal = find_seq(stores, kept, newest, seq)
@@ -99,7 +99,7 @@ def _as_of_seq(
 
 def _as_of_row_time(stores: TableStores, kept: KeptVersions, options: ReadOptions, clock: Clock) -> Snapshot:
     """Return the snapshot of a history table's row versions created up to the time of the options."""
-    newest = make_snapshot(*fetch_newest_state(stores, kept.latest, kept.manifest(kept.latest)), options.now_ms, clock)
+    newest = make_snapshot(*fetch_newest_state(stores), options.now_ms, clock)
     # After the snapshot: a floor is published before versions go.
     definition = judged_definition(resolve_definition(stores, newest.manifest), options, newest, clock)
     return _bounded(stores, newest, definition, options)

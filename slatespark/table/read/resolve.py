@@ -32,21 +32,21 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
         from slatespark.table.read.as_of import resolve_as_of
 
         return resolve_as_of(stores, options, clock)
+    if options.checkpoint is None and options.version_as_of is None:
+        return make_snapshot(*fetch_newest_state(stores), options.now_ms, clock)
     latest_id, latest = fetch_latest_manifest(stores)
     number = _pinned_version(stores, options, latest_id, latest)
-    if number is not None:
-        manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        return pin_version(stores, number, manifest, options.now_ms)
-    latest_id, manifest, wal = fetch_newest_state(stores, latest_id, latest)
-    return make_snapshot(latest_id, manifest, wal, options.now_ms, clock)
+    manifest = latest if number == latest_id else fetch_manifest(stores, number)
+    return pin_version(stores, number, manifest, options.now_ms)
 
 
-def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int | None:
-    """Return the manifest id that the options ask for; None for the newest state, WAL included."""
+def _pinned_version(stores: TableStores, options: ReadOptions, latest_id: int, latest: Manifest) -> int:
+    """Return the manifest id that the options ask for."""
     if options.checkpoint is not None:
         return resolve_checkpoint(stores.url, latest, options.checkpoint).manifest_id
     version = options.version_as_of
-    if version is not None and version > latest_id:
+    assert version is not None  # else the read is of the newest state
+    if version > latest_id:
         raise InvalidRequestError(
             f"{stores.url}: versionAsOf {version} does not exist yet.", todo=f"The newest version is {latest_id}."
         )

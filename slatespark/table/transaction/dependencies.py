@@ -17,7 +17,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, key_after
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.read_point import ReadPoint
@@ -141,7 +141,7 @@ class LaterState:
         """
         if not self._has_news():
             return
-        number, manifest, self._wal = fetch_newest_state(self.stores, *fetch_latest_manifest(self.stores))
+        number, manifest, self._wal = fetch_newest_state(self.stores)
         self.commits += find_later_commits(self.stores, *self._newest, number, manifest)
         self._newest = Version(number, manifest)
         above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)

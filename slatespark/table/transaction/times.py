@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from slatespark.errors import OptionError
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.write_time import check_timestamp
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -25,7 +24,7 @@ class TablePosition:
     @classmethod
     def of(cls, stores: TableStores) -> TablePosition:
         """Return the position of the newest state, WAL included."""
-        version, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+        version, manifest, wal = fetch_newest_state(stores)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
         return cls(version, max(manifest.last_l0_seq, wal.last_seq), tick_ms)
 

@@ -15,7 +15,6 @@ from slatespark.format.manifest import Manifest
 from slatespark.ranges import KeyRange, parts_within
 from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import CutViews
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
 from slatespark.table.snapshot import WalTail, fetch_newest_state
@@ -46,7 +45,7 @@ def plan_cut(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec:
     keys : ascending, not overlapping, none empty
     codec : of the table
     """
-    _, manifest, wal = fetch_newest_state(stores, *fetch_latest_manifest(stores))
+    _, manifest, wal = fetch_newest_state(stores)
     gaps = find_gaps_around(stores, manifest, keys, codec, inside=True)
     edit = CutViews(tuple(keys), clock.random_bits(_SEED_BITS), gaps=gaps)
     return RangeCut(edit, _shows_rows(manifest, keys, gaps) or _has_rows(stores, manifest, wal, keys))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from slatespark.errors import CommitConflictError, TableExistsError
-from slatespark.format.manifest import Manifest
-from slatespark.format.paths import sst_path, wal_path
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import manifest_path, sst_path, wal_path
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.table.commit.drain import Drained
 from slatespark.table.commit.requirements import (
@@ -32,7 +32,9 @@ from tests.unit.table.layers import new_stores, upload_rows
 
 
 def stage(stores: TableStores, *, last_l0_seq: int = 0, merged: Sequence[NewFile] = ()) -> Stage:
-    return Stage(stores, 1, Manifest(last_l0_seq=last_l0_seq), (), merged)
+    manifest = Manifest(last_l0_seq=last_l0_seq)
+    stores.main.put(manifest_path(1), [encode_manifest(manifest)])
+    return Stage(stores, 1, manifest, (), merged)
 
 
 def defined(definition: TableDefinition) -> Stage:

@@ -1,0 +1,162 @@
+"""A log that remembers its newest version answers as one that has seen nothing, with fewer requests."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path
+from slatespark.storage.counted_store import CountedStore, RequestTally
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectMeta
+from slatespark.storage.requests import Requests
+from slatespark.table.heads import Heads
+from slatespark.table.log.numbered_log import NumberedLog
+from tests.support.fake_clock import FakeClock
+
+_names = itertools.count()
+
+
+class RemoteMemoryStore(MemoryStore):
+    """Listings show one instant, as those of a remote store."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+
+@pytest.fixture
+def name() -> str:
+    return f"heads/{next(_names)}"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def _log(name: str, clock: FakeClock, tally: RequestTally | None = None) -> NumberedLog:
+    store = RemoteMemoryStore(name, clock.now_ms)
+    counted = CountedStore(store, tally or RequestTally())
+    return NumberedLog(counted, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
+
+
+def test_a_second_look_is_one_listing_from_there(name: str, clock: FakeClock) -> None:
+    tally = RequestTally()
+    log = _log(name, clock, tally)
+    for number in range(1, 1200):
+        log.store.put(manifest_path(number), [b"%d" % number])
+    assert log.latest() == (1199, b"1199")
+    before = tally.total
+    assert log.latest() == (1199, b"1199")
+    assert tally.total - before == Requests(list=1)
+
+
+def test_a_later_version_is_read_once(name: str, clock: FakeClock) -> None:
+    tally = RequestTally()
+    log, other = _log(name, clock, tally), _log(name, clock)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    for number in (2, 3):
+        other.create(number, b"%d" % number)
+    before = tally.total
+    assert [log.latest(), log.latest()] == [(3, b"3")] * 2
+    assert tally.total - before == Requests(list=2, get=1, read_bytes=1)
+
+
+def test_the_version_that_was_seen_was_collected(name: str, clock: FakeClock) -> None:
+    log, other = _log(name, clock), _log(name, clock)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    other.create(2, b"2")
+    other.raise_boundary(1, clock)
+    other.store.delete(manifest_path(1))
+    assert log.latest() == (2, b"2")
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3, 4])
+def test_another_table_in_the_same_place(name: str, clock: FakeClock, versions: int) -> None:
+    log, other = _log(name, clock), _log(name, clock)
+    for number in (1, 2, 3):
+        log.create(number, b"old%d" % number)
+    assert log.latest() == (3, b"old3")
+    for number in (1, 2, 3):
+        other.store.delete(manifest_path(number))
+    clock.advance(1)
+    for number in range(1, versions + 1):
+        other.create(number, b"new%d" % number)
+    assert log.latest() == (versions, b"new%d" % versions)
+
+
+def test_nothing_is_left(name: str, clock: FakeClock) -> None:
+    log = _log(name, clock)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    log.store.delete(manifest_path(1))
+    assert log.latest() is None
+
+
+class SlowListing(MemoryStore):
+    """The first listing after `begin` shows what was there then."""
+
+    _begun: list[ObjectMeta] | None = None
+
+    def begin(self) -> None:
+        """Start a listing that takes until the next call of `list`."""
+        self._begun = super().list(MANIFEST_DIR)
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        """Return what was there when the listing began."""
+        begun, self._begun = self._begun, None
+        return super().list(prefix, start_after) if begun is None else begun
+
+
+def test_a_listing_of_a_local_folder_that_is_older_than_the_boundary(name: str, clock: FakeClock) -> None:
+    """A listing that takes a while may show a version that a checkpoint keeps, and none of those that come and go."""
+    store = SlowListing(name, clock.now_ms)
+    log = NumberedLog(store, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    store.begin()
+    log.create(2, b"2")
+    log.raise_boundary(1, clock)
+    assert log.latest() == (2, b"2")
+
+
+_CREATE, _COLLECT, _START_ANEW, _LOOK = "create", "collect", "start anew", "look"
+_ACTIONS = st.tuples(
+    st.sampled_from([_CREATE] * 5 + [_COLLECT] * 2 + [_START_ANEW] + [_LOOK] * 4), st.integers(0, (1 << 16) - 1)
+)
+
+
+@given(st.lists(_ACTIONS, max_size=40))
+def test_it_answers_as_a_log_that_has_seen_nothing(actions: list[tuple[str, int]]) -> None:
+    name, clock = f"heads/{next(_names)}", FakeClock()
+    log, other, newest = _log(name, clock), _log(name, clock), 0
+    for action, bits in actions:
+        clock.advance(1)
+        if action == _CREATE:
+            newest += 1
+            other.create(newest, b"%d" % clock.now_ms())
+        elif action == _COLLECT and newest > 1:
+            dead = 1 + bits % (newest - 1)
+            other.raise_boundary(dead, clock)
+            for number in range(1, dead + 1):
+                if bits >> number % 16 & 1:  # a checkpoint keeps the others
+                    other.store.delete(manifest_path(number))
+        elif action == _START_ANEW:
+            for meta in other.store.list_below(""):
+                other.store.delete(meta.path)
+            newest = 0
+        elif action == _LOOK:
+            assert log.latest() == _log(name, clock).latest()
+
+
+def test_another_process_starts_without() -> None:
+    heads = pickle.loads(pickle.dumps(Heads()))
+    assert heads.get(MANIFEST_DIR) is None
