@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from slatespark import CommitConflictError, SlateStore
+from slatespark import CommitConflictError, SlateStore, UnavailableError
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.records.commit_record import CommitRecord
@@ -222,13 +222,20 @@ class MixedWork:
                 choice = self._pick(
                     {}, {"full": True}, {"l0Only": True}, {"startKey": b"key00100", "endKey": b"key002"}
                 )
-                return partial(self._tried, "compact", partial(self._compact, choice))
+                return partial(self._tried, "compact", partial(self._compact, choice), (UnavailableError,))
 
-    def _tried(self, kind: str, work: Callable[[], Change | None]) -> Change | None:
-        """Do some work; a client that is faster again and again may have it refused, and then it changed nothing."""
+    def _tried(
+        self, kind: str, work: Callable[[], Change | None], harmless: tuple[type[Exception], ...] = ()
+    ) -> Change | None:
+        """Do some work; a client that is faster again and again may have it refused, and then it changed nothing.
+
+        Parameters
+        ----------
+        harmless : further errors after which nothing is changed
+        """
         try:
             change = work()
-        except CommitConflictError as exc:
+        except (CommitConflictError, *harmless) as exc:
             kind, change = f"{kind} refused", None
             self.refusals.append(str(exc))
         with self._lock:
