@@ -24,7 +24,7 @@ MARKER: Final = "slatespark/demo.json"  # marks a folder that an earlier demo ma
 TABLES: Final = ("flights", "airports", "weather")
 # The rest are the folders of a single database, which earlier releases left.
 _OWN_FOLDERS: Final = frozenset(
-    {*TABLES, "timetable", "manifest", "wal", "compacted", "compactions", "gc", "slatespark"}
+    {*TABLES, "timetable", "planes", "manifest", "wal", "compacted", "compactions", "gc", "slatespark"}
 )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from slatespark.display.text import align_table
 from slatespark.display.verify_text import verify_text
 from slatespark.errors import InternalError
+from slatespark.spark.demo.beside_client import load_beside_client
 from slatespark.spark.demo.data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
 from slatespark.spark.demo.tables import DemoEvent, DemoTables
 from slatespark.spark.demo.times import (
@@ -106,6 +107,7 @@ def run_demo(path: Path) -> Iterator[DemoEvent]:
         yield from expire_weather(tables)
         yield from retire_weather(tables)
         yield from compact_flights(tables)
+        yield from load_beside_client(tables)
         yield from demo.look()
     yield from _farewell(path)
 
