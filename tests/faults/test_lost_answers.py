@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from slatespark.storage import open_store, s3_driver
@@ -13,8 +14,11 @@ from slatespark.storage.retry import RetryPolicy
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records
 from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.interop.test_cooperative_writes import IDLE
 from tests.support.client import read_rows
+from tests.support.live_client import LiveClient
 from tests.support.moto_server import MotoServer
+from tests.support.observers import awaited
 from tests.support.s3_location import s3_location
 from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
 
@@ -73,3 +77,37 @@ def test_any_request_that_writes_may_lose_its_answer(
     latest, _ = fetch_latest_manifest(stores_of(straight))
     assert latest == 1 + 2 * (writes + 1)
     assert len(fetch_commit_records(straight)) == writes + 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["lose answer", (503, "SlowDown")])
+def test_a_load_beside_a_client_takes_effect_once(
+    fault: Fault, shaky: RemoteStore, proxy: FaultyProxy, moto_server: MotoServer
+) -> None:
+    """Whichever request that writes is hit: each load appends its number once, and the client goes on."""
+    location = s3_location(moto_server, shaky.url)
+    with LiveClient(location, IDLE) as live:
+        live.put(b"k", b"client")
+        live.flush_memtable()
+        append(shaky, 0)
+        proxy.requests.clear()
+        append(shaky, 1)
+        writes = sum(method == "PUT" for method, _ in proxy.requests)
+        assert writes >= 7  # lease, file, merged file, three versions of the list, record of the load, commit record
+        for nth in range(1, writes + 1):
+            seen = itertools.count(1)
+
+            def decide(method: str, path: str, nth: int = nth, seen: Iterator[int] = seen) -> Fault:
+                return fault if method == "PUT" and next(seen) == nth else "pass"
+
+            proxy.decide = decide
+            append(shaky, nth + 1)
+        expected = b"client" + b"".join(b"+%d" % number for number in range(writes + 2))
+        assert awaited(lambda: live.get(b"k"), expected) == expected
+        live.put(b"z", b"still open")
+        assert live.is_open()
+
+
+def append(store: RemoteStore, number: int) -> None:
+    operand = pa.table({"key": [b"k"], "value": [b"+%d" % number]})
+    store_on(store).write(operand, operation="merge", mergeOperator="concat", ifClientActive="cooperate")

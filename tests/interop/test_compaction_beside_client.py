@@ -23,6 +23,7 @@ from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
+from slatespark.table.upkeep.upkeep import Upkeep
 from tests.interop.test_compaction_worker import (
     NOW_MS,
     entries,
@@ -257,6 +258,27 @@ def test_the_client_closes_for_good(tmp_path: Path) -> None:
     with client_of(location.folder) as later:
         wait_until(lambda: statuses(location) == [CompactionStatus.FAILED])
         assert later.scan() == expected
+
+
+def test_the_upkeep_merges_one_after_the_other(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with client_of(location.folder) as client:
+        for number in range(4):
+            fill(client, [number])
+            cooperate(location, l0Only=True)
+        before, epochs = client.scan(), shown_epochs(location)
+        assert len(layers(location)) == 4
+        upkeep = Upkeep([location.folder], duties=["compact"], options={"ifClientActive": "cooperate"})
+        upkeep.runOnce()
+        assert len(layers(location)) == 1
+        assert client.scan() == before
+        assert shown_epochs(location) == epochs
+        assert client.is_open()
+
+
+def shown_epochs(location: Location) -> tuple[int, int]:
+    manifest = read_manifest(location)
+    return manifest.writer_epoch, manifest.compactor_epoch
 
 
 def test_held_history_is_refused(tmp_path: Path) -> None:

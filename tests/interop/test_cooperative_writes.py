@@ -16,6 +16,7 @@ import pytest
 
 from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.compaction import auto
 from slatespark.table.cooperation import load_commit
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -257,6 +258,24 @@ def test_operands_of_the_client_need_no_operator(live: LiveClient) -> None:
     live.flush_memtable()
     load_beside(live.location.folder, {b"b": b"load"})
     shows(live, {"a": "1+2", "b": "load"})
+
+
+def test_small_runs_of_loads_are_merged_beside_the_client(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `autoCompact`, which lets the client commit the merge as it committed the load."""
+    monkeypatch.setattr(auto, "MIN_RUNS", 4)
+    SlateStore.create(str(database.folder), autoCompact=True)
+    with LiveClient(database, IDLE) as live:
+        before = read_manifest(database)
+        for number in range(4):
+            flushed(live, **{f"c{number}": "client"})
+            load_beside(database.folder, {b"l%d" % number: b"load"})
+        assert SlateStore.open(str(database.folder)).history(1)[0].operation == "compact"
+        after = read_manifest(database)
+        assert (len(after.l0), len(after.compacted)) == (0, 1)
+        assert (after.writer_epoch, after.compactor_epoch) == (before.writer_epoch, before.compactor_epoch)
+        shows(live, {f"c{number}": "client" for number in range(4)} | {f"l{number}": "load" for number in range(4)})
+        live.put(b"z", b"still open")
+        assert live.is_open()
 
 
 # --- at random ------------------------------------------------------------------------------------------------------

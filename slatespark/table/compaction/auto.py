@@ -29,7 +29,6 @@ from slatespark.table.compaction.plan import (
     Pick,
     SourceLayer,
     Tree,
-    at_most,
     plan_due,
     plan_small_runs,
     trees_of,
@@ -98,7 +97,7 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
     if not options.cooperates:
         refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
-    compact_table(stores, clock, pick=at_most(most, pick), options=_options(options), baseline=left)
+    compact_table(stores, clock, pick=pick, most=most, options=_options(options), baseline=left)
 
 
 def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:

@@ -422,16 +422,3 @@ def _is_held_back(total: int, sizes: Sequence[int], below: int, tiers: SizeTiers
         if at - below + 1 == tiers.max_compaction_sources:
             return True
     return False
-
-
-def at_most(count: int, pick: Pick) -> Pick:
-    """Return a choice of sources that plans so many compactions and no more."""
-    made = 0
-
-    def limited(tree: Tree) -> CompactionPlan | None:
-        nonlocal made
-        plan = pick(tree) if made < count else None
-        made += plan is not None
-        return plan
-
-    return limited

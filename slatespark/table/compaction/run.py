@@ -112,6 +112,7 @@ def compact_table(
     dry_run: bool = False,
     baseline: Baseline | None = None,
     force: bool = False,
+    most: int | None = None,
     file_options: Collection[str] = (),
 ) -> CompactionReport:
     """Merge layers of a table into runs, and return a report.
@@ -138,6 +139,7 @@ def compact_table(
     dry_run : only plan; of commits that follow from each other the first one
     baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
     force : a full compaction rewrites a compacted run too
+    most : so many jobs, and no more
     file_options : keys of the file options that the caller gave explicitly
 
     Raises
@@ -166,6 +168,7 @@ def compact_table(
         asked_ms=now_ms,
         progress=progress,
         baseline=baseline,
+        most=most,
     )
     state = compaction.look()
     if state.definition.history_retention_ms is not None and not dry_run:
@@ -208,6 +211,7 @@ class _Compaction:
     asked_ms: int | None
     progress: Progress | None
     baseline: Baseline | None
+    most: int | None = None
     now_ms: int | None = None
     drops_visible_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
@@ -243,6 +247,7 @@ class _Compaction:
         """Run one job after the other, and return the report."""
         began_ms = self.clock.now_ms()
         most = len(self.jobs) + sum(len(tree.layers) for tree in state.trees)  # layers that are added later may wait
+        most = most if self.most is None else min(most, self.most)
         done: set[bytes] = set()  # segments for which one job was enough
         while len(self.jobs) < most and (plan := pick_next(pick, state.trees, done)) is not None:
             if self.options.cooperates:

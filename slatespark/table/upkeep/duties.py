@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, read_clock
-from slatespark.table.compaction.plan import Pick, SizeTiers, at_most, plan_size_tiered
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.definition.table_definition import TableDefinition
@@ -120,8 +118,7 @@ def reap(visit: Visit) -> Step:
 
 def compact(visit: Visit) -> Step:
     """Merge runs of similar size, one merge a step; then rewrite files that are due."""
-    pick: Pick = at_most(1, partial(plan_size_tiered, tiers=SizeTiers()))
-    report = compact_table(visit.stores, visit.clock, pick=pick, options=visit.options)
+    report = compact_table(visit.stores, visit.clock, most=1, options=visit.options)
     if report.jobs:
         return Step(report, is_done=True, goes_on=True)
     interval_ms = visit.definition.periodic_compaction_ms
