@@ -222,20 +222,18 @@ class MixedWork:
                 choice = self._pick(
                     {}, {"full": True}, {"l0Only": True}, {"startKey": b"key00100", "endKey": b"key002"}
                 )
-                return partial(self._tried, "compact", partial(self._compact, choice), (UnavailableError,))
+                return partial(self._tried, "compact", partial(self._compact, choice))
 
-    def _tried(
-        self, kind: str, work: Callable[[], Change | None], harmless: tuple[type[Exception], ...] = ()
-    ) -> Change | None:
+    def _tried(self, kind: str, work: Callable[[], Change | None]) -> Change | None:
         """Do some work; a client that is faster again and again may have it refused, and then it changed nothing.
 
-        Parameters
-        ----------
-        harmless : further errors after which nothing is changed
+        An `UnavailableError` may leave it open whether a load took effect; a compaction or a drain raises it earlier.
         """
         try:
             change = work()
-        except (CommitConflictError, *harmless) as exc:
+        except (CommitConflictError, UnavailableError) as exc:
+            if kind == "load" and isinstance(exc, UnavailableError):
+                raise
             kind, change = f"{kind} refused", None
             self.refusals.append(str(exc))
         with self._lock:
