@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from slatespark.errors import OptionError
@@ -40,6 +40,17 @@ from slatespark.ranges import KeyRange
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
 _OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
 _VERSION: Final = (Call.READ, Call.AS_OF_JOIN)
+_FEED_FIELDS: Final = (
+    "changes",
+    "starting_version",
+    "starting_timestamp_ms",
+    "ending_version",
+    "ending_timestamp_ms",
+    "starting_bound_inclusive",
+    "ending_bound_inclusive",
+    "pre_images",
+    "expired",
+)
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
 
@@ -174,6 +185,83 @@ class ReadOptions:
     merge_operator: MergeOperator | None = option(
         "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ROWS, default=None
     )
+    read_change_feed: bool = option(
+        "readChangeFeed",
+        doc="Return what changed between two versions, instead of the rows of one.",
+        parse=parse_flag,
+        calls=_OUTSIDE,
+        default=False,
+    )
+    changes: str | None = option(
+        "changes",
+        doc="Change feed: the kind. `net`: how the last version differs from the first, at most one change of a row.",
+        parse=parse_choice("net"),
+        calls=_OUTSIDE,
+        default=None,
+        shown="`net`",
+    )
+    starting_version: int | None = option(
+        "startingVersion",
+        doc="Change feed: the first version whose changes are returned.",
+        parse=parse_count(1, 2**63 - 1),
+        calls=_OUTSIDE,
+        default=None,
+    )
+    starting_timestamp_ms: int | None = option(
+        "startingTimestamp",
+        doc="Change feed: changes committed at or after this instant are returned, ISO-8601 or epoch ms.",
+        parse=parse_time,
+        calls=_OUTSIDE,
+        default=None,
+    )
+    ending_version: int | None = option(
+        "endingVersion",
+        doc="Change feed: the last version whose changes are returned. Default: the newest.",
+        parse=parse_count(1, 2**63 - 1),
+        calls=_OUTSIDE,
+        default=None,
+    )
+    ending_timestamp_ms: int | None = option(
+        "endingTimestamp",
+        doc="Change feed: changes committed at or before this instant are returned, ISO-8601 or epoch ms.",
+        parse=parse_time,
+        calls=_OUTSIDE,
+        default=None,
+    )
+    starting_bound_inclusive: bool | None = option(
+        "startingBoundInclusive",
+        doc="Change feed: `false` leaves out the changes of the starting version or instant itself.",
+        parse=parse_flag,
+        calls=_OUTSIDE,
+        default=None,
+        shown="`true`",
+    )
+    ending_bound_inclusive: bool | None = option(
+        "endingBoundInclusive",
+        doc="Change feed: `false` leaves out the changes of the ending version or instant itself.",
+        parse=parse_flag,
+        calls=_OUTSIDE,
+        default=None,
+        shown="`true`",
+    )
+    pre_images: bool | None = option(
+        "preImages",
+        doc="Change feed: `true` returns `insert`, `update_preimage`, `update_postimage` and `delete`. `false` returns "
+        "`upsert` and `delete`, and does not look old rows up.",
+        parse=parse_flag,
+        calls=_OUTSIDE,
+        default=None,
+        shown="`true`",
+    )
+    expired: str | None = option(
+        "expired",
+        doc="Change feed: `delete`: a row that expired or retired in between is a change. `ignore`: it is none; both "
+        "versions are judged at the instant of the later one.",
+        parse=parse_choice("delete", "ignore"),
+        calls=_OUTSIDE,
+        default=None,
+        shown="`delete`",
+    )
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
@@ -217,8 +305,71 @@ class ReadOptions:
                 why="A deletion ends an interval and has none.",
                 todo="Use readVersions=all.",
             )
+        self._check_changes()
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
+
+    def _check_changes(self) -> None:
+        """Check the options of the change feed, and that it is asked for where there are any."""
+        feed = {item.metadata["key"]: getattr(self, item.name) for item in fields(self) if item.name in _FEED_FIELDS}
+        given = {name: value for name, value in feed.items() if value is not None}
+        if not self.read_change_feed:
+            if given:
+                raise OptionError(
+                    f"{next(iter(given))} is an option of the change feed.", todo="Add readChangeFeed=true."
+                )
+            return
+        others = {
+            **dict.fromkeys(self.version_choices, True),
+            "timestampAsOf": self.timestamp_as_of_ms is not None,
+            "now": self.now_ms is not None,
+            "readVersions": self.read_versions != "latest",
+            "includeDeleted": self.include_deleted,
+            "ignoreUndecodable": self.ignore_undecodable,
+            "pushdown": self.pushdown,
+        }
+        for name, is_given in others.items():
+            if is_given:
+                raise OptionError(f"{name} and readChangeFeed are both given.", todo="Give one of them.")
+        for pair in (("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")):
+            if given.keys() >= set(pair):
+                raise OptionError(f"{pair[0]} and {pair[1]} are both given.", todo="Give one of them.")
+        if not given.keys() & {"startingVersion", "startingTimestamp"}:
+            raise OptionError(
+                "readChangeFeed needs a start.",
+                todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
+            )
+        for kind in ("Version", "Timestamp"):
+            start, end = given.get(f"starting{kind}"), given.get(f"ending{kind}")
+            if start is not None and end is not None and start > end:
+                raise OptionError(
+                    f"starting{kind} {start} is after ending{kind} {end}.", todo="Give the earlier one as the start."
+                )
+
+    @property
+    def includes_start(self) -> bool:
+        """Whether a change feed has the changes of its starting version or instant."""
+        return self.starting_bound_inclusive is not False
+
+    @property
+    def includes_end(self) -> bool:
+        """Whether a change feed has the changes of its ending version or instant."""
+        return self.ending_bound_inclusive is not False
+
+    @property
+    def with_pre_images(self) -> bool:
+        """Whether a change feed has the old rows."""
+        return self.pre_images is not False
+
+    @property
+    def ignores_expired(self) -> bool:
+        """Whether it is no change in a feed that a row expires or retires."""
+        return self.expired == "ignore"
+
+    def of_version(self, version: int) -> ReadOptions:
+        """Return the options of a read of one version, for those of a change feed."""
+        none: dict[str, Any] = dict.fromkeys(_FEED_FIELDS)
+        return replace(self, read_change_feed=False, version_as_of=version, **none)
 
     @property
     def version_choices(self) -> list[str]:

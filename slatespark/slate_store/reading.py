@@ -54,6 +54,47 @@ class Reads(OpenTable):
         """
         return self.scan(**{**options, "readVersions": "intervals"})
 
+    def changes(self, **options: Any) -> pa.RecordBatchReader:
+        """Return what changed between two versions, in key order: what makes the one from the other.
+
+        The columns are those of the table, `_change_type`, `_commit_version` and `_commit_timestamp` (of the later
+        version). A row that was written and is as it was before has no change. Each version is what `versionAsOf`
+        shows: of a row that expired in between there is a `delete`.
+
+        Parameters
+        ----------
+        options : `startingVersion` or `startingTimestamp`, the first changes; `endingVersion` or `endingTimestamp`, the
+            last ones, by default those of the newest version; `startingBoundInclusive`, `endingBoundInclusive`,
+            `preImages`, `expired`; and of the read options `columns`, `filter`, `startKey`, `endKey`, `keyPrefix`,
+            `metadataColumns`, `includeExpired`, `mergeOperator`, `splitSize`, `readBuffer`, `pin`
+
+        Raises
+        ------
+        OptionError
+            When an option does not apply, or the start is after the end.
+        InvalidRequestError
+            When a version does not exist yet.
+        HistoryTrimmedError
+            When one of the two versions was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://feed")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> version = store.write(pa.table({"key": [b"b"], "value": [b"3"]}))
+        >>> changes = store.changes(startingVersion=version, preImages=False, columns="key,value,_change_type")
+        >>> changes.read_all().to_pylist()
+        [{'key': b'b', 'value': b'3', '_change_type': 'upsert'}]
+        """
+        # Imported here: most users of a table read no changes.
+        from slatespark.table.changes.plan import fetch_change_plan
+        from slatespark.table.changes.scan import open_changes
+
+        parsed = self._read_options({**options, "readChangeFeed": True})
+        return open_changes(self._stores, fetch_change_plan(self._stores, parsed, self._clock))
+
     def asOf(
         self,
         rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],

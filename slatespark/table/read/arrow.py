@@ -40,7 +40,16 @@ VALIDITY_TYPES: Final[Mapping[str, pa.DataType]] = {
     VALID_TO: pa.timestamp("us", tz="UTC"),
     IS_CURRENT: pa.bool_(),
 }
-_ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_TYPES}
+# Columns of a change feed: what happened to the row, and the version that the feed ends with.
+CHANGE_TYPE: Final = "_change_type"
+COMMIT_VERSION: Final = "_commit_version"
+COMMIT_TIMESTAMP: Final = "_commit_timestamp"
+CHANGE_TYPES: Final[Mapping[str, pa.DataType]] = {
+    CHANGE_TYPE: pa.string(),
+    COMMIT_VERSION: pa.int64(),
+    COMMIT_TIMESTAMP: pa.timestamp("us", tz="UTC"),
+}
+_ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_TYPES, **CHANGE_TYPES}
 _OPS: Final = ("put", "delete", "merge")
 
 
@@ -111,14 +120,27 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     """
     metadata = [f"_{name}" for name in options.metadata_columns]
     metadata += VALIDITY_TYPES if options.shows_intervals else ()
+    metadata += _change_columns(codec) if options.read_change_feed else ()
     offered = [*codec.schema.names, *(name for name in metadata if name not in codec.schema.names)]
     asked = columns or options.columns or offered
     names = tuple(_resolve_name(name, offered) for name in asked)
     if len(set(names)) != len(names):
         raise SchemaError(f"A column is asked for twice: {', '.join(asked)}.", todo="Ask for each column once.")
-    shows_deletes = options.include_deleted or options.read_versions == "all"
+    shows_deletes = options.include_deleted or options.read_versions == "all" or not options.with_pre_images
     labels = tuple(columns) if columns and tuple(columns) != names else None
     return Projection(names, shows_deletes, codec, labels)
+
+
+def _change_columns(codec: RowCodec) -> Sequence[str]:
+    """Return the columns that a change feed adds; a table may not have one of its own that is called the same."""
+    spellings = {name.lower(): name for name in codec.schema.names}
+    for name in CHANGE_TYPES:
+        if name in spellings:
+            raise SchemaError(
+                f"The table has a column {spellings[name]}, which the change feed adds.",
+                todo="Rename the column; its table has no change feed.",
+            )
+    return tuple(CHANGE_TYPES)
 
 
 def _resolve_name(name: str, offered: Sequence[str]) -> str:

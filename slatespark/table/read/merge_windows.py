@@ -21,8 +21,9 @@ from slatespark.table.read.cursor import LayerCursor, RowSpan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergeWindow:
-    """Rows [lows[i], highs[i]) of each source, in the order of the cursors."""
+    """Rows [lows[i], highs[i]) of each source, in the order of the cursors, which are those that are not at an end."""
 
+    cursors: Sequence[LayerCursor]
     sources: list[RowColumns]
     lows: NDArray[np.int64]
     highs: NDArray[np.int64]
@@ -85,7 +86,7 @@ def _consume(live: Sequence[LayerCursor], lows: NDArray[np.int64], highs: NDArra
     sources = [cursor.rows for cursor in live if cursor.rows is not None]
     for cursor, high in zip(live, highs.tolist(), strict=True):
         cursor.low = high
-    return MergeWindow(sources, lows, highs)
+    return MergeWindow(live, sources, lows, highs)
 
 
 def _parts_by_layer(live: Sequence[LayerCursor], key: bytes, *, allows_ties: bool) -> Iterator[RowSpan]:

@@ -96,13 +96,13 @@ def fetch_read_plan(
     """
     snapshot, definition = _resolve_point(stores, options, clock, point)
     codec = definition.codec()
-    columns = project(options, codec=codec) if projection is None else _renewed(projection, codec)
+    columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
     layers = _layers(stores, snapshot, point)
-    condition = _bind(options, codec, pushed)
-    settings = _settings(stores, snapshot, definition, options, columns, condition)
+    condition = bind_condition(options, codec, pushed)
+    settings = scan_settings(stores, snapshot, definition, options, columns, condition)
     skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
-    ranges = (_key_range(options, codec),) if keys is None else keys
-    splits, residual = _plan_keys(stores, layers, options, ranges, codec, condition, skip)
+    ranges = (chosen_range(options, codec),) if keys is None else keys
+    splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers)
 
@@ -142,7 +142,7 @@ def _layers(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) ->
     return (*own, *plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest)))
 
 
-def _renewed(projection: Projection, codec: RowCodec) -> Projection:
+def renewed(projection: Projection, codec: RowCodec) -> Projection:
     """Return a projection made earlier with the table's present codec; its columns must be unchanged."""
     renewed = replace(projection, codec=codec)
     lost = [name for name in projection.names if name not in readable_schema(codec, intervals=True).names]
@@ -155,11 +155,11 @@ def _renewed(projection: Projection, codec: RowCodec) -> Projection:
 
 def check_filter(options: ReadOptions, codec: RowCodec) -> None:
     """Raise `OptionError` or `SchemaError` for an invalid option `filter`, before anything is read."""
-    _bind(options, codec, ())
+    bind_condition(options, codec)
 
 
-def _bind(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison]) -> Filter | None:
-    """Return the condition on rows; None if there is none."""
+def bind_condition(options: ReadOptions, codec: RowCodec, pushed: Sequence[Comparison] = ()) -> Filter | None:
+    """Return the condition on rows; None if there is none. Raises as `check_filter`."""
     if options.filter is None and not pushed:
         return None
     from slatespark.encoding.predicates import bind_filter, parse_filter  # most reads have no filter
@@ -185,7 +185,7 @@ def skip_rule(settings: ScanSettings) -> SkipRule:
     )
 
 
-def _plan_keys(
+def plan_key_splits(
     stores: TableStores,
     layers: Sequence[Layer],
     options: ReadOptions,
@@ -221,8 +221,8 @@ def _plan_keys(
     return splits, residual
 
 
-def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
-    """Return the range of keys of the options."""
+def chosen_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
+    """Return the range of keys of the options; raises `OptionError` where the table has none."""
     given = list(options.given_keys)
     if given and not codec.is_raw:
         raise OptionError(
@@ -232,7 +232,7 @@ def _key_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
     return options.key_range
 
 
-def _settings(
+def scan_settings(
     stores: TableStores,
     snapshot: Snapshot,
     definition: TableDefinition,
@@ -240,6 +240,7 @@ def _settings(
     projection: Projection,
     residual: Filter | None,
 ) -> ScanSettings:
+    """Return what a scan of a snapshot shows; `residual` is the part of the condition that rows are tested by."""
     visibility = Visibility(
         max_seq=snapshot.max_seq,
         now_ms=snapshot.now_ms,
@@ -315,7 +316,7 @@ def fetch_as_of_join(
     added = added_columns(options, codec)
     check_join_columns(rows, names, codec, time_column, added)
     projection = project(replace(options, columns=tuple(added)), codec=codec)
-    settings = _settings(stores, snapshot, definition, options, projection, None)
+    settings = scan_settings(stores, snapshot, definition, options, projection, None)
     assert settings.validity is not None  # the options ask for intervals
     layers = _layers(stores, snapshot, None)
     return AsOfJoin(settings, settings.validity, layers, time_column, how, options.split_bytes)
@@ -399,6 +400,6 @@ def _fetch_look_up_plan(
 ) -> ReadPlan:
     codec = definition.codec()
     columns = project(options, codec=codec)
-    settings = _settings(stores, snapshot, definition, options, columns, _bind(options, codec, ()))
+    settings = scan_settings(stores, snapshot, definition, options, columns, bind_condition(options, codec))
     splits = plan_points(_layers(stores, snapshot, point), keys, target_bytes=options.split_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)

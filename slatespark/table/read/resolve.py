@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slatespark.errors import InvalidRequestError
+from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
@@ -23,6 +23,8 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
     InvalidRequestError, OptionError
         When a version, time or sequence number of the future is asked for.
     """
+    if options.read_change_feed:
+        raise OptionError("readChangeFeed: this call reads rows, and no changes.", todo="Call changes().")
     if options.timestamp_as_of_ms is not None and options.chooses_version:
         from slatespark.table.read.as_of import known_then  # most reads are of the newest state
 

@@ -139,12 +139,12 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
         yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
         return
     if rows is not None and split.ranges:
-        rows = _cut_rows(rows, split.ranges)
+        rows = cut_rows(rows, split.ranges)
     window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
 
 
-def _cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
+def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
     """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
     spans = []
     for keys in ranges:

@@ -22,6 +22,8 @@ COMMIT |= {"segmentExtractor", "segmentPrefixLength", "segmentDelimiter"}
 RAW_KEYS = {"startKey", "endKey", "keyPrefix"}
 TIMES = {"timestamp", "timestampColumn"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
+FEED = {"readChangeFeed", "changes", "preImages", "expired", "startingVersion", "startingTimestamp", "endingVersion"}
+FEED |= {"endingTimestamp", "startingBoundInclusive", "endingBoundInclusive"}
 PLACE = {"path", "walPath", "clock"}
 
 TAKEN = {
@@ -29,7 +31,7 @@ TAKEN = {
     Call.INGEST: COMMIT | FILES | {"sstSize", "timestamp", "mergeSchema", "ifLastSeq", "throughputMBPerSec"},
     Call.BEGIN: COMMIT | FILES | {"sstSize", "pin"},
     Call.TRANSACTION_WRITE: ROWS | FILES | {"sstSize"},
-    Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - PLACE,
+    Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - FEED - PLACE,
     Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout"},
     Call.WORKER: FILES | {"sstSize", "mergeOperator"},
 }

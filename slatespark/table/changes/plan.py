@@ -1,0 +1,198 @@
+"""The plan of a change feed: two versions, and the key ranges in which they may differ.
+
+Which state belongs to a version is what `versionAsOf` shows, with the clock that judges expiry there. So the changes
+between two versions, applied to a read of the first one, make a read of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.kernels.columns import Visibility
+from slatespark.options import ReadOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_bounds
+from slatespark.table.changes.differences import LayerDifferences, compare_layers
+from slatespark.table.changes.due import find_due
+from slatespark.table.clock import Clock
+from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.plan import (
+    Layer,
+    Split,
+    cut_layers,
+    cut_to_ranges,
+)
+from slatespark.table.read.reader import (
+    bind_condition,
+    chosen_range,
+    plan_key_splits,
+    renewed,
+    resolve_held,
+    scan_settings,
+)
+from slatespark.table.read.scan import ScanSettings
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import TableStores
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
+
+_NOTHING_VISIBLE: Final = Visibility(max_seq=-1, now_ms=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit:
+    """One partition of a change feed.
+
+    Attributes
+    ----------
+    keys, ranges, points : as of `Split`
+    old, new : the layers of both versions that meet `keys`
+    old_only, new_only : the parts of them that only one version shows; keys with a row there may have changed
+    due : parts that both show, with rows that may expire or retire in between
+    """
+
+    keys: KeyRange
+    old: tuple[Layer, ...]
+    new: tuple[Layer, ...]
+    old_only: tuple[Layer, ...] = ()
+    new_only: tuple[Layer, ...] = ()
+    due: tuple[Layer, ...] = ()
+    ranges: tuple[KeyRange, ...] = ()
+    points: tuple[bytes, ...] | None = None
+
+    @property
+    def searched(self) -> tuple[Layer, ...]:
+        """The layers that are searched for keys; those of given keys are only asked for them."""
+        return (*self.old_only, *self.new_only, *self.due)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings:
+    """What all splits of a change feed share.
+
+    Attributes
+    ----------
+    old, new : which rows the two versions show
+    projection : the columns
+    condition : only rows for which it is true belong to either version; None for all
+    pre_images : whether old rows are shown, and looked up to tell a new row from a changed one
+    version, committed_ms : of the later version
+    """
+
+    old: ScanSettings
+    new: ScanSettings
+    projection: Projection
+    condition: Filter | None
+    pre_images: bool
+    version: int
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """The plan of a change feed.
+
+    Attributes
+    ----------
+    bounds : the versions
+    settings : the same for all splits
+    splits : in key order; each can be read on its own, by any process
+    differences : of the layers of the two versions
+    due : the shared parts that may hold rows which expire or retire in between
+    """
+
+    bounds: FeedBounds
+    settings: ChangeSettings
+    splits: tuple[ChangeSplit, ...]
+    differences: LayerDifferences
+    due: tuple[Layer, ...]
+
+
+def fetch_change_plan(
+    stores: TableStores, options: ReadOptions, clock: Clock, *, projection: Projection | None = None
+) -> ChangePlan:
+    """Fix the versions of a change feed, and cut the keys in which they may differ into splits.
+
+    Parameters
+    ----------
+    options : with `readChangeFeed`
+    projection : the columns that were promised, if not those of the options
+
+    Raises
+    ------
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+    """
+    bounds = resolve_bounds(stores, options, clock)
+    snapshot, definition = resolve_held(stores, options.of_version(bounds.after), clock)
+    codec = definition.codec()
+    columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
+    new = scan_settings(stores, snapshot, definition, options, columns, None)
+    layers = fetch_layers(stores, snapshot.manifest)
+    old_layers: tuple[Layer, ...] = ()
+    if bounds.before == NOTHING:
+        old = replace(new, visibility=_NOTHING_VISIBLE, wal=WalTail(0, 0), retired_ms=None)
+    else:
+        # What has ended by the later instant is left out of both versions, so that its end is no change.
+        now_ms = snapshot.now_ms if options.ignores_expired else None
+        earlier, _ = resolve_held(stores, replace(options.of_version(bounds.before), now_ms=now_ms), clock)
+        old = scan_settings(stores, earlier, definition, options, columns, None)
+        old_layers = fetch_layers(stores, earlier.manifest)
+    condition = bind_condition(options, codec)
+    settings = ChangeSettings(old, new, columns, condition, options.with_pre_images, bounds.after, bounds.committed_ms)
+    differences = compare_layers(old_layers, layers)
+    due = find_due(stores, snapshot, differences.shared, old, new)
+    splits = _plan_splits(stores, options, codec, condition, _Compared(old_layers, layers, differences, due, settings))
+    return ChangePlan(bounds, settings, splits, differences, due)
+
+
+# --- splits ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The layers of both versions, and what is known of their differences."""
+
+    old: Sequence[Layer]
+    new: Sequence[Layer]
+    differences: LayerDifferences
+    due: Sequence[Layer]
+    settings: ChangeSettings
+
+    @property
+    def searched(self) -> tuple[Layer, ...]:
+        """The layers in which a row is a sign of a change."""
+        return (*self.differences.old_only, *self.differences.new_only, *self.due)
+
+    @property
+    def has_wal(self) -> bool:
+        """Whether either version has rows in the WAL."""
+        return bool(self.settings.old.wal.last_seq or self.settings.new.wal.last_seq)
+
+    def within(self, split: Split) -> ChangeSplit:
+        """Return the part of the layers that a split of the searched ones needs."""
+
+        def cut(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+            return cut_to_ranges(layers, split.ranges) if split.ranges else cut_layers(layers, split.keys)
+
+        old, new = cut_layers(self.old, split.keys), cut_layers(self.new, split.keys)
+        if split.points is not None:
+            return ChangeSplit(split.keys, old, new, points=split.points)
+        parts = cut(self.differences.old_only), cut(self.differences.new_only), cut(self.due)
+        return ChangeSplit(split.keys, old, new, *parts, ranges=split.ranges)
+
+
+def _plan_splits(
+    stores: TableStores, options: ReadOptions, codec: RowCodec, condition: Filter | None, compared: _Compared
+) -> tuple[ChangeSplit, ...]:
+    """Return the splits: of the searched layers, within the keys that options and condition choose."""
+    if not compared.searched and not compared.has_wal:
+        return ()
+    ranges = (chosen_range(options, codec),)
+    splits, _ = plan_key_splits(stores, compared.searched, options, ranges, codec, condition, tuple)
+    found = [compared.within(split) for split in splits]
+    return tuple(each for each in found if compared.has_wal or each.points or each.searched)

@@ -1,0 +1,193 @@
+"""Split -> changes as Arrow batches: the keys that may have changed, looked up in both versions and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.kernels import take_rows
+from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.lifetimes import TimedRows, expired, is_live, retired
+from slatespark.table.changes.candidates import Candidates, find_candidates
+from slatespark.table.changes.equality import same_rows
+from slatespark.table.changes.pairs import Rows, aligned, in_key_order, pair_rows
+from slatespark.table.changes.plan import ChangePlan, ChangeSettings, ChangeSplit
+from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.materialise import Materialiser, join_small
+from slatespark.table.read.plan import Layer
+from slatespark.table.read.points import CHUNK_KEYS, key_cursors
+from slatespark.table.read.scan import ScanSettings, cut_rows, visible_windows
+from slatespark.table.rows.row_keeper import to_tombstones
+from slatespark.table.stores import TableStores
+
+INSERT: Final = "insert"
+UPDATE_PREIMAGE: Final = "update_preimage"
+UPDATE_POSTIMAGE: Final = "update_postimage"
+UPSERT: Final = "upsert"
+DELETE: Final = "delete"
+
+_WORDS: Final = (INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, UPSERT, DELETE)
+_INSERT, _PREIMAGE, _POSTIMAGE, _UPSERT, _DELETE = map(np.int8, range(len(_WORDS)))
+_CHUNK_BYTES: Final = 8 << 20  # of rows that wait for the look-up of the keys around them
+
+
+def run_changes(stores: TableStores, plan: ChangePlan) -> Iterator[pa.RecordBatch]:
+    """Yield all changes of a plan in key order."""
+    for split in plan.splits:
+        yield from scan_changes(stores, split, plan.settings)
+
+
+def open_changes(stores: TableStores, plan: ChangePlan) -> pa.RecordBatchReader:
+    """Return the changes of a plan as batches, in key order."""
+    return pa.RecordBatchReader.from_batches(plan.settings.projection.schema, run_changes(stores, plan))
+
+
+def scan_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of a split in key order, the old row of an update before the new one.
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError, OptionError (operands without an operator), UnavailableError
+    """
+    return join_small(_change_batches(stores, split, settings))
+
+
+def _change_batches(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[pa.RecordBatch]:
+    tails = _tail(stores, split, settings.old), _tail(stores, split, settings.new)
+    if split.points is not None:
+        found: Iterable[Candidates] = [Candidates(list(split.points), [])]
+    else:
+        found = find_candidates(stores, split, settings, tails)
+    made = Materialiser(settings.projection, None, settings.new.table, None)
+    for chunk in _joined(found):
+        old = _visible(stores, split.old, chunk.keys, settings.old, tails[0])
+        new = _visible(stores, split.new, chunk.keys, settings.new, tails[1])
+        for old_rows, new_rows, written in aligned(old, new, map(_all_of, chunk.written)):
+            changes = _in_key_order([_compared(old_rows, new_rows, settings), _judged(written, settings)])
+            yield from made.batches([changes.rows], _all_of(changes.rows)[1], _known(changes.words, settings))
+
+
+def _tail(stores: TableStores, split: ChangeSplit, settings: ScanSettings) -> RowColumns | None:
+    """Return the rows of the WAL of a version that lie in a split."""
+    if not settings.wal.last_seq:
+        return None
+    rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
+    return rows if rows is None or not split.ranges else cut_rows(rows, split.ranges)
+
+
+def _joined(found: Iterable[Candidates]) -> Iterator[Candidates]:
+    """Yield the same candidates, as many together as may be looked up at once."""
+    keys: list[bytes] = []
+    written: list[RowColumns] = []
+    for each in found:
+        keys += each.keys
+        written += each.written
+        rows, size = sum(map(len, written)), sum(len(each.value_bytes) for each in written)
+        if len(keys) + rows >= CHUNK_KEYS or size >= _CHUNK_BYTES:
+            yield Candidates(keys, written)
+            keys, written = [], []
+    if keys or written:
+        yield Candidates(keys, written)
+
+
+def _visible(
+    stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes], settings: ScanSettings, tail: RowColumns | None
+) -> Iterator[Rows]:
+    """Yield the rows of some keys that a version shows, keys ascending."""
+    for cursors in key_cursors(stores, layers, keys, tail, buffer_bytes=settings.buffer_bytes):
+        found = visible_windows(cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms)
+        for sources, selection in found:
+            yield sources, selection.rows
+
+
+def _all_of(rows: RowColumns) -> Rows:
+    return [rows], np.arange(len(rows), dtype=np.int64)
+
+
+# --- what changed ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changes:
+    """Changed rows in key order, and what each one is: a number of `_WORDS`."""
+
+    rows: RowColumns
+    words: NDArray[np.int8]
+
+
+def _compared(old: Rows, new: Rows, settings: ChangeSettings) -> _Changes:
+    """Return how the rows of two versions differ, which are all that they show of some keys."""
+    paired = pair_rows(_passing(old, settings), _passing(new, settings))
+    words = np.where(paired.is_new, _INSERT, _DELETE)
+    words[paired.is_pair] = np.where(paired.is_new, _POSTIMAGE, _PREIMAGE)[paired.is_pair]
+    kept = np.ones(len(words), np.bool_)
+    olds, news = np.flatnonzero(paired.is_pair & ~paired.is_new), np.flatnonzero(paired.is_pair & paired.is_new)
+    same = same_rows(paired.sources, paired.rows[olds], paired.rows[news], settings.projection.codec)
+    kept[olds[same]] = kept[news[same]] = False
+    if not settings.pre_images:
+        kept &= words != _PREIMAGE
+        words[(words == _INSERT) | (words == _POSTIMAGE)] = _UPSERT
+    return _changes(take_rows(paired.sources, paired.rows[kept]), words[kept], settings)
+
+
+def _judged(written: Rows, settings: ChangeSettings) -> _Changes:
+    """Return the changes by rows that the later version alone has, and that are the newest of their keys there."""
+    rows = take_rows(*written)
+    shown = is_live(rows) & ~_has_ended(rows, settings.new)
+    places = np.flatnonzero(shown)
+    shown[places] = _mask(([rows], places), settings)
+    return _changes(rows, np.where(shown, _UPSERT, _DELETE), settings)
+
+
+def _changes(rows: RowColumns, words: NDArray[np.int8], settings: ChangeSettings) -> _Changes:
+    if not settings.pre_images:
+        to_tombstones(rows, np.flatnonzero(words == _DELETE))  # only the key is told
+    return _Changes(rows, words)
+
+
+def _in_key_order(parts: Sequence[_Changes]) -> _Changes:
+    """Return all changes of several parts, which have no key in common."""
+    found = [part for part in parts if len(part.words)]
+    if len(found) < 2:
+        return found[0] if found else parts[0]
+    sources = [part.rows for part in found]
+    order = in_key_order(sources)
+    starts = np.cumsum([0, *(len(part.words) for part in found[:-1])])
+    places = starts[order >> ROW_BITS] + (order & ((1 << ROW_BITS) - 1))
+    return _Changes(take_rows(sources, order), np.concatenate([part.words for part in found])[places])
+
+
+def _passing(rows: Rows, settings: ChangeSettings) -> Rows:
+    """Return the rows that belong to a version under the condition of the feed."""
+    return rows[0], rows[1][_mask(rows, settings)]
+
+
+def _mask(rows: Rows, settings: ChangeSettings) -> NDArray[np.bool_]:
+    condition = settings.condition
+    if condition is None or not condition.columns or not len(rows[1]):
+        return np.ones(len(rows[1]), np.bool_)
+    return condition.mask(decode_columns(*rows, condition.columns, settings.projection, settings.new.table))
+
+
+def _has_ended(rows: TimedRows, settings: ScanSettings) -> NDArray[np.bool_]:
+    """Return which rows have expired or retired for a version."""
+    ended = np.zeros(len(rows.flags), np.bool_)
+    if not settings.visibility.include_expired:
+        ended = expired(rows, settings.visibility.now_ms)
+    return ended if settings.retired_ms is None else ended | retired(rows, settings.retired_ms)
+
+
+def _known(words: NDArray[np.int8], settings: ChangeSettings) -> dict[str, pa.Array]:
+    """Return the columns that changes have besides those of the table."""
+    committed = np.full(len(words), settings.committed_ms, np.int64)
+    return {
+        CHANGE_TYPE: pa.DictionaryArray.from_arrays(pa.array(words), pa.array(_WORDS)).dictionary_decode(),
+        COMMIT_VERSION: pa.array(np.full(len(words), settings.version, np.int64)),
+        COMMIT_TIMESTAMP: instants(committed, np.zeros(len(words), np.bool_)),
+    }

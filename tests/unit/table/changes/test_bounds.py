@@ -1,0 +1,107 @@
+"""Which two versions a change feed compares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
+from slatespark.format.paths import manifest_path
+from slatespark.options import ReadOptions
+from slatespark.table.changes.bounds import resolve_bounds
+from tests.support.fake_clock import FakeClock
+
+DAY_MS = 86_400_000
+
+
+class Table:
+    """Version 1 is empty; versions 3, 5 and 7 each bring a row, a day apart; 2, 4 and 6 are claims."""
+
+    def __init__(self, name: str) -> None:
+        self.clock = FakeClock()
+        self.clock.advance(-10 * DAY_MS)
+        self.path = f"memory://{name}"
+        self.store = SlateStore.create(self.path, clock=self.clock)
+        self.times_ms = {1: self.clock.now_ms()}
+        for number in (3, 5, 7):
+            self.clock.advance(DAY_MS)
+            assert self.store.write(pa.table({"key": [b"%d" % number], "value": [b"v"]})) == number
+            self.times_ms[number] = self.clock.now_ms()
+
+    def bounds(self, **options: Any) -> tuple[int, int]:
+        parsed = ReadOptions.parse({"path": self.path, "readChangeFeed": True, **options})
+        found = resolve_bounds(self.store._stores, parsed, self.clock)
+        assert found.committed_ms == self.times_ms.get(found.after, found.committed_ms)
+        return found.before, found.after
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    return Table(f"bounds-{request.node.name}")
+
+
+def test_versions(table: Table) -> None:
+    assert table.bounds(startingVersion=5) == (4, 7)
+    assert table.bounds(startingVersion=1) == (0, 7)
+    assert table.bounds(startingVersion=3, endingVersion=5) == (2, 5)
+    assert table.bounds(startingVersion=3, endingVersion=5, startingBoundInclusive=False) == (3, 5)
+    assert table.bounds(startingVersion=3, endingVersion=5, endingBoundInclusive=False) == (2, 4)
+    assert table.bounds(startingVersion=5, endingVersion=5, startingBoundInclusive=False) == (5, 5)
+
+
+def test_instants(table: Table) -> None:
+    third, fifth = table.times_ms[3], table.times_ms[5]
+    assert table.bounds(startingTimestamp=fifth)[0] in (3, 4)
+    assert table.bounds(startingTimestamp=fifth, startingBoundInclusive=False) == (5, 7)
+    assert table.bounds(startingTimestamp=third - DAY_MS) == (0, 7)
+    assert table.bounds(startingTimestamp=0, endingTimestamp=fifth) == (0, 5)
+    assert table.bounds(startingTimestamp=0, endingTimestamp=fifth, endingBoundInclusive=False)[1] in (3, 4)
+    assert table.bounds(startingVersion=3, endingTimestamp=fifth + 1) == (2, 5)
+
+
+def test_nothing_yet(table: Table) -> None:
+    """A consumer that has the newest version asks for the one after it."""
+    assert table.bounds(startingVersion=8) == (7, 7)
+    assert table.bounds(startingVersion=7, startingBoundInclusive=False) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingVersion": 5, "endingVersion": 5, "startingBoundInclusive": False, "endingBoundInclusive": False},
+        {"startingVersion": 8, "endingTimestamp": 0},
+        {"startingTimestamp": 9_000_000_000_000},
+    ],
+)
+def test_a_start_after_the_end_or_in_the_future(table: Table, options: dict[str, Any]) -> None:
+    with pytest.raises((OptionError, HistoryTrimmedError)):
+        table.bounds(**options)
+
+
+@pytest.mark.parametrize("options", [{"startingVersion": 9}, {"startingVersion": 3, "endingVersion": 8}])
+def test_versions_to_come(table: Table, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError):
+        table.bounds(**options)
+
+
+def test_a_version_that_was_collected_is_refused(table: Table) -> None:
+    delete(table, 5)
+    with pytest.raises(HistoryTrimmedError, match="startingVersion=6, startingBoundInclusive=false"):
+        table.bounds(startingVersion=5, startingBoundInclusive=False)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingVersion=3, endingVersion=5)
+    assert table.bounds(startingVersion=5) == (4, 7)
+
+
+def test_without_its_claim_a_commit_starts_from_the_version_before(table: Table) -> None:
+    delete(table, 4)
+    assert table.bounds(startingVersion=5) == (3, 7)
+    delete(table, 3)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingVersion=5)
+
+
+def delete(table: Table, version: int) -> None:
+    table.store._stores.main.delete(manifest_path(version))

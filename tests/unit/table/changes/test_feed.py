@@ -1,0 +1,123 @@
+"""What a feed reads, and which rows are equal: files that both versions show cost nothing."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import HistoryTrimmedError, SchemaError, SlateStore
+from slatespark.options import ReadOptions
+from slatespark.storage import open_store
+from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
+from slatespark.table.read.layers import distinct_files
+from tests.support.fake_clock import FakeClock
+from tests.support.feeds import check_feed, check_ignored, read_feed
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
+NAMES = itertools.count(1)
+
+
+def new_store(clock: FakeClock | None = None, **properties: Any) -> SlateStore:
+    return SlateStore.create(f"memory://feed/{next(NAMES)}", SCHEMA, "id", clock=clock, autoCompact=False, **properties)
+
+
+def rows(ids: range, n: int = 0) -> pa.Table:
+    return pa.table({"id": list(ids), "n": [n] * len(ids)}, SCHEMA)
+
+
+def plan_of(store: SlateStore, before: int, clock: FakeClock) -> ChangePlan:
+    given = {"readChangeFeed": True, "startingVersion": before, "startingBoundInclusive": False}
+    return fetch_change_plan(store._stores, ReadOptions.parse({"path": store.url, **given}), clock)
+
+
+def test_only_the_files_of_the_change_are_searched() -> None:
+    clock = FakeClock()
+    store = new_store(clock)
+    before = store.write(rows(range(1000)), sstSize="4k")
+    store.write(rows(range(500, 510), 1))
+    plan = plan_of(store, before, clock)
+    [split] = plan.splits
+    assert len(distinct_files(split.new_only)) == 1
+    assert (split.old_only, split.due) == ((), ())
+    assert len(distinct_files(plan.differences.shared)) > 1
+    assert plan_of(store, store.resolve().version, clock).splits == ()
+
+
+def test_of_a_shared_file_only_blocks_with_rows_that_end_are_searched() -> None:
+    clock = FakeClock()
+    store = new_store(clock)
+    start_ms = clock.now_ms()
+    table = rows(range(5000)).append_column(
+        "ends", pa.array([start_ms * 1000 + number * 1_000_000 for number in range(5000)], pa.timestamp("us", "UTC"))
+    )
+    clock.advance(1)
+    before = store.write(table, expireAtColumn="ends", compression="none")
+    store.write(rows(range(9000, 9001)))
+    assert plan_of(store, before, clock).due == ()
+    clock.advance(20_000)
+    store.write(rows(range(9001, 9002)))
+    [layer] = plan_of(store, before, clock).due
+    [part] = layer.slices
+    assert part.keys.end is not None, "the end of the file is not searched"
+    version = store.resolve().version
+    assert [word for word, row in read_feed(store, before, version) if row["id"] < 5000] == ["delete"] * 20
+    check_feed(store, ["id"], before, version)
+    check_ignored(store, ["id"], before, version)
+
+
+def test_a_row_of_an_earlier_schema_is_equal_to_itself() -> None:
+    store = new_store()
+    before = store.write(rows(range(3)))
+    wider = rows(range(3)).append_column("more", pa.array([None, None, "x"]))
+    after = store.write(wider, mergeSchema=True)
+    found = read_feed(store, before, after)
+    assert [(word, row["id"], row["more"]) for word, row in found] == [
+        ("update_preimage", 2, None),
+        ("update_postimage", 2, "x"),
+    ]
+
+
+def test_a_compaction_changes_nothing() -> None:
+    store = new_store()
+    for number in range(4):
+        before = store.write(rows(range(number, number + 3), number))
+    store.delete("id = 2")
+    between = store.resolve().version
+    store.compact(full=True)
+    after = store.resolve().version
+    assert after > between
+    assert read_feed(store, between, after) == []
+    assert read_feed(store, between, after, preImages=False) == []
+    check_feed(store, ["id"], before, after)
+
+
+def test_more_rows_than_are_looked_up_at_once() -> None:
+    store = new_store()
+    before = store.write(rows(range(18_000)))
+    after = store.write(rows(range(1000, 18_500), 1))
+    found = read_feed(store, before, after)
+    words = ["update_preimage", "update_postimage"] * 17_000 + ["insert"] * 500
+    assert [word for word, _ in found] == words
+    assert [row["id"] for _, row in found] == [*sorted([*range(1000, 18_000)] * 2), *range(18_000, 18_500)]
+    assert len(read_feed(store, before, after, preImages=False, splitSize="16k")) == 17_500
+
+
+def test_a_version_whose_files_are_gone() -> None:
+    store = new_store(versionRetention="none")
+    before = store.write(rows(range(3)))
+    after = store.write(rows(range(3), 1), mode="overwrite")
+    [replaced] = distinct_files(plan_of(store, before, FakeClock()).differences.old_only)
+    open_store(store.url, {}).delete(replaced.path)
+    with pytest.raises(HistoryTrimmedError):
+        read_feed(store, before, after)
+
+
+def test_a_column_that_the_feed_adds() -> None:
+    schema = pa.schema([("id", pa.int64()), ("_Commit_Version", pa.int64())])
+    store = SlateStore.create(f"memory://feed/{next(NAMES)}", schema, "id")
+    with pytest.raises(SchemaError):
+        store.changes(startingVersion=1)
+    assert store.scan().read_all().num_rows == 0
