@@ -61,6 +61,15 @@ ReadOption: TypeAlias = Annotated[
         "ignoreUndecodable, mergeOperator, walPath, ...",
     ),
 ]
+ChangesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar=_METAVAR,
+        help="Another option of the change feed; may be repeated: startingBoundInclusive, endingBoundInclusive, "
+        "expired, metadataColumns, mergeOperator, walPath, ...",
+    ),
+]
 VersionOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -66,6 +66,7 @@ ORDER = (  # of the commands in --help
     "set-history-floor",
     "scan",
     "versions",
+    "changes",
     "get",
     "put",
     "update",

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from slatespark.cli.arguments import (
+    ChangesOption,
     Columns,
     CommitOption,
     LocationOption,
@@ -98,3 +99,10 @@ def table_rows(
     """Return what a command that reads rows was given, but for the options of its own."""
     named = {"columns": columns, "versionAsOf": version_as_of, "timestampAsOf": timestamp_as_of}
     return ReadArguments(table, named, option, storage)
+
+
+def table_changes(
+    table: TablePath, columns: Columns = None, option: ChangesOption = None, storage: Storage = None
+) -> ReadArguments:
+    """Return what a command that reads changes was given, but for the options of its own."""
+    return ReadArguments(table, {"columns": columns, "readChangeFeed": True}, option, storage)

@@ -1,4 +1,4 @@
-"""Commands that print rows: `scan`, `versions`, `get`."""
+"""Commands that print rows: `scan`, `versions`, `changes`, `get`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, KeyArguments, Metadata, Where
 from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
-from slatespark.cli.parameter_groups import table_rows, taking
+from slatespark.cli.parameter_groups import table_changes, table_rows, taking
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
+from slatespark.table.changes.plan import fetch_change_plan
+from slatespark.table.changes.scan import run_changes
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
@@ -85,6 +87,48 @@ def show_versions(
     """
     named = _named(table, where, prefix, Versions.INTERVALS, metadata=metadata, as_text=as_text)
     _scan(table, named, limit=limit, as_text=as_text, as_json=as_json)
+
+
+@app.command("changes")
+@failing_with(EXIT_FAILED)
+@taking(table_changes)
+def show_changes(
+    table: ReadArguments,
+    start: Annotated[
+        str,
+        typer.Option("--from", metavar="VERSION|TIME", help="The first version, or ISO-8601 time, to show changes of."),
+    ],
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="VERSION|TIME", help="The last one; by default the newest version."),
+    ] = None,
+    pre_images: Annotated[
+        bool, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show the old rows.")
+    ] = True,
+    where: Where = None,
+    prefix: Prefix = None,
+    limit: Limit = None,
+    as_text: AsText = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print how a version differs from an earlier one, in key order; with --json, one JSON object per line."""
+    named = {
+        **_bound("starting", start),
+        **({} if end is None else _bound("ending", end)),
+        "preImages": pre_images,
+        "filter": where,
+        "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
+    }
+    options = table.options(named)
+    stores = open_table(options)
+    plan = fetch_change_plan(stores, options, resolve_clock(options.clock))
+    batches = limit_batches(run_changes(stores, plan), limit)
+    _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
+
+
+def _bound(side: str, text: str) -> dict[str, str]:
+    """Return the option for one end of a change feed: of a version if it is a number, else of an instant."""
+    return {f"{side}{'Version' if text.isdecimal() else 'Timestamp'}": text}
 
 
 def _named(
