@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReader:
     """Return the reader for these options."""
+    if options.read_change_feed:
+        from slatespark.spark.change_reader import ChangeReader  # most reads are of rows
+
+        return ChangeReader(options, projection)
     return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection)
 
 

@@ -168,6 +168,27 @@ class SlateTable(TableUpkeep):
         check_history(self._store.url, self._store.definition)
         return self._frames.read({**readOptions, "readVersions": "intervals"})
 
+    def changes(self, columns: Names | None = None, where: Expression | None = None, **readOptions: Any) -> DataFrame:
+        """Return what changed between two versions, as a DataFrame; see `SlateStore.changes`.
+
+        It keeps the two versions of its first action.
+
+        Parameters
+        ----------
+        columns : the columns to return, `_change_type` among them if it is wanted
+        where : text as in the option `filter`: only rows for which it is true belong to either version; or a Column,
+            with which Spark filters the changes
+        readOptions : `startingVersion` or `startingTimestamp`, and the other options of the change feed
+
+        Raises
+        ------
+        OptionError
+            When an option does not apply.
+        InvalidRequestError, HistoryTrimmedError
+            At the first action, when a version does not exist yet, or was collected.
+        """
+        return self._frames.select(columns, where, {**readOptions, "readChangeFeed": True})
+
     def asOf(
         self, df: DataFrame, ts: str, how: str = "left", columns: Names | None = None, **readOptions: Any
     ) -> DataFrame:

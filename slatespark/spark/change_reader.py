@@ -1,0 +1,54 @@
+"""The change feed as a batch: planned on the driver, a task for each range of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from slatespark.options import ReadOptions
+from slatespark.spark.failures import spark_errors
+from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.worker import freeze_gc
+from slatespark.table.changes.plan import ChangeSettings, ChangeSplit, fetch_change_plan
+from slatespark.table.changes.scan import scan_changes
+from slatespark.table.clock import resolve_clock
+from slatespark.table.read.arrow import Projection
+from slatespark.table.stores import TableStores, open_stores
+
+
+@dataclass
+class ChangePartition(InputPartition):
+    """One split of a change feed, with its versions."""
+
+    split: ChangeSplit
+    settings: ChangeSettings
+
+
+class ChangeReader(DataSourceReader):
+    """Reads how one version of a table differs from another."""
+
+    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+        self._options, self._projection = options, projection
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Resolve both versions, and cut the keys in which they differ into splits."""
+        with spark_errors():
+            clock = resolve_clock(self._options.clock)
+            plan = fetch_change_plan(self._stores(), self._options, clock, projection=self._projection)
+            return [ChangePartition(split, plan.settings) for split in plan.splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one split."""
+        if not isinstance(partition, ChangePartition):  # Spark passes an empty one when a plan has no splits
+            return
+        with spark_errors():
+            changes = scan_changes(self._stores(), partition.split, partition.settings)
+            yield from with_bounded_times(changes, partition.settings.projection)
+        freeze_gc()
+
+    def _stores(self) -> TableStores:
+        options = self._options
+        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
