@@ -36,7 +36,7 @@ def explained_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
     yield f"{noun}s", f"{facts.files - skipped:,} of {plural(facts.files, noun)}"
     if skipped:
         yield "skipped", "\n".join(_reasons(facts))
-    if facts.operation in ("read", "compact"):
+    if facts.operation in ("read", "changes", "compact"):
         yield "splits", f"{facts.splits:,}"
     if facts.wal_files:
         yield "WAL", f"{plural(facts.wal_files, 'file')}, read by each split"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slatespark.table.explain.explanation import ExplanationFacts
     from slatespark.table.explain.meter import Meter
 
-OPERATIONS: Final = ("read", "compact", "vacuum", "reap")
+OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap")
 
 
 class Explanations(Reads, Maintenance):
@@ -41,11 +41,11 @@ class Explanations(Reads, Maintenance):
 
         Parameters
         ----------
-        operation : `read`, `compact`, `vacuum` or `reap`
+        operation : `read`, `changes`, `compact`, `vacuum` or `reap`
         analyze : run it, for good, and put the measured requests beside the estimated ones; rows are read and dropped
         prices : `get`, `put`, `list` and `delete` for 1,000 requests, `read` and `write` for 10^9 bytes, in any
             currency; or as text: `get=0.0004,put=0.005,list=0.005`
-        options : as of a read, or the arguments of `compact`, `vacuum` or `reap`
+        options : as of a read, of `changes`, or the arguments of `compact`, `vacuum` or `reap`
 
         Raises
         ------
@@ -71,6 +71,8 @@ class Explanations(Reads, Maintenance):
         given = PriceList.parse(prices)
         if operation == "read":
             return Explanation.of(self._explain_read(options, given, analyze=analyze))
+        if operation == "changes":
+            return Explanation.of(self._explain_changes(options, given, analyze=analyze))
         explain = {"compact": self._explain_compaction, "vacuum": self._explain_vacuum, "reap": self._explain_reap}
         facts = explain[operation](options, given)
         if analyze:
@@ -83,6 +85,12 @@ class Explanations(Reads, Maintenance):
 
         parsed = self._read_options(options)
         return explain_read(self._stores, parsed, self._clock, analyze=analyze, prices=prices)
+
+    def _explain_changes(self, options: dict[str, Any], prices: PriceList | None, *, analyze: bool) -> ExplanationFacts:
+        from slatespark.table.explain.changes import explain_changes
+
+        parsed = self._read_options({**options, "readChangeFeed": True})
+        return explain_changes(self._stores, parsed, self._clock, analyze=analyze, prices=prices)
 
     def _explain_compaction(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
         from slatespark.table.explain.meter import Meter

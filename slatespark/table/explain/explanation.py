@@ -58,7 +58,7 @@ class ExplanationFacts:
 
     Attributes
     ----------
-    operation : `read`, `compact`, `vacuum` or `reap`
+    operation : `read`, `changes`, `compact`, `vacuum` or `reap`
     version : that it works on; None where there is no table
     layers : newest first
     files : considered

@@ -47,7 +47,7 @@ def explain_read(
     meter = Meter.on(stores)
     plan = fetch_read_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
     planning, used = meter.requests, frozenset(part.file for split in plan.splits for part in _parts_read(split))
-    costs = SplitCosts(stores, plan.settings.buffer_bytes, _wal_bytes(stores, plan.settings.wal), used)
+    costs = SplitCosts(stores, plan.settings.buffer_bytes, wal_bytes(stores, plan.settings.wal), used)
     explanation = ExplanationFacts(
         url=stores.url,
         operation="read",
@@ -70,7 +70,7 @@ def _measured(explanation: ExplanationFacts, meter: Meter, plan: ReadPlan, clock
     return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
 
 
-def _wal_bytes(stores: TableStores, wal: WalTail) -> list[int]:
+def wal_bytes(stores: TableStores, wal: WalTail) -> list[int]:
     """Return the size of each WAL file that a split reads."""
     if not wal.last_seq:
         return []

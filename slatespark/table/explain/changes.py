@@ -1,0 +1,124 @@
+"""The explanation of a change feed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from slatespark.options import ReadOptions
+from slatespark.storage.remote_store import MAX_GAP_BYTES
+from slatespark.storage.requests import Requests
+from slatespark.table.changes.plan import ChangePlan, ChangeSplit, fetch_change_plan
+from slatespark.table.changes.scan import run_changes
+from slatespark.table.clock import Clock
+from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.meter import Meter
+from slatespark.table.explain.read import OUTSIDE, wal_bytes
+from slatespark.table.explain.read_cost import SplitCosts
+from slatespark.table.read.cursor import window_size
+from slatespark.table.read.layers import distinct_files
+from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.points import CHUNK_KEYS
+from slatespark.table.stores import TableStores
+
+SHARED = "in both versions"
+
+
+def explain_changes(
+    stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False, prices: PriceList | None = None
+) -> ExplanationFacts:
+    """Return what a change feed with these options touches, and what it costs in this process.
+
+    Which files are searched for keys is known. How many of the keys have to be looked up is not: the estimate goes from
+    none to every block of the files that may hold them.
+
+    Parameters
+    ----------
+    analyze : read all changes too, and count requests and rows; the rows are dropped
+    prices : of requests
+
+    Raises
+    ------
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+        As the feed.
+    """
+    meter = Meter.on(stores)
+    plan = fetch_change_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
+    planning = meter.requests
+    searched = frozenset(distinct_files(chain.from_iterable(split.searched for split in plan.splits)))
+    explanation = ExplanationFacts(
+        url=stores.url,
+        operation="changes",
+        version=plan.bounds.after,
+        estimated=RequestRange.of(planning) + _costs(stores, plan, searched),
+        planning=planning,
+        layers=tuple(_layer_uses(plan, searched)),
+        files=len(distinct_files(_all_layers(plan))),
+        skipped=_skipped(plan, searched),
+        splits=len(plan.splits),
+        wal_files=sum(len(wal_bytes(stores, side.wal)) for side in (plan.settings.old, plan.settings.new)),
+        prices=prices,
+    )
+    if not analyze:
+        return explanation
+    began_ms = clock.now_ms()
+    rows = sum(len(batch) for batch in run_changes(meter.stores, plan))
+    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
+
+
+def _all_layers(plan: ChangePlan) -> tuple[Layer, ...]:
+    found = plan.differences
+    return (*found.new_only, *found.shared, *found.old_only)
+
+
+def _layer_uses(plan: ChangePlan, searched: frozenset[SstFile]) -> Iterable[LayerUse]:
+    found = plan.differences
+    groups = (
+        ("only in the later version", found.new_only),
+        ("only in the earlier version", found.old_only),
+        (SHARED, found.shared),
+    )
+    for name, layers in groups:
+        files = frozenset(distinct_files(layers))
+        yield LayerUse(name, len(files), len(files & searched))
+
+
+def _skipped(plan: ChangePlan, searched: frozenset[SstFile]) -> dict[str, int]:
+    """Return how many files are not searched, by reason; the most frequent first."""
+    apart = frozenset(distinct_files((*plan.differences.new_only, *plan.differences.old_only, *plan.due)))
+    reasons = Counter(
+        OUTSIDE if file in apart else SHARED for file in distinct_files(_all_layers(plan)) if file not in searched
+    )
+    return dict(reasons.most_common())
+
+
+def _costs(stores: TableStores, plan: ChangePlan, searched: frozenset[SstFile]) -> RequestRange:
+    """Return the requests of all splits."""
+    costs = SplitCosts(stores, plan.settings.new.buffer_bytes, (), searched)
+    total = NOTHING
+    tails = [wal_bytes(stores, side.wal) for side in (plan.settings.old, plan.settings.new)]
+    for split in plan.splits:
+        layers = split.searched
+        total += RequestRange.of(Requests(get=sum(map(len, tails)), read_bytes=sum(map(sum, tails))))
+        total += costs.of_layers(layers, window_size(plan.settings.new.buffer_bytes, len(layers)))
+        total += _look_ups(split, len(split.points) if split.points else _bytes(layers))
+    return total
+
+
+def _look_ups(split: ChangeSplit, keys: int) -> RequestRange:
+    """Return the requests of looking up as many keys, at most, in both versions."""
+    most = Requests()
+    for part in (part for layer in (*split.old, *split.new) for part in layer.slices):
+        info, gaps = part.file.info, part.file.data_bytes // MAX_GAP_BYTES + 1
+        gets = min(keys, gaps + keys // CHUNK_KEYS + 1) + 2
+        read_bytes = part.file.data_bytes + info.index_len + info.filter_len
+        most += Requests(get=gets, read_bytes=read_bytes)
+    return RequestRange(Requests(), most)
+
+
+def _bytes(layers: Sequence[Layer]) -> int:
+    parts: set[FileSlice] = {part for layer in layers for part in layer.slices}
+    return sum(part.file.data_bytes for part in parts)
