@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from benchmarks import (
     as_of,
     bulk_write,
+    changes,
     compaction,
     compaction_worker,
     erase,
@@ -47,6 +48,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "typed-load": (typed_load.TITLE, 10_000_000, typed_load.make),
     "expiry-scan": (expiry_scan.TITLE, 2_000_000, expiry_scan.make),
     "as-of": (as_of.TITLE, 10_000_000, as_of.make),
+    "changes": (changes.TITLE, 10_000_000, changes.make),
     "plan": (plan.TITLE, 300_000, plan.make),
     "reap": (reap.TITLE, 4_000_000, reap.make),
     "erase": (erase.TITLE, 10_000_000, erase.make),
