@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks.compaction import CODECS, LAYERS, data_bytes, linked_copy
+from benchmarks.compaction import CODECS, LAYERS, compact_slate, data_bytes, linked_copy
 from benchmarks.data import DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.live_client import LiveWriter
@@ -39,19 +39,18 @@ _OFF: Final[dict[str, object]] = {"compactor_options.worker": None}
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
-    """Return the benchmark of `rows` rows in the files of a job; half as many are written by a client."""
+    """Return the benchmark of `rows` rows in the files of a job; a quarter as many are written by a client."""
+    written = rows // 4
     files = {ours: data.client_layers(rows, LAYERS, codec=theirs) for ours, theirs in CODECS.items()}
     merges = [
-        Alternative(name=f"{who}, {codec}", task=Task(function, {"source": str(path), "codec": codec}))
+        Alternative(name=f"{who}, {codec}", task=Task(f"benchmarks.compaction_worker:{function}", given))
         for codec, path in files.items()
-        for who, function in (
-            ("worker", "benchmarks.compaction_worker:merge_for_client"),
-            ("compact", "benchmarks.compaction:compact_slate"),
-        )
+        for given in [{"source": str(path), "codec": codec, "rows": rows}]
+        for who, function in (("worker", "merge_for_client"), ("compact", "merge_at_rest"))
     ]
     writes = [
         Alternative(
-            name=name, task=Task("benchmarks.compaction_worker:write_beside", {"rows": rows, "by_us": name == OURS})
+            name=name, task=Task("benchmarks.compaction_worker:write_beside", {"rows": written, "by_us": name == OURS})
         )
         for name in (OURS, THEIRS)
     ]
@@ -67,16 +66,24 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"Merges: {rows:,} rows of 16 + 100 bytes, unique keys, {LAYERS} files of the client, which it schedules.",
             "MB of data: " + ", ".join(f"{codec} {data_bytes(path) / 1e6:.0f}" for codec, path in files.items()) + ".",
             "worker: from the claim to the hand-over, with heartbeats; the client is another process.",
-            f"Writes: {rows:,} rows in batches of 1,000 puts as fast as they go, memtables of 4 MiB, all else as the",
-            "client has it by default: its worker, and its coordinator, look every 5 s; ours looks every second.",
+            f"Writes: {written:,} rows in batches of 1,000 puts as fast as they go, memtables of 4 MiB, all else as it",
+            "is by default: the client's worker, and its coordinator, look every 5 s; ours looks every second.",
         ],
+        same=(),  # merges and writes differ; each counts its rows itself
     )
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def merge_for_client(source: str, codec: str) -> Sample:
+def merge_at_rest(source: str, codec: str, rows: int) -> Sample:
+    """Merge the same files with `SlateStore.compact`."""
+    sample = compact_slate(source, codec)
+    assert sample["rows"] == rows
+    return sample
+
+
+def merge_for_client(source: str, codec: str, rows: int) -> Sample:
     """Merge the job that a client schedules for its L0 files."""
     with linked_copy(source) as path, LiveWriter(path, {**_QUICK, **_OFF}) as live:
         _await(lambda: CompactionStatus.SCHEDULED in _statuses(path))
@@ -87,7 +94,8 @@ def merge_for_client(source: str, codec: str) -> Sample:
         _await(lambda: CompactionStatus.COMPLETED in _statuses(path))
         assert live.is_open()
         live.close()
-        return watch.sample(rows=_rows(path))
+        assert _rows(path) == rows
+        return watch.sample(rows=rows)
 
 
 def write_beside(rows: int, *, by_us: bool) -> Sample:
@@ -101,7 +109,8 @@ def write_beside(rows: int, *, by_us: bool) -> Sample:
         answer = live.put_all(rows=rows, part=0)
         assert live.is_open()
         live.close()
-        return {**answer, "rows": _rows(path)}
+        assert _rows(path) == rows
+        return {**answer, "rows": rows}
 
 
 @contextmanager

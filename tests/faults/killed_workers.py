@@ -32,7 +32,7 @@ from tests.support.observers import check_observers
 
 NOW_MS: Final = 2_000_000_000_000  # 2033: later than every write, before the far future
 LOOK_S: Final = 5.0
-START_S: Final = 3.0  # a worker is not killed before it can have begun anything
+START_S: Final = 10.0  # a worker is not killed before it can have begun anything
 
 WORKER: Final = (
     *(sys.executable, "-m", "slatespark", "worker", "--poll-interval", "200ms"),
@@ -55,7 +55,7 @@ class Workers:
             if process.poll() is not None:
                 raise AssertionError(f"A worker ended by itself with {process.returncode}.")
             is_old = time.monotonic() - started > START_S
-            if is_old and self.chance.random() < waited_s / kill_every_s:
+            if is_old and self.chance.random() < waited_s / (kill_every_s - START_S):
                 process.kill()
                 process.wait()
                 del self.running[process]
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=10)
     parser.add_argument("--writes-per-s", type=float, default=1000)
     parser.add_argument("--memtable-kib", type=int, default=64, help="size at which it is flushed")
-    parser.add_argument("--kill-every-s", type=float, default=8, help="on average, of each worker")
+    parser.add_argument("--kill-every-s", type=float, default=20, help="on average, of each worker; more than 10")
     parser.add_argument("--timeout-s", type=int, default=5, help="the client's worker_heartbeat_timeout")
     parser.add_argument("--seed", type=int, default=0)
     with tempfile.TemporaryDirectory(prefix="killed-workers-") as folder:
