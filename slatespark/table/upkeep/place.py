@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX
 from slatespark.table.stores import TableStores, open_stores
+
+
+class OpenedTable(NamedTuple):
+    """A table's stores, and the options of its commits."""
+
+    stores: TableStores
+    options: WriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +30,8 @@ class Place:
     path: str
     storage: Mapping[str, Any]
 
-    def open(self, options: Mapping[str, Any]) -> tuple[TableStores, WriteOptions]:
-        """Return the stores of the table and the options of its commits, without reading anything.
+    def open(self, options: Mapping[str, Any]) -> OpenedTable:
+        """Return the opened table; nothing is read.
 
         Parameters
         ----------
@@ -39,4 +46,4 @@ class Place:
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
         located = {f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}
         parsed = WriteOptions.parse({"path": self.path, **located, **options})
-        return open_stores(self.path, storage=storage, wal_path=wal_path), parsed
+        return OpenedTable(open_stores(self.path, storage=storage, wal_path=wal_path), parsed)

@@ -138,11 +138,14 @@ class Reaper:
         -------
         The outcomes in the order in which the tables were added; after a `stop` only of those that are finished.
         """
+        found: dict[str, ReapOutcome | None] = {}
 
         def begin(table: _Table) -> None:
             table.reaping = None
+            found[table.place.path] = None
 
-        return self._loop.run_once(begin)
+        self._loop.run_once(begin, lambda outcome: found.update({outcome.url: outcome}))
+        return tuple(outcome for outcome in found.values() if outcome is not None)
 
     def run(
         self,
@@ -160,7 +163,10 @@ class Reaper:
         self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
 
     def stop(self) -> None:
-        """Let `run`, in another thread, return after the pass in hand; the next `run` goes on from there."""
+        """Let `run` or `runOnce`, in another thread, return after the pass in hand; the next `run` goes on from there.
+
+        If neither is running, the next one returns at once.
+        """
         self._loop.stop()
 
     def _serve(self, table: _Table) -> Served[ReapOutcome]:
@@ -176,7 +182,7 @@ class Reaper:
             outcome = ReapOutcome(table.place.path, None, error, read_clock(self._clock) + pause_ms)
             return Served(outcome.next_ms, outcome)
         if wait_ms is not None:
-            return Served(read_clock(self._clock) + wait_ms)
+            return Served(read_clock(self._clock) + wait_ms, goes_on=True)
         report, table.reaping, table.failures = table.reaping.report, None, 0
         outcome = ReapOutcome(table.place.path, report, None, self._next_look(report))
         return Served(outcome.next_ms, outcome)

@@ -13,11 +13,12 @@ from typing import Final, Generic, TypeVar
 
 from slatespark.table.clock import Clock, SystemClock, read_clock
 from slatespark.table.upkeep.agenda import Agenda
+from slatespark.table.upkeep.stop import Stop
 
 MAX_SLEEP_MS: Final = 10_000  # a loop that waits looks for new tables, and with any clock for a stop, this often
 
 T = TypeVar("T")  # what is known of a table
-R = TypeVar("R")  # what comes of a round
+R = TypeVar("R")  # what comes of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,13 @@ class Served(Generic[R]):
     Attributes
     ----------
     next_ms : when the table is served again
-    outcome : of the round that the step ended; None if the round goes on
+    outcome : what is told of it; None if there is nothing to tell
+    goes_on : whether the round goes on; `run_once` does one round of each table
     """
 
     next_ms: int
     outcome: R | None = None
+    goes_on: bool = False
 
 
 @dataclass(slots=True)
@@ -55,7 +58,7 @@ class TableLoop(Generic[T, R]):
         self._entries: dict[str, _Entry[T]] = {}
         self._agenda: Agenda[_Entry[T]] = Agenda()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._stop = Stop()
 
     def add(self, path: str, table: T) -> None:
         """Register a table, which is due at once; it replaces one of the same path."""
@@ -78,27 +81,27 @@ class TableLoop(Generic[T, R]):
         """When each table is served next, by path, earliest first."""
         return {entry.path: at_ms for entry, at_ms in self._agenda.entries()}
 
-    def run_once(self, begin: Callable[[T], None]) -> tuple[R, ...]:
-        """Do one round for every table now, and return the outcomes in the order in which the tables were added.
+    def run_once(self, begin: Callable[[T], None], listener: Callable[[R], None]) -> None:
+        """Do one round for every table now.
 
-        A stop ends it early, after the step in hand; rounds that have not ended are without an outcome.
+        A stop ends it early, after the step in hand.
 
         Parameters
         ----------
-        begin : called with each table first
+        begin : called with each table first, in the order in which they were added
+        listener : called with the outcome of each step that has one
         """
         rounds: Agenda[_Entry[T]] = Agenda()
-        found: dict[str, R] = {}
         with self._lock:
-            entries = list(self._entries.values())
-            for entry in entries:
+            for entry in self._entries.values():
                 begin(entry.table)
                 self._agenda.remove(entry)
                 rounds.put(entry, read_clock(self._clock))
-        self._work(rounds, lambda: rounds.next_ms() is None, lambda entry, outcome: found.update({entry.path: outcome}))
-        for entry, at_ms in rounds.entries():
-            self._put(self._agenda, entry, at_ms)
-        return tuple(found[entry.path] for entry in entries if entry.path in found)
+        try:
+            self._work(rounds, lambda: rounds.next_ms() is None, listener)
+        finally:
+            for entry, at_ms in rounds.entries():
+                self._put(self._agenda, entry, at_ms)
 
     def run(self, end_ms: int | None, listener: Callable[[R], None] | None) -> None:
         """Serve each table whenever it is due, until an instant, or until `stop` is called.
@@ -106,44 +109,39 @@ class TableLoop(Generic[T, R]):
         Parameters
         ----------
         end_ms : by the loop's clock; None runs forever
-        listener : called with the outcome of each round
+        listener : called with the outcome of each step that has one
         """
-
-        def tell(_: _Entry[T], outcome: R) -> None:
-            if listener is not None:
-                listener(outcome)
-
-        self._work(self._agenda, lambda: end_ms is not None and read_clock(self._clock) >= end_ms, tell, end_ms)
+        self._work(
+            self._agenda, lambda: end_ms is not None and read_clock(self._clock) >= end_ms, listener, end_ms=end_ms
+        )
 
     def stop(self) -> None:
         """End `run` or `run_once`, in another thread or from a signal, after the step in hand.
 
-        Called before, it lets that end at once.
+        Each stop ends one of them: where none is running, or one ends by itself just then, the next one ends at once.
         """
-        self._stop.set()
+        self._stop.ask()
 
     def _work(
         self,
         agenda: Agenda[_Entry[T]],
         is_over: Callable[[], bool],
-        tell: Callable[[_Entry[T], R], None],
+        listener: Callable[[R], None] | None,
+        *,
         end_ms: int | None = None,
     ) -> None:
         """Serve the tables of an agenda; a table whose round has ended goes into the loop's own."""
-        try:
-            while not self._stop.is_set() and not is_over():
-                entry = agenda.pop_due(read_clock(self._clock))
-                if entry is None:
-                    self._wait(agenda, end_ms)
-                    continue
-                if entry.is_removed:
-                    continue
-                served = self._serve(entry.table)
-                self._put(agenda if served.outcome is None else self._agenda, entry, served.next_ms)
-                if served.outcome is not None:
-                    tell(entry, served.outcome)
-        finally:
-            self._stop.clear()
+        while not self._stop.take() and not is_over():
+            entry = agenda.pop_due(read_clock(self._clock))
+            if entry is None:
+                self._wait(agenda, end_ms)
+                continue
+            if entry.is_removed:
+                continue
+            served = self._serve(entry.table)
+            self._put(agenda if served.goes_on else self._agenda, entry, served.next_ms)
+            if served.outcome is not None and listener is not None:
+                listener(served.outcome)
 
     def _put(self, agenda: Agenda[_Entry[T]], entry: _Entry[T], at_ms: int) -> None:
         with self._lock:  # so that no removal comes in between

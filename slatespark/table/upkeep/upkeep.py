@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
@@ -21,14 +20,12 @@ from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_s
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
-from slatespark.table.stores import TableStores, table_path
-from slatespark.table.upkeep.agenda import Agenda
+from slatespark.table.stores import table_path
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
 from slatespark.table.upkeep.intervals import parse_intervals
-from slatespark.table.upkeep.place import Place
+from slatespark.table.upkeep.place import OpenedTable, Place
+from slatespark.table.upkeep.table_loop import Served, TableLoop
 from slatespark.units import parse_time_ms
-
-MAX_SLEEP_MS = 1_000  # a waiting loop looks for new tables and for a stop this often
 
 _ARGUMENTS = (
     "minInterval",
@@ -66,43 +63,42 @@ class UpkeepOutcome:
 
 @dataclass(slots=True)
 class _Plan:
-    """When a duty of a table is due; None for not before a change of the table."""
+    """When a duty of a table is due; None for not before a change of the table.
+
+    Attributes
+    ----------
+    goes_on : it is in the middle of its work, and no change lets it go on earlier
+    failures : consecutive ones
+    """
 
     due_ms: int | None
+    goes_on: bool = False
     failures: int = 0
 
 
-class _Opened(NamedTuple):
-    """A table's stores, and how commits are made there."""
-
-    stores: TableStores
-    options: WriteOptions
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class _Table:
     """A registered table.
 
     Attributes
     ----------
-    storage : `walPath`, and options of the storage backend
     known : its newest version, when it was last looked at
     changed_ms : when that changed
     checked_ms : when all duties that follow changes were last due without one
     plans : by duty, in the order in which they had their turn: that of the longest ago first
+    round : the duties that are left of a `runOnce`; empty at other times
     failures : consecutive ones of looking at it
     reaping : the reap under way, if any
     """
 
-    path: str
-    storage: Mapping[str, Any]
-    opened: _Opened | None = None
+    place: Place
+    opened: OpenedTable | None = None
     known: Version[Manifest] | None = None
     changed_ms: int = 0
     checked_ms: int = 0
     plans: dict[str, _Plan] = field(default_factory=dict)
+    round: deque[str] = field(default_factory=deque)
     failures: int = 0
-    is_removed: bool = False
     reaping: Reaping | None = None
 
 
@@ -155,10 +151,7 @@ class Upkeep:
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
         self._options = dict(options or {})
-        self._tables: dict[str, _Table] = {}
-        self._agenda: Agenda[_Table] = Agenda()
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._loop: TableLoop[_Table, UpkeepOutcome] = TableLoop(self._clock, self._serve)
         WriteOptions.parse({"path": "?", **self._options})  # refuses invalid options early
         for path in tables:
             self.add(path, **storage)
@@ -171,47 +164,29 @@ class Upkeep:
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
         """
-        path = table_path(table)
-        self.remove(path)
-        now_ms = read_clock(self._clock)
-        entry = _Table(path, dict(storage), plans={name: _Plan(now_ms) for name in self._duties})
-        with self._lock:
-            self._tables[path] = entry
-            self._agenda.put(entry, now_ms)
+        path, now_ms = table_path(table), read_clock(self._clock)
+        self._loop.add(path, _Table(Place(path, storage), plans={name: _Plan(now_ms) for name in self._duties}))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered."""
-        with self._lock:
-            entry = self._tables.pop(table_path(table), None)
-            if entry is not None:
-                entry.is_removed = True
-                self._agenda.remove(entry)
+        self._loop.remove(table_path(table))
 
     @property
     def deadlines(self) -> dict[str, int]:
         """When each table is next looked at, by path, earliest first."""
-        return {entry.path: at_ms for entry, at_ms in self._agenda.entries()}
+        return self._loop.deadlines
 
     def runOnce(self) -> tuple[UpkeepOutcome, ...]:
         """Do every duty of every table now, until nothing is left to do, and return the outcomes in their order.
 
         A duty that fails is not tried again.
         """
-        with self._lock:
-            left = deque((entry, deque(entry.plans)) for entry in self._tables.values())
-        outcomes = []
-        while left and not self._stop.is_set():
-            entry, duties = left.popleft()
-            failed = self._look(entry)
-            if failed is not None:
-                outcomes.append(failed)
-                continue
-            outcome, goes_on = self._do(entry, duties[0])
-            outcomes.append(outcome)
-            if not goes_on:
-                duties.popleft()
-            if duties:
-                left.append((entry, duties))
+        outcomes: list[UpkeepOutcome] = []
+
+        def begin(table: _Table) -> None:
+            table.round, table.reaping = deque(self._duties), None
+
+        self._loop.run_once(begin, outcomes.append)
         return tuple(outcomes)
 
     def run(
@@ -227,109 +202,107 @@ class Upkeep:
         until : by the clock of the upkeep; None runs forever
         listener : called with the outcome of each step
         """
-        end_ms = None if until is None else parse_time_ms(until, name="until")
-        while not self._stop.is_set():
-            now_ms = read_clock(self._clock)
-            if end_ms is not None and now_ms >= end_ms:
-                return
-            entry = self._agenda.pop_due(now_ms)
-            if entry is None:
-                next_ms = self._agenda.next_ms()
-                instants = [now_ms + MAX_SLEEP_MS, *(at_ms for at_ms in (end_ms, next_ms) if at_ms is not None)]
-                self._clock.sleep_ms(max(1, min(instants) - now_ms))
-                continue
-            outcome = self._turn(entry, now_ms)
-            with self._lock:
-                if not entry.is_removed:
-                    self._agenda.put(entry, self._next_turn(entry))
-            if outcome is not None and listener is not None:
-                listener(outcome)
-        self._stop.clear()
+        self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
 
     def stop(self) -> None:
-        """Let `run` or `runOnce`, in another thread, return after the current step; within a second if it waits."""
-        self._stop.set()
+        """Let `run` or `runOnce`, in another thread, return after the step in hand; the next `run` goes on from there.
+
+        If neither is running, the next one returns at once.
+        """
+        self._loop.stop()
 
     # --- a step -------------------------------------------------------------------------------------------------------
 
-    def _turn(self, entry: _Table, now_ms: int) -> UpkeepOutcome | None:
-        """Do the duty of a table that has waited longest of those that are due; None if none is."""
-        if (failed := self._look(entry)) is not None:
-            return failed
-        name = next((name for name, plan in entry.plans.items() if _is_due(plan, now_ms)), None)
-        return None if name is None else self._do(entry, name)[0]
+    def _serve(self, table: _Table) -> Served[UpkeepOutcome]:
+        """Do a step of the duty whose turn it is: of a round the next one, else that which has waited longest."""
+        if (failed := self._look(table)) is not None:
+            table.round.clear()
+            return Served(failed.next_ms, failed)
+        now_ms = read_clock(self._clock)
+        due = (name for name, plan in table.plans.items() if _is_due(plan, now_ms))
+        name = table.round[0] if table.round else next(due, None)
+        if name is None:
+            return Served(self._next_turn(table))
+        outcome = self._do(table, name)
+        return Served(outcome.next_ms, outcome, goes_on=bool(table.round))
 
-    def _look(self, entry: _Table) -> UpkeepOutcome | None:
+    def _look(self, table: _Table) -> UpkeepOutcome | None:
         """Find the newest version of a table; after a change, or a long time without, its duties are due.
 
         Returns the outcome if that fails.
         """
-        known, now_ms = entry.known, read_clock(self._clock)
+        known, now_ms = table.known, read_clock(self._clock)
         try:
-            stores = self._opened(entry).stores
-            entry.known = fetch_latest_manifest(stores) if known is None else fetch_newest_since(stores, known)
+            stores = self._opened(table).stores
+            table.known = fetch_latest_manifest(stores) if known is None else fetch_newest_since(stores, known)
         except Exception as exc:
-            entry.failures += 1
-            entry.opened = None
-            return self._outcome(entry, None, Step(None), as_slate_error(exc, entry.path))
-        entry.failures = 0
-        if known is None or entry.known.number != known.number:
-            entry.changed_ms = now_ms
-        elif now_ms - entry.checked_ms < self._max_ms:
+            table.failures += 1
+            table.opened = None
+            return self._outcome(table, None, Step(None), as_slate_error(exc, table.place.path))
+        table.failures = 0
+        if known is None or table.known.number != known.number:
+            table.changed_ms = now_ms
+        elif now_ms - table.checked_ms < self._max_ms:
             return None
-        entry.checked_ms = now_ms
-        for name, plan in entry.plans.items():
-            if plan.failures == 0 and (name in FOLLOWS_CHANGES or plan.due_ms is None):
+        table.checked_ms = now_ms
+        for name, plan in table.plans.items():
+            if plan.failures == 0 and not plan.goes_on and (name in FOLLOWS_CHANGES or plan.due_ms is None):
                 plan.due_ms = now_ms if plan.due_ms is None else min(plan.due_ms, now_ms)
         return None
 
-    def _do(self, entry: _Table, name: str) -> tuple[UpkeepOutcome, bool]:
-        """Do a step of a duty; return its outcome, and whether there is more to do at once."""
-        plan = entry.plans[name] = entry.plans.pop(name)  # to the end of the line
+    def _do(self, table: _Table, name: str) -> UpkeepOutcome:
+        """Do a step of a duty, and say when it is due again."""
+        plan = table.plans[name] = table.plans.pop(name)  # to the end of the line
+        step, error = Step(None), None
         try:
-            step = DUTIES[name](self._visit(entry))
+            step = DUTIES[name](self._visit(table))
         except Exception as exc:  # an unexpected error must not stop the other tables either
-            plan.failures += 1
-            plan.due_ms = read_clock(self._clock) + self._pause(plan.failures)
-            entry.reaping = None if name == "reap" else entry.reaping
-            return self._outcome(entry, name, Step(None), as_slate_error(exc, entry.path)), False
+            error = as_slate_error(exc, table.place.path)
         now_ms = read_clock(self._clock)
-        plan.failures = 0
-        plan.due_ms = None if step.next_ms is None else max(step.next_ms, now_ms + self._min_ms)
-        if name == "reap":
-            entry.reaping = step.reaping
-        if step.goes_on:
+        plan.goes_on, plan.failures = step.goes_on, 0 if error is None else plan.failures + 1
+        if error is not None:
+            plan.due_ms = now_ms + self._pause(plan.failures)
+        elif step.goes_on:
             plan.due_ms = now_ms if step.next_ms is None else step.next_ms
-        return self._outcome(entry, name, step, None), step.goes_on
+        else:
+            plan.due_ms = None if step.next_ms is None else max(step.next_ms, now_ms + self._min_ms)
+        if name == "reap":
+            table.reaping = step.reaping
+        if table.round and not step.goes_on:
+            table.round.popleft()
+            if table.round:
+                table.plans[table.round[0]].due_ms = now_ms
+        return self._outcome(table, name, step, error)
 
-    def _opened(self, entry: _Table) -> _Opened:
-        if entry.opened is None:
-            entry.opened = _Opened(*Place(entry.path, entry.storage).open(self._options))
-        return entry.opened
+    def _opened(self, table: _Table) -> OpenedTable:
+        if table.opened is None:
+            table.opened = table.place.open(self._options)
+        return table.opened
 
-    def _visit(self, entry: _Table) -> Visit:
-        assert entry.known is not None  # it was looked at
-        stores, options = self._opened(entry)
+    def _visit(self, table: _Table) -> Visit:
+        assert table.known is not None  # it was looked at
+        stores, options = self._opened(table)
         return Visit(
             stores=stores,
             clock=self._clock,
-            definition=resolve_definition(stores, entry.known.value),
-            changed_ms=entry.changed_ms,
+            definition=resolve_definition(stores, table.known.value),
+            changed_ms=table.changed_ms,
             limits=self._limits,
             min_age_ms=self._min_age_ms,
             options=options,
-            reaping=entry.reaping,
+            reaping=table.reaping,
         )
 
-    def _outcome(self, entry: _Table, duty: str | None, step: Step, error: SlateError | None) -> UpkeepOutcome:
-        return UpkeepOutcome(entry.path, duty, step.report, step.is_done, error, self._next_turn(entry))
+    def _outcome(self, table: _Table, duty: str | None, step: Step, error: SlateError | None) -> UpkeepOutcome:
+        return UpkeepOutcome(table.place.path, duty, step.report, step.is_done, error, self._next_turn(table))
 
-    def _next_turn(self, entry: _Table) -> int:
+    def _next_turn(self, table: _Table) -> int:
         """Return when to look at a table again: when a duty is due, or its newest version may have changed."""
         now_ms = read_clock(self._clock)
-        if entry.failures:
-            return now_ms + self._pause(entry.failures)
-        due = (plan.due_ms for plan in entry.plans.values() if plan.due_ms is not None)
+        if table.failures:
+            return now_ms + self._pause(table.failures)
+        plans = [table.plans[table.round[0]]] if table.round else table.plans.values()
+        due = (plan.due_ms for plan in plans if plan.due_ms is not None)
         return min([now_ms + self._min_ms, *due])
 
     def _pause(self, failures: int) -> int:

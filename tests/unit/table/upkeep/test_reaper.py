@@ -26,7 +26,7 @@ from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import survey_file
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.upkeep.place import Place
+from slatespark.table.upkeep.place import OpenedTable, Place
 from slatespark.table.upkeep.reaper import ReapOutcome
 from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS
 from tests.support.failing_store import FailingStore
@@ -250,9 +250,9 @@ def test_a_conflict_lets_the_other_tables_go_first(steps: list[str], monkeypatch
     operand = pa.table({"key": [b"0"], "value": [b"+"]})
     watched.run(lambda: rival.write(operand, operation="merge"), "create", "slatespark/leases/*")
 
-    def opened(place: Place, options: Any) -> tuple[TableStores, WriteOptions]:
+    def opened(place: Place, options: Any) -> OpenedTable:
         stores = TableStores(watched, watched) if place.path == contested.url else open_stores(place.path, storage={})
-        return stores, WriteOptions.parse({"path": place.path, **options})
+        return OpenedTable(stores, WriteOptions.parse({"path": place.path, **options}))
 
     monkeypatch.setattr(Place, "open", opened)
     outcomes = Reaper([contested.url, other.url], clock=clock).runOnce()

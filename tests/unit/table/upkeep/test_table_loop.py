@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+
 from slatespark.table.clock import SystemClock
 from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS, Served, TableLoop
 from tests.support.fake_clock import FakeClock
@@ -42,10 +44,15 @@ class Loop:
         work.done += 1
         if work.done < work.steps:
             self.served.append((work.name, began_ms))
-            return Served(self.clock.now_ms() + work.wait_ms)
+            return Served(self.clock.now_ms() + work.wait_ms, goes_on=True)
         work.done = 0
         self.served.append((f"{work.name}*", began_ms))
         return Served(self.clock.now_ms() + work.pause_ms, f"{work.name} at {began_ms}")
+
+    def run_once(self) -> list[str]:
+        told: list[str] = []
+        self.loop.run_once(begin, told.append)
+        return told
 
     def names(self) -> str:
         return " ".join(name for name, _ in self.served)
@@ -57,7 +64,7 @@ def begin(work: Work) -> None:
 
 def test_a_backlog_takes_turns_with_the_others() -> None:
     loop = Loop(Work("long", steps=5), Work("short"), Work("other", steps=2))
-    assert loop.loop.run_once(begin) == ("long at 70", "short at 10", "other at 40")
+    assert loop.run_once() == ["short at 10", "other at 40", "long at 70"]
     assert loop.names() == "long short* other long other* long long long*"
 
 
@@ -71,7 +78,7 @@ def test_a_table_that_becomes_due_comes_before_the_next_step_of_a_backlog() -> N
 
 def test_a_wait_blocks_no_other() -> None:
     loop = Loop(Work("waits", steps=2, wait_ms=500), Work("works", steps=4))
-    loop.loop.run_once(begin)
+    loop.run_once()
     assert loop.served == [("waits", 0), ("works", 10), ("works", 20), ("works", 30), ("works*", 40), ("waits*", 510)]
 
 
@@ -95,14 +102,14 @@ def test_a_table_is_added_again_removed_and_replaced() -> None:
     loop.loop.remove("a")
     loop.loop.remove("never there")
     loop.loop.add("b", Work("b, changed"))
-    loop.loop.run_once(begin)
+    loop.run_once()
     assert loop.names() == "b, changed*"
 
 
 def test_a_table_removed_during_its_round_does_not_come_back() -> None:
     loop = Loop(Work("a", steps=3), Work("b", steps=3))
     loop.on_step = lambda work: loop.loop.remove("a") if work.name == "b" else None
-    assert loop.loop.run_once(begin) == ("b at 30",)
+    assert loop.run_once() == ["b at 30"]
     assert list(loop.loop.deadlines) == ["b"]
     assert loop.names() == "a b b b*"
 
@@ -114,7 +121,7 @@ def test_a_stop_ends_it_after_the_step_in_hand() -> None:
         if run == "run":
             loop.loop.run(None, None)
         else:
-            assert loop.loop.run_once(begin) == ()
+            assert loop.run_once() == []
         assert loop.names() == "a"
         assert loop.loop.deadlines == {"a": START_MS + 10, "b": START_MS}, "both are still served by the next run"
 
@@ -126,6 +133,31 @@ def test_a_stop_before_the_run_ends_it_at_once() -> None:
     assert loop.served == []
     loop.loop.run(START_MS + 1, None)
     assert loop.names() == "a*"
+
+
+def test_a_stop_as_a_run_ends_by_itself_ends_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop(Work("a"))
+
+    def stop_and_read() -> int:  # after the run has looked for a stop
+        loop.loop.stop()
+        return START_MS
+
+    monkeypatch.setattr(loop.clock, "now_ms", stop_and_read)
+    loop.loop.run(START_MS, None)
+    monkeypatch.undo()
+    loop.loop.run(None, None)
+    assert loop.served == []
+
+
+def test_a_step_may_have_nothing_to_tell() -> None:
+    clock, told = FakeClock(START_MS), list[str]()
+    loop: TableLoop[Work, str] = TableLoop(clock, lambda work: Served(clock.now_ms() + 10, work.name or None))
+    loop.add("quiet", Work(""))
+    loop.add("loud", Work("loud"))
+    loop.run_once(begin, told.append)
+    assert told == ["loud"]
+    loop.run(START_MS + 35, told.append)
+    assert told == ["loud"] * 3 + ["loud"]
 
 
 def test_by_the_system_clock_a_stop_ends_a_wait_at_once() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ import pytest
 from slatespark import OptionError, SlateStore, TableNotFoundError, Upkeep
 from slatespark.errors import CorruptDataError
 from slatespark.format.paths import MANIFEST_DIR
+from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.retention.reap_report import ReapReport
+from slatespark.table.retention.reap_run import Reaping
+from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.upkeep.duties import DUTIES, Step, Visit
+from slatespark.table.upkeep.place import OpenedTable, Place
 from slatespark.table.upkeep.upkeep import UpkeepOutcome
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
 START_MS = 1_700_000_000_000
@@ -82,6 +89,71 @@ def test_passes_of_reaps_follow_each_other_in_turns(clock: FakeClock) -> None:
     upkeep.run(clock.now_ms() + 1000, listener=lambda outcome: told.append((outcome.url, outcome.duty)))
     assert told[:4] == [(one.url, "reap"), (two.url, "reap")] * 2
     assert [table.scan(mergeOperator="concat").read_all().num_rows for table in (one, two)] == [1, 1]
+
+
+def test_a_reap_that_loses_a_race_waits_before_it_goes_on(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    contested, other = (create(clock, retention="2h") for _ in range(2))
+    for table in (contested, other):
+        put(table, 1)
+    clock.advance(3 * HOUR_MS)
+    rival = SlateStore.open(contested.url, clock=FakeClock(clock.now_ms(), seed=7))
+    watched = FailingStore(open_stores(contested.url, storage={}).main)
+    operand = pa.table({"key": [b"0001"], "value": [b"+"]})
+    watched.run(lambda: rival.write(operand, operation="merge"), "create", "slatespark/leases/*")
+    steps: list[tuple[str, int]] = []
+    step = Reaping.step
+
+    def opened(place: Place, options: Mapping[str, Any]) -> OpenedTable:
+        stores = TableStores(watched, watched) if place.path == contested.url else open_stores(place.path, storage={})
+        return OpenedTable(stores, WriteOptions.parse({"path": place.path, **options}))
+
+    def noted(reaping: Reaping) -> int | None:
+        steps.append((reaping.stores.url, clock.now_ms()))
+        return step(reaping)
+
+    monkeypatch.setattr(Place, "open", opened)
+    monkeypatch.setattr(Reaping, "step", noted)
+    outcomes = Upkeep([contested.url, other.url], duties=["reap"], clock=clock).runOnce()
+    assert [url for url, _ in steps] == [contested.url, other.url, other.url, contested.url]
+    assert steps[3][1] > steps[2][1]
+    assert len(clock.slept_ms) == 1
+    assert done(outcomes) == [(other.url, "reap")]
+
+
+def test_a_table_without_auto_compact_is_compacted(clock: FakeClock) -> None:
+    table = create(clock, autoCompact=False, periodicCompactionInterval="10h")
+    for key in range(40):
+        put(table, key)
+    assert len(table.runs()) == 40
+    Upkeep([table.url], duties="compact", clock=clock).runOnce()
+    assert len(table.runs()) < 8
+
+
+def test_a_stop_is_not_lost(clock: FakeClock) -> None:
+    table = create(clock)
+    upkeep = Upkeep([table.url], clock=clock)
+    upkeep.stop()
+    assert upkeep.runOnce() == ()
+    assert len(upkeep.runOnce()) == 4
+    upkeep.stop()
+    upkeep.run()
+    assert clock.now_ms() == START_MS
+
+
+def test_a_stopped_round_goes_on_in_the_next_run(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create(clock)
+    upkeep = Upkeep([table.url], clock=clock)
+    reap = DUTIES["reap"]
+
+    def stop(visit: Visit) -> Step:
+        upkeep.stop()
+        return reap(visit)
+
+    monkeypatch.setattr("slatespark.table.upkeep.upkeep.DUTIES", {**DUTIES, "reap": stop})
+    assert [outcome.duty for outcome in upkeep.runOnce()] == ["historyFloor", "reap"]
+    seen: list[UpkeepOutcome] = []
+    upkeep.run(START_MS + 1, listener=seen.append)
+    assert [outcome.duty for outcome in seen] == ["compact", "vacuum"]
 
 
 def test_an_idle_table_costs_one_request_per_look(clock: FakeClock, tmp_path: Path) -> None:
