@@ -20,7 +20,6 @@ from typing import Final
 from slatespark.errors import (
     CorruptDataError,
     InvalidRequestError,
-    SnapshotExpiredError,
     TableNotFoundError,
     UnsupportedFormatError,
 )
@@ -51,10 +50,8 @@ from slatespark.table.gc.drop_plan import (
 )
 from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.commit_record import CLIENT_EPOCH
-from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.tasks import Progress
@@ -126,24 +123,10 @@ def find_blockers(stores: TableStores, clock: Clock, found: Version[Manifest]) -
 
 def _client_wrote_ms(stores: TableStores, found: Version[Manifest]) -> int | None:
     """Return when the client that opened the table last wrote; None if that was a job of ours, or nobody."""
-    if _is_ours(stores, found):
+    if are_epochs_ours(stores, *found):
         return None
     written = [*stores.main.list(MANIFEST_DIR), *stores.wal.list(WAL_DIR)]
     return max((meta.modified_ms for meta in written), default=None)
-
-
-def _is_ours(stores: TableStores, found: Version[Manifest]) -> bool:
-    """Tell whether nobody else has opened the table since our last commit, which fenced whoever had it open."""
-    if are_epochs_ours(stores, *found):
-        return True
-    records = fetch_commit_records(stores.main, 1, sound_only=True)
-    if not records or records[0].compactor_epoch == CLIENT_EPOCH:
-        return False
-    try:
-        left = fetch_manifest(stores, records[0].manifest_id)
-    except SnapshotExpiredError:
-        return records[0].compactor_epoch == found.value.compactor_epoch
-    return (left.writer_epoch, left.compactor_epoch) == (found.value.writer_epoch, found.value.compactor_epoch)
 
 
 def refuse_blocked(plan: DropReport, *, force: bool) -> None:
